@@ -1,0 +1,23 @@
+# `make demo` and `make test` set everything up by themselves; a second run installs nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test clean
+
+$(INSTALLED): pyproject.toml setup.py constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "make: Python 3.10 to 3.13 is needed, $$($(PYTHON) --version) found; try make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "make: 'python3 -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,test]'
+	@touch $@
+
+test: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info

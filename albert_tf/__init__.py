@@ -1,0 +1,28 @@
+"""ALBERT (A Lite BERT, arXiv 1909.11942) for TensorFlow and Keras 3.
+
+The public names are loaded when first used, so `import albert_tf` loads neither TensorFlow nor Keras.
+"""
+
+import importlib
+
+_PUBLIC = {
+    "AlbertConfig": "albert_tf.config",
+    "AlbertEncoder": "albert_tf.modeling.encoder",
+    "AlbertForPreTraining": "albert_tf.modeling.heads",
+    "AlbertForSequenceClassification": "albert_tf.modeling.heads",
+    "Lamb": "albert_tf.optimization.lamb",
+    "AdamW": "albert_tf.optimization.adamw",
+    "Tokenizer": "albert_tf.tokenization",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str):
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

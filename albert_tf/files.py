@@ -1,0 +1,135 @@
+"""Files, local or remote (`gs://...`), found by glob, read as UTF-8, and written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from albert_tf.errors import InputError
+
+
+def is_remote(path: str) -> bool:
+    """Whether `path` names a scheme, such as `gs://bucket/file`, that TensorFlow's file layer opens."""
+    return "://" in path
+
+
+def _gfile():
+    import tensorflow as tf  # only remote paths pay for loading it
+
+    return tf.io.gfile
+
+
+def expand_globs(patterns: Iterable[str], flag: str) -> list[str]:
+    """The files that match any of `patterns`, sorted, each once.
+
+    Raises:
+        InputError: a pattern matches nothing; the message names `flag` and the pattern.
+    """
+    found: set[str] = set()
+    for pattern in patterns:
+        matches = _gfile().glob(pattern) if is_remote(pattern) else glob.glob(pattern)
+        if not matches:
+            raise InputError(f"--{flag}: no file matches {pattern!r}")
+        found.update(matches)
+    return sorted(found)
+
+
+def open_file(path: str, mode: str = "r") -> IO:
+    """Opens `path`; text is UTF-8 with the line ends as they are in the file."""
+    if is_remote(path):
+        return _gfile().GFile(path, mode)
+    if "b" in mode:
+        return open(path, mode)
+    return open(path, mode, encoding="utf-8", newline="")
+
+
+def exists(path: str) -> bool:
+    return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """Yields the lines of a UTF-8 text file without their line ends; a byte-order mark is dropped.
+
+    Raises:
+        InputError: the file is missing or holds bytes that are not UTF-8.
+    """
+    if not exists(path):
+        raise InputError(f"{path}: no such file")
+    with open_file(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{path}: line {number} is not UTF-8 ({error.reason}, byte "
+                    f"0x{line[error.start]:02x}); convert the file first, for example with iconv"
+                ) from None
+            yield text.rstrip("\r\n")
+
+
+def make_folder(path: str, flag: str) -> None:
+    """Creates the folder `path` if need be and checks that files can be written in it.
+
+    Raises:
+        InputError: it cannot be created or written; the message names `flag`.
+    """
+    if is_remote(path):
+        _gfile().makedirs(path)
+        return
+    try:
+        os.makedirs(path or ".", exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--{flag}: cannot create the folder {path!r}: {error.strerror}") from None
+    if not os.access(path or ".", os.W_OK | os.X_OK):
+        raise InputError(f"--{flag}: no permission to write in the folder {path!r}")
+
+
+def temporary_name(path: str) -> str:
+    """A name beside `path`, unique to this process, for what is not finished yet."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return os.path.join(folder, f".{name}.{os.getpid()}.partial")
+
+
+def rename(source: str, target: str) -> None:
+    """Moves a file over `target` in one step."""
+    if is_remote(target):
+        _gfile().rename(source, target, overwrite=True)
+    else:
+        os.replace(source, target)
+
+
+def remove(path: str) -> None:
+    """Removes a file or folder; one that is not there is fine."""
+    if is_remote(path):
+        if _gfile().exists(path):
+            _gfile().rmtree(path) if _gfile().isdir(path) else _gfile().remove(path)
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Yields a temporary name to write to; it becomes `path` when the block ends without an error.
+
+    Works for a file and for a folder (which must not exist yet). After an error nothing is left.
+    """
+    partial = temporary_name(path)
+    try:
+        yield partial
+        rename(partial, path)
+    except BaseException:
+        remove(partial)
+        raise
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a UTF-8 text file, whole or not at all."""
+    with replacing(path) as partial, open_file(partial, "w") as file:
+        file.write(text)

@@ -1,0 +1,109 @@
+"""Options as data: a program's flags are the fields of one frozen dataclass.
+
+    @dataclasses.dataclass(frozen=True)
+    class Options:
+        input_file: tuple[str, ...] = option(help="Files or globs, separated by commas.")
+        max_seq_length: int = option(512, "Length of an example, in tokens.")
+
+    cli = command(Options, run)      # run(options: Options) -> None
+
+Library code takes the dataclass; only `command` ever looks at the command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from absl import app, flags
+
+from albert_tf.errors import InputError
+
+Options = TypeVar("Options")
+
+_DEFINE = {
+    str: flags.DEFINE_string,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    bool: flags.DEFINE_bool,
+    tuple: flags.DEFINE_list,
+}
+
+
+def option(
+    default: Any = dataclasses.MISSING, help: str = "", choices: tuple[str, ...] = ()
+) -> Any:
+    """A dataclass field that is also a flag.
+
+    Args:
+        default: the value without the flag; left out, the flag is required.
+        help: what `--help` says.
+        choices: the valid values, where they are few.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+
+
+def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
+    """Defines one absl flag per field of `options_class`."""
+    types_of = typing.get_type_hints(options_class)
+    for field in dataclasses.fields(options_class):
+        required = field.default is dataclasses.MISSING
+        default = None if required else field.default
+        if isinstance(default, tuple):
+            default = list(default)
+        common = {"flag_values": flag_values, "required": required, "module_name": sys.argv[0]}
+        help, choices = field.metadata["help"], field.metadata["choices"]
+        if choices:
+            flags.DEFINE_enum(field.name, default, list(choices), help, **common)
+        else:
+            _DEFINE[_plain_type(types_of[field.name])](field.name, default, help, **common)
+
+
+def _plain_type(annotation: Any) -> type:
+    """`str | None` -> str, `tuple[str, ...]` -> tuple."""
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
+        (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
+    return typing.get_origin(annotation) or annotation
+
+
+def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> Options:
+    """The dataclass with the values of the parsed flags."""
+    values = {}
+    for field in dataclasses.fields(options_class):
+        value = flag_values[field.name].value
+        values[field.name] = tuple(value) if isinstance(value, list) else value
+    return options_class(**values)
+
+
+def command(options_class: type[Options], run: Callable[[Options], None]) -> Callable[[], None]:
+    """The console entry point that parses the flags and calls `run(options)`.
+
+    An `InputError`, or an error of the operating system, is printed as one line; the exit code is
+    then 1, and 130 after Ctrl-C.
+    """
+
+    def main(arguments: list[str]) -> int:
+        program = arguments[0].rsplit("/", 1)[-1]
+        try:
+            if len(arguments) > 1:
+                raise InputError(
+                    f"unexpected argument {arguments[1]!r}; flags are written --name=value"
+                )
+            run(from_flags(options_class, flags.FLAGS))
+        except (InputError, OSError) as error:
+            print(f"{program}: error: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print(f"{program}: interrupted", file=sys.stderr)
+            return 130
+        return 0
+
+    def cli() -> None:
+        define_flags(options_class, flags.FLAGS)
+        app.run(main)
+
+    return cli
