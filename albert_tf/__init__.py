@@ -1,6 +1,7 @@
 """ALBERT (A Lite BERT, arXiv 1909.11942) for TensorFlow and Keras 3.
 
-The public names are loaded when first used, so `import albert_tf` loads neither TensorFlow nor Keras.
+The public names are loaded when first used: `import albert_tf` alone loads neither TensorFlow nor
+Keras.
 """
 
 import importlib

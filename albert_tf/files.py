@@ -1,4 +1,4 @@
-"""Files, local or remote (`gs://...`), found by glob, read as UTF-8, and written whole or not at all."""
+"""Files, local or remote (`gs://...`): found by glob, read as UTF-8, written whole or not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 
 
 def is_remote(path: str) -> bool:
-    """Whether `path` names a scheme, such as `gs://bucket/file`, that TensorFlow's file layer opens."""
+    """Whether `path` has a scheme (`gs://bucket/file`), for TensorFlow's file layer to open."""
     return "://" in path
 
 

@@ -19,7 +19,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from albert_tf.errors import InputError
 
@@ -88,6 +88,7 @@ def command(options_class: type[Options], run: Callable[[Options], None]) -> Cal
 
     def main(arguments: list[str]) -> int:
         program = arguments[0].rsplit("/", 1)[-1]
+        logging.set_verbosity(logging.WARNING)
         try:
             if len(arguments) > 1:
                 raise InputError(

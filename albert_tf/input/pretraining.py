@@ -1,0 +1,139 @@
+"""TFRecords of pretraining examples as `tf.data` batches, in an order that a seed fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.input.features import Feature
+
+# Files read side by side, and files whose first records are checked before a run starts.
+_CYCLE_LENGTH = 16
+_CHECKED_FILES = 64
+_CHECKED_RECORDS = 32
+
+
+def training_batches(
+    files: Sequence[str],
+    features: dict[str, Feature],
+    batch_size: int,
+    seed: int,
+    shuffle_buffer_size: int = 10000,
+    first_step: int = 0,
+) -> tf.data.Dataset:
+    """Endless shuffled batches.
+
+    The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
+    that restarts at `first_step` sees the batches that an uninterrupted run would see.
+
+    Args:
+        files: TFRecord files.
+        features: what an example holds.
+        batch_size: examples in a batch.
+        seed: seed of the order.
+        shuffle_buffer_size: examples among which the next one is drawn.
+        first_step: batches to leave out; their records are skipped unparsed.
+
+    Returns:
+        Dictionaries of `[batch_size, ...]` tensors, int32 or float32.
+    """
+    names = tf.data.Dataset.from_tensor_slices(list(files))
+    names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True).repeat()
+    records = names.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=min(_CYCLE_LENGTH, len(files)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    records = records.shuffle(shuffle_buffer_size, seed=seed + 1, reshuffle_each_iteration=True)
+    records = records.skip(first_step * batch_size).batch(batch_size, drop_remainder=True)
+    return records.map(_parser(features), num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+
+
+def evaluation_batches(
+    files: Sequence[str], features: dict[str, Feature], batch_size: int
+) -> tf.data.Dataset:
+    """All examples once, in order; the last batch is filled up.
+
+    Returns:
+        Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`: 0 for what
+        only fills up the last batch.
+    """
+    records = tf.data.TFRecordDataset(list(files)).batch(batch_size)
+    examples = records.map(_parser(features), num_parallel_calls=tf.data.AUTOTUNE)
+    return examples.map(lambda batch: fill_up(batch, batch_size)).prefetch(4)
+
+
+def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
+    """Adds zero examples up to `batch_size`, and `is_real_example` that tells them apart."""
+    count = tf.shape(next(iter(batch.values())))[0]
+
+    def filled(tensor):
+        padding = [[0, batch_size - count]] + [[0, 0]] * (tensor.shape.rank - 1)
+        return tf.ensure_shape(tf.pad(tensor, padding), [batch_size, *tensor.shape[1:]])
+
+    real = tf.ones([count], tf.int32)
+    return {name: filled(value) for name, value in {**batch, "is_real_example": real}.items()}
+
+
+def _parser(features: dict[str, Feature]):
+    specification = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in features.items()
+    }
+
+    def parse(records):
+        batch = tf.io.parse_example(records, specification)
+        return {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in batch.items()
+        }
+
+    return parse
+
+
+def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: int) -> None:
+    """Looks at the first records of files, so that a mismatch shows before training starts.
+
+    Raises:
+        InputError: a file is damaged, its examples have other features or lengths than the flags
+            say or ids beyond the model's vocabulary, or there is no example at all.
+    """
+    found = False
+    for path in files[:_CHECKED_FILES]:
+        try:
+            for record in tf.data.TFRecordDataset(path).take(_CHECKED_RECORDS).as_numpy_iterator():
+                _check_example(path, tf.train.Example.FromString(record), features, vocab_size)
+                found = True
+        except InputError:
+            raise
+        except Exception as error:  # what TensorFlow and protobuf raise has no common base
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path}: not a readable TFRecord of examples ({reason})") from None
+    if not found:
+        raise InputError(f"{files[0]}: no example in it, nor in the other input files")
+
+
+def _check_example(path, example, features: dict[str, Feature], vocab_size: int) -> None:
+    for name, feature in features.items():
+        stored = example.features.feature[name]
+        values = stored.int64_list if feature.dtype == "int64" else stored.float_list
+        length, expected = len(values.value), feature.shape[0]
+        if length != expected:
+            flag = {
+                "masked_lm_positions": "max_predictions_per_seq",
+                "input_ids": "max_seq_length",
+            }.get(name)
+            hint = f"; --{flag} must be {length}" if flag and length else ""
+            raise InputError(
+                f"{path}: examples have {length or 'no'} values of {name}, {expected} are "
+                f"expected{hint}"
+            )
+    largest = max(example.features.feature["input_ids"].int64_list.value)
+    if largest >= vocab_size:
+        raise InputError(
+            f"{path}: token id {largest} is beyond the vocab_size {vocab_size} of "
+            "--albert_config_file; was it made with another vocabulary?"
+        )

@@ -1,0 +1,167 @@
+"""The models: an encoder under the heads of a task."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.layers import (
+    ACTIVATIONS,
+    SITES,
+    LinearHead,
+    dense,
+    dropout,
+    forward_seed,
+    layer_norm,
+)
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Vocabulary logits at the masked positions, decoded with the tied embedding table.
+
+    Args:
+        config: shape of the model.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.dense = dense(
+            config.embedding_size, config.initializer_range, "dense", self.dtype_policy
+        )
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.norm = layer_norm("LayerNorm", self.dtype_policy)
+
+    def build(self, input_shape):
+        with keras.name_scope("transform"):
+            self.dense.build(input_shape)
+            self.norm.build((*input_shape[:-1], self.config.embedding_size))
+        self.output_bias = self.add_weight(
+            name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
+        )
+
+    def call(self, sequence_output, positions, word_embeddings):
+        """Predicts the tokens at some positions.
+
+        Args:
+            sequence_output: `[batch, seq, hidden]`.
+            positions: `[batch, predictions]` positions in the sequence.
+            word_embeddings: `[vocab, embedding_size]` table of the encoder.
+
+        Returns:
+            `[batch, predictions, vocab]` float32 logits.
+        """
+        # A product with one-hot rows selects exactly, and its gradient needs no scatter.
+        length = sequence_output.shape[1] or ops.shape(sequence_output)[1]
+        selector = ops.one_hot(positions, length, dtype=sequence_output.dtype)
+        hidden = ops.matmul(selector, sequence_output)
+        hidden = self.norm(self.activation(self.dense(hidden)))
+        table = ops.cast(word_embeddings, self.compute_dtype)
+        logits = ops.matmul(hidden, ops.transpose(table))
+        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+
+
+class _Model(keras.Model):
+    """What the models share: an encoder with the original's variable paths, and serialisation."""
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.encoder = AlbertEncoder(config, dtype=self.dtype_policy)
+
+    def get_config(self):
+        return {"config": dataclasses.asdict(self.config), "name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(AlbertConfig(**config.pop("config")), **config)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForPreTraining(_Model):
+    """Masked language model and sentence-order prediction (paper section 3.1).
+
+    Args:
+        config: shape of the model.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(self, config: AlbertConfig, name: str = "albert_for_pretraining", **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        policy = self.dtype_policy
+        self.masked_lm = MaskedLMHead(config, name="predictions", dtype=policy)
+        self.sentence_order = LinearHead(
+            2, config.initializer_range, name="seq_relationship", dtype=policy
+        )
+        # Built outside of this model's own scope, for the original's paths (`cls/...`).
+        with keras.name_scope("cls"):
+            self.masked_lm.build((None, None, config.hidden_size))
+            self.sentence_order.build((None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, training: bool = False):
+        """Features of the encoder and `masked_lm_positions` `[batch, predictions]`.
+
+        Returns:
+            The encoder's outputs, `masked_lm_logits` `[batch, predictions, vocab]` and
+            `sentence_order_logits` `[batch, 2]` (1 = swapped), float32. Without
+            `masked_lm_positions` there are no `masked_lm_logits`.
+        """
+        outputs = dict(self.encoder(features, training=training))
+        if "masked_lm_positions" in features:
+            outputs["masked_lm_logits"] = self.masked_lm(
+                outputs["sequence_output"],
+                features["masked_lm_positions"],
+                self.encoder.embeddings.word_embeddings,
+            )
+        outputs["sentence_order_logits"] = self.sentence_order(outputs["pooled_output"])
+        return outputs
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForSequenceClassification(_Model):
+    """A linear classifier, or regressor with one output, on the pooled output.
+
+    Args:
+        config: shape of the model.
+        num_labels: number of logits.
+        classifier_dropout: dropout of the pooled output in training.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        num_labels: int,
+        classifier_dropout: float = 0.1,
+        name: str = "albert_for_sequence_classification",
+        **kwargs,
+    ):
+        super().__init__(config, name=name, **kwargs)
+        self.num_labels = num_labels
+        self.classifier_dropout = classifier_dropout
+        self.classifier = LinearHead(
+            num_labels, config.initializer_range, name="classifier", dtype=self.dtype_policy
+        )
+        self.classifier.build((None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, training: bool = False):
+        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32."""
+        # Drawn before the encoder draws its own, and the last site of its pass: no overlap.
+        seed = forward_seed(self.encoder.seed_generator) if training else None
+        outputs = dict(self.encoder(features, training=training))
+        pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        outputs["logits"] = self.classifier(pooled)
+        return outputs
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_labels": self.num_labels,
+            "classifier_dropout": self.classifier_dropout,
+        }

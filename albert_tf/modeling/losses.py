@@ -1,0 +1,115 @@
+"""Training objectives as weighted sums, exact over any split of a batch.
+
+An objective says, for a batch, the total *weights* of its parts (`{"masked_lm": 77.0, ...}`), which
+need no model, and for the model's outputs the weighted *sums* of its quantities
+(`{"masked_lm_loss": 310.2, "masked_lm_accuracy": 12.0, ...}`); a quantity is called after its part.
+Sums of micro-batches and replicas add up, and divided by the added weights give the means of the
+whole batch, however unevenly the masks fell.
+"""
+
+from __future__ import annotations
+
+import abc
+
+from keras import ops
+
+
+def cross_entropy(logits, labels):
+    """Negative log-likelihood of integer `labels` `[...]` under `logits` `[..., classes]`."""
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+def _correct(logits, labels):
+    guesses = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
+    return ops.cast(ops.equal(guesses, labels), "float32")
+
+
+def _example_weights(batch):
+    """1 for an example, 0 for one that only fills up the last batch; `[batch]` float32."""
+    if "is_real_example" in batch:
+        return ops.cast(batch["is_real_example"], "float32")
+    return ops.ones_like(batch["input_ids"][:, 0], dtype="float32")
+
+
+class Objective(abc.ABC):
+    """Base of the objectives.
+
+    Attributes:
+        losses: the quantities whose means add up to the training loss.
+        epsilon: what is added to a part's weight before a loss is divided by it.
+    """
+
+    losses: tuple[str, ...] = ()
+    epsilon: dict[str, float] = {}
+
+    @abc.abstractmethod
+    def weights(self, batch) -> dict:
+        """Total weight of each part in a batch, float32 scalars."""
+
+    @abc.abstractmethod
+    def sums(self, outputs, batch) -> dict:
+        """Weighted sum of each quantity over a batch, float32 scalars."""
+
+    def loss(self, sums: dict, weights: dict):
+        """The training loss of `sums`, where `weights` are those of the whole global batch."""
+        return sum(
+            sums[name] / (weights[part_of(name)] + self.epsilon.get(part_of(name), 0.0))
+            for name in self.losses
+        )
+
+
+def part_of(quantity: str) -> str:
+    """ "masked_lm_loss" -> "masked_lm"."""
+    return quantity.rsplit("_", 1)[0]
+
+
+def means(sums: dict, weights: dict) -> dict[str, float]:
+    """The mean of every quantity; 0 where nothing had any weight."""
+    return {
+        name: float(total) / float(weights[part_of(name)]) if weights[part_of(name)] else 0.0
+        for name, total in sums.items()
+    }
+
+
+class PretrainingObjective(Objective):
+    """Masked language model plus sentence order: sum(w * nll) / (sum(w) + 1e-5), and a mean.
+
+    A batch holds `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
+    `next_sentence_labels` `[batch, 1]`.
+    """
+
+    losses = ("masked_lm_loss", "sentence_order_loss")
+    epsilon = {"masked_lm": 1e-5}
+
+    def weights(self, batch):
+        examples = _example_weights(batch)
+        masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
+        return {"masked_lm": masked, "sentence_order": ops.sum(examples)}
+
+    def sums(self, outputs, batch):
+        examples = _example_weights(batch)
+        masked = batch["masked_lm_weights"] * examples[:, None]
+        ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
+        order, order_logits = batch["next_sentence_labels"][:, 0], outputs["sentence_order_logits"]
+        return {
+            "masked_lm_loss": ops.sum(masked * cross_entropy(logits, ids)),
+            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids)),
+            "sentence_order_loss": ops.sum(examples * cross_entropy(order_logits, order)),
+            "sentence_order_accuracy": ops.sum(examples * _correct(order_logits, order)),
+        }
+
+
+class ClassificationObjective(Objective):
+    """Mean cross-entropy of `label_ids` `[batch]`."""
+
+    losses = ("classification_loss",)
+
+    def weights(self, batch):
+        return {"classification": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        examples, labels = _example_weights(batch), batch["label_ids"]
+        return {
+            "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
+            "classification_accuracy": ops.sum(examples * _correct(outputs["logits"], labels)),
+        }

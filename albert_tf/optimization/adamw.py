@@ -1,0 +1,113 @@
+"""AdamW as in the original project: decay inside the update, no bias correction by default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+# Layer normalisation and every bias, `output_bias` too.
+EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AdamW(keras.optimizers.Optimizer):
+    """Adam with decoupled weight decay (arXiv 1711.05101), as BERT and ALBERT use it.
+
+        m = beta_1 m + (1 - beta_1) g        v = beta_2 v + (1 - beta_2) g^2
+        u = m / (sqrt(v) + epsilon) + weight_decay_rate w        w = w - learning_rate u
+
+    Args:
+        learning_rate: a number or a schedule of the step.
+        weight_decay_rate: decay of the variables that are not excluded.
+        beta_1, beta_2: decay rates of the moments.
+        epsilon: added outside of the root.
+        bias_correction: divide the moments by (1 - beta^t), as Adam's paper does and BERT does not.
+        exclude_from_weight_decay: regular expressions; a variable whose path contains a match is
+            not decayed.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-4,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        bias_correction: bool = False,
+        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        name: str = "adamw",
+        **kwargs,
+    ):
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.bias_correction = bias_correction
+        self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._moments, self._variances = self.add_optimizer_variables(
+            variables, name=["adam_m", "adam_v"]
+        )
+        self._decayed = [not matches(self.exclude_from_weight_decay, v.path) for v in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        index = self._get_variable_index(variable)
+        update = self._direction(gradient, variable, index)
+        rate = ops.cast(learning_rate, variable.dtype) * self._scale(update, variable, index)
+        self.assign_sub(variable, rate * update)
+
+    def update(self, gradients: Sequence) -> None:
+        """Applies gradients that are already reduced over replicas, in the order of `build`.
+
+        Unlike `apply` it does not reduce again and can stand anywhere in a replica's program; the
+        caller advances `iterations`.
+        """
+        learning_rate = self._get_current_learning_rate()
+        for gradient, variable in zip(gradients, self._trainable_variables, strict=True):
+            self.update_step(gradient, variable, learning_rate)
+
+    def _direction(self, gradient, variable, index: int):
+        """The update before the learning rate; moves the moments on."""
+        dtype = variable.dtype
+        gradient = ops.cast(gradient, dtype)
+        moment, variance = self._moments[index], self._variances[index]
+        new_moment = self.beta_1 * moment + (1.0 - self.beta_1) * gradient
+        new_variance = self.beta_2 * variance + (1.0 - self.beta_2) * ops.square(gradient)
+        self.assign(moment, new_moment)
+        self.assign(variance, new_variance)
+        if self.bias_correction:
+            step = ops.cast(self.iterations + 1, dtype)
+            new_moment = new_moment / (1.0 - ops.power(ops.cast(self.beta_1, dtype), step))
+            new_variance = new_variance / (1.0 - ops.power(ops.cast(self.beta_2, dtype), step))
+        update = new_moment / (ops.sqrt(new_variance) + self.epsilon)
+        if self._decayed[index]:
+            update = update + self.weight_decay_rate * variable
+        return update
+
+    def _scale(self, update, variable, index: int):
+        """Factor of the learning rate for this variable."""
+        return 1.0
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "weight_decay_rate": self.weight_decay_rate,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "bias_correction": self.bias_correction,
+            "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
+        }
+
+
+def matches(patterns: Sequence[str], path: str) -> bool:
+    """Whether any regular expression is found in `path`."""
+    return any(re.search(pattern, path) for pattern in patterns)

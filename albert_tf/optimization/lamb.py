@@ -1,0 +1,65 @@
+"""LAMB (arXiv 1904.00962) as the original ALBERT code computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from albert_tf.optimization.adamw import EXCLUDED, AdamW, matches
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class Lamb(AdamW):
+    """AdamW whose step is scaled, variable by variable, to the norm of the variable.
+
+        w = w - learning_rate * trust_ratio * u        trust_ratio = ||w|| / ||u||
+
+    with u of `AdamW`, weight decay included; the trust ratio is 1 where either norm is 0.
+
+    Args:
+        learning_rate: a number or a schedule of the step.
+        exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
+            has trust ratio 1. By default those that are excluded from weight decay.
+        **kwargs: other arguments of `AdamW`.
+    """
+
+    def __init__(
+        self,
+        learning_rate=1e-3,
+        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        exclude_from_layer_adaptation: Sequence[str] | None = None,
+        name: str = "lamb",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate,
+            exclude_from_weight_decay=exclude_from_weight_decay,
+            name=name,
+            **kwargs,
+        )
+        if exclude_from_layer_adaptation is None:
+            exclude_from_layer_adaptation = exclude_from_weight_decay
+        self.exclude_from_layer_adaptation = tuple(exclude_from_layer_adaptation)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._adapted = [not matches(self.exclude_from_layer_adaptation, v.path) for v in variables]
+
+    def _scale(self, update, variable, index: int):
+        """The trust ratio."""
+        if not self._adapted[index]:
+            return 1.0
+        norm, update_norm = ops.norm(variable), ops.norm(update)
+        usable = ops.logical_and(norm > 0, update_norm > 0)
+        # The inner `where` keeps the division defined on the branch that is not taken.
+        return ops.where(usable, norm / ops.where(usable, update_norm, 1.0), 1.0)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "exclude_from_layer_adaptation": list(self.exclude_from_layer_adaptation),
+        }

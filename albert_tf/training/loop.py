@@ -1,0 +1,116 @@
+"""The training loop and the evaluation loop, over any model, objective and data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.modeling.losses import means
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.progress import TrainingLog
+from albert_tf.training.step import EvalStep, TrainStep
+
+
+def train(
+    step: TrainStep,
+    batches_from: Callable[[int], tf.data.Dataset],
+    checkpoints: Checkpoints,
+    output_dir: str,
+    *,
+    batch_size: int,
+    num_train_steps: int,
+    save_checkpoints_steps: int,
+    iterations_per_loop: int,
+) -> None:
+    """Trains from the optimizer's step up to `num_train_steps`.
+
+    Args:
+        step: does the work.
+        batches_from: the global batches of an uninterrupted run, from a given step on.
+        checkpoints: saved to every `save_checkpoints_steps` and at the end.
+        output_dir: folder of the logs.
+        batch_size: examples in a global batch.
+        num_train_steps: step at which training ends.
+        save_checkpoints_steps: steps between checkpoints.
+        iterations_per_loop: steps in one call into the graph, and in one line of the logs.
+
+    Raises:
+        InputError: the loss is not finite any more, or the data cannot be read.
+    """
+    at = int(step.optimizer.iterations.numpy())
+    if at >= num_train_steps:
+        return
+    batches = iter(step.strategy.experimental_distribute_dataset(batches_from(at)))
+    log = TrainingLog(output_dir, num_train_steps, at, batch_size)
+    try:
+        while at < num_train_steps:
+            to_save = save_checkpoints_steps - at % save_checkpoints_steps
+            count = min(iterations_per_loop, to_save, num_train_steps - at)
+            results = _read(lambda count=count: step(batches, tf.constant(count)))
+            at += count
+            log.write(at, _metrics(step, results, count, at))
+            if count == to_save or at == num_train_steps:
+                checkpoints.save()
+    finally:
+        log.close()
+
+
+def _metrics(step: TrainStep, results, count: int, at: int) -> dict[str, float]:
+    results = tf.nest.map_structure(lambda value: float(value.numpy()), results)
+    quantities = means(results["sums"], results["weights"])
+    loss = sum(quantities[name] for name in step.objective.losses)
+    if not np.isfinite(loss) or not np.isfinite(results["gradient_norm"]):
+        raise InputError(
+            f"the loss is {loss} and the gradient norm {results['gradient_norm']} within steps "
+            f"{at - count + 1} to {at}: try a lower --learning_rate or more --num_warmup_steps"
+        )
+    return {
+        "loss": loss,
+        **quantities,
+        "learning_rate": results["learning_rate"],
+        "gradient_norm": results["gradient_norm"],
+    }
+
+
+def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> dict[str, float]:
+    """Means of the objective's quantities over a dataset.
+
+    Args:
+        step: does the work.
+        batches: global batches.
+        max_steps: batches at most; 0 for all.
+
+    Returns:
+        The mean of every quantity, and the total weight of each part as `PART_weight`.
+    """
+    distributed: Iterable = step.strategy.experimental_distribute_dataset(batches)
+    if max_steps:
+        distributed = itertools.islice(distributed, max_steps)
+    sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for batch in _reading(distributed):
+        results = step(batch)
+        for totals, new in ((sums, results["sums"]), (weights, results["weights"])):
+            for name, value in new.items():
+                totals[name] = totals.get(name, 0.0) + float(value.numpy())
+    if not weights:
+        raise InputError("no example to evaluate on")
+    return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
+
+
+def _read(work: Callable):
+    """Calls `work`; an error of the input pipeline becomes one line."""
+    try:
+        return work()
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, tf.errors.NotFoundError) as e:
+        raise InputError(f"the training data cannot be read: {e.message.splitlines()[0]}") from e
+
+
+def _reading(batches: Iterable) -> Iterable:
+    iterator = iter(batches)
+    while (batch := _read(lambda: next(iterator, None))) is not None:
+        yield batch

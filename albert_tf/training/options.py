@@ -1,0 +1,125 @@
+"""Options of the training programs; loads no TensorFlow, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Where a program runs, and in which precision."""
+
+    strategy: str = option(
+        "auto",
+        "How the batch is spread over devices: one_device, mirrored (all GPUs, or "
+        "--num_replicas parts of the CPU), tpu, or auto (tpu with --use_tpu, else mirrored on "
+        "several GPUs, else one_device).",
+    )
+    num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
+    use_tpu: bool = option(False, "Train on a TPU.")
+    tpu_name: str = option("local", "TPU to use: local on a TPU VM, or its name.")
+    tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")
+    gcp_project: str | None = option(None, "Cloud project of the TPU, when it is named.")
+    dtype: str = option(
+        "float32",
+        "Precision of products and activations; variables, softmax, normalisation and losses "
+        "are float32 either way.",
+        choices=("float32", "bfloat16"),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions(DeviceOptions):
+    """How any model is trained, and what is kept of it.
+
+    Subclasses add `num_train_steps` and `num_warmup_steps`, whose flags the original calls
+    differently from program to program.
+    """
+
+    albert_config_file: str = option(help="The model's albert_config.json.")
+    output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
+    init_checkpoint: str | None = option(
+        None, "Checkpoint, or folder with checkpoints, to start from when there is none to resume."
+    )
+    do_train: bool = option(False, "Whether to train.")
+    do_eval: bool = option(False, "Whether to evaluate, after training if both are asked for.")
+    max_seq_length: int = option(512, "Length of an example, in tokens.")
+
+    train_batch_size: int = option(4096, "Examples in a training step, over all devices.")
+    eval_batch_size: int = option(64, "Examples in an evaluation step, over all devices.")
+    micro_batch_size: int = option(
+        0, "Examples that a device computes at a time, gradients added up; 0 for all of its share."
+    )
+    optimizer: str = option("lamb", "lamb or adamw.")
+    learning_rate: float = option(0.00176, "Peak learning rate.")
+    poly_power: float = option(1.0, "Exponent of the decay to 0; 1 is linear.")
+    start_warmup_step: int = option(0, "Step at which the warm-up starts.")
+    weight_decay_rate: float = option(0.01, "Decay of kernels and embeddings.")
+    bias_correction: bool = option(False, "Correct the moments' bias; the original does not.")
+    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0: no clipping.")
+    random_seed: int = option(12345, "Seed of initial weights, data order and dropout.")
+
+    save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
+    keep_checkpoint_max: int = option(5, "Newest checkpoints that are kept.")
+    iterations_per_loop: int = option(
+        0,
+        "Steps in one call into the graph; results do not depend on it. 0: 1000 on TPU, 10 "
+        "elsewhere.",
+    )
+
+    def check(self) -> None:
+        """Raises InputError for values out of range."""
+        at_least_one = (
+            "max_seq_length",
+            "train_batch_size",
+            "eval_batch_size",
+            "num_train_steps",
+            "save_checkpoints_steps",
+            "keep_checkpoint_max",
+        )
+        for name in at_least_one:
+            self._check_minimum(name, 1)
+        for name in (
+            "num_warmup_steps",
+            "micro_batch_size",
+            "iterations_per_loop",
+            "learning_rate",
+            "weight_decay_rate",
+            "clip_norm",
+        ):
+            self._check_minimum(name, 0)
+
+    def _check_minimum(self, name: str, minimum: int) -> None:
+        value = getattr(self, name)
+        if value < minimum:
+            raise InputError(f"--{name}={value}: must be at least {minimum}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(TrainingOptions):
+    """Flags of run_pretraining.py; defaults are the original's."""
+
+    input_file: tuple[str, ...] = option((), "TFRecord files or globs to train on.")
+    eval_input_file: tuple[str, ...] = option(
+        (), "TFRecord files or globs to evaluate on; without it, --input_file as in the original."
+    )
+    max_predictions_per_seq: int = option(20, "Masked tokens per example, as they were written.")
+    num_train_steps: int = option(125000, "Steps in all, those before a restart included.")
+    num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
+    max_eval_steps: int = option(100, "Evaluation steps at most; 0 for all examples.")
+    shuffle_buffer_size: int = option(10000, "Examples among which the order is drawn.")
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or flags that do not go together."""
+        super().check()
+        self._check_minimum("max_predictions_per_seq", 1)
+        self._check_minimum("shuffle_buffer_size", 1)
+        if not (self.do_train or self.do_eval):
+            raise InputError("nothing to do: give --do_train, --do_eval or both")
+        if self.do_train and not self.input_file:
+            raise InputError("--input_file: TFRecord files to train on are needed")
+        if self.do_eval and not (self.eval_input_file or self.input_file):
+            raise InputError("--eval_input_file: TFRecord files to evaluate on are needed")

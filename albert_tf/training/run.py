@@ -1,0 +1,164 @@
+"""What pretraining and fine-tuning have in common: from options to a trained model in a folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, make_folder, write_text
+from albert_tf.modeling.losses import Objective
+from albert_tf.optimization import create_optimizer
+from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from albert_tf.training.checkpoints import Checkpoints, find_checkpoint, load_weights
+from albert_tf.training.loop import train
+from albert_tf.training.options import TrainingOptions
+from albert_tf.training.step import TrainStep
+from albert_tf.training.strategy import create_strategy, describe, per_replica
+
+CONFIG_FILE = "albert_config.json"
+
+
+def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strategy]:
+    """Checks what the options name, makes the output folder and the strategy, sets the seed.
+
+    Raises:
+        InputError: something named is missing, out of range or contradicts the output folder.
+    """
+    options.check()
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    if options.max_seq_length > config.max_position_embeddings:
+        raise InputError(
+            f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
+            f"max_position_embeddings {config.max_position_embeddings}"
+        )
+    make_folder(options.output_dir, "output_dir")
+    _keep_config(config, options)
+    strategy = create_strategy(options)
+    per_replica("eval_batch_size", options.eval_batch_size, strategy)
+    micro_batches(options, strategy)
+    print(describe(strategy))
+    keras.utils.set_random_seed(options.random_seed)
+    return config, strategy
+
+
+def _keep_config(config: AlbertConfig, options: TrainingOptions) -> None:
+    """Leaves the config beside the checkpoints; refuses a folder of another model."""
+    path = f"{options.output_dir}/{CONFIG_FILE}"
+    if not exists(path):
+        write_text(path, config.to_json())
+        return
+    there = dataclasses.asdict(AlbertConfig.from_json_file(path))
+    for name, value in dataclasses.asdict(config).items():
+        if there[name] != value:
+            raise InputError(
+                f"--output_dir={options.output_dir}: holds a model with {name}={there[name]}, "
+                f"--albert_config_file={options.albert_config_file} says {value}"
+            )
+
+
+def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) -> int:
+    """Parts into which a replica's share of the training batch is split.
+
+    Raises:
+        InputError: the batch does not divide by replicas or micro-batches.
+    """
+    share = per_replica("train_batch_size", options.train_batch_size, strategy)
+    size = options.micro_batch_size or share
+    if share % size:
+        raise InputError(
+            f"--micro_batch_size={size}: does not divide the {share} examples that "
+            f"--train_batch_size={options.train_batch_size} gives each device"
+        )
+    return share // size
+
+
+def train_model(
+    model: keras.Model,
+    objective: Objective,
+    batches_from: Callable[[int], tf.data.Dataset],
+    strategy: tf.distribute.Strategy,
+    options: TrainingOptions,
+) -> None:
+    """Trains a model in `--output_dir`: resumes there, else starts from `--init_checkpoint`, else
+    from its initial weights.
+
+    Args:
+        model: made under the strategy's scope.
+        objective: what is minimised.
+        batches_from: global batches of an uninterrupted run, from a given step on.
+        strategy: where it runs.
+        options: everything else.
+    """
+    with strategy.scope():
+        schedule = WarmupPolynomialDecay(
+            options.learning_rate,
+            options.num_train_steps,
+            options.num_warmup_steps,
+            options.poly_power,
+            options.start_warmup_step,
+        )
+        optimizer = create_optimizer(
+            options.optimizer,
+            schedule,
+            weight_decay_rate=options.weight_decay_rate,
+            bias_correction=options.bias_correction,
+        )
+    step = TrainStep(
+        model,
+        optimizer,
+        objective,
+        strategy,
+        micro_batches=micro_batches(options, strategy),
+        clip_norm=options.clip_norm,
+        seed=options.random_seed,
+    )
+    checkpoints = Checkpoints(options.output_dir, model, optimizer, options.keep_checkpoint_max)
+    if checkpoints.restore_latest():
+        print(f"resuming from {checkpoints.latest}")
+    elif options.init_checkpoint:
+        initialize(model, options.init_checkpoint)
+    else:
+        print("starting from random weights")
+    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    train(
+        step,
+        batches_from,
+        checkpoints,
+        options.output_dir,
+        batch_size=options.train_batch_size,
+        num_train_steps=options.num_train_steps,
+        save_checkpoints_steps=options.save_checkpoints_steps,
+        iterations_per_loop=options.iterations_per_loop or (1000 if on_tpu else 10),
+    )
+
+
+def initialize(model: keras.Model, init_checkpoint: str, flag: str = "init_checkpoint") -> None:
+    """Loads `--init_checkpoint` and says how much of it and of the model matched."""
+    matched = load_weights(model, init_checkpoint, flag)
+    fresh = f", left at initial values: {', '.join(matched.fresh)}" if matched.fresh else ""
+    print(
+        f"{find_checkpoint(init_checkpoint, flag)}: {len(matched.loaded)} of "
+        f"{len(model.weights)} variables loaded{fresh}"
+    )
+
+
+def trained_step(output_dir: str) -> int:
+    """Step of the newest checkpoint in a folder.
+
+    Raises:
+        InputError: there is none.
+    """
+    path = find_checkpoint(output_dir, "output_dir")
+    return int(path.rsplit("-", 1)[-1])
+
+
+def write_results(output_dir: str, results: dict[str, float]) -> None:
+    """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name."""
+    text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
+    write_text(f"{output_dir}/eval_results.txt", text)
+    print(text, end="")

@@ -1,0 +1,118 @@
+"""Distribution strategies by name: one device, several GPUs, TPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.options import DeviceOptions
+
+
+def _one_device(options: DeviceOptions) -> tf.distribute.Strategy:
+    gpus = tf.config.list_logical_devices("GPU")
+    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+
+
+def _mirrored(options: DeviceOptions) -> tf.distribute.Strategy:
+    wanted = options.num_replicas
+    if gpus := tf.config.list_physical_devices("GPU"):
+        if wanted > len(gpus):
+            raise InputError(f"--num_replicas={wanted}: there are {len(gpus)} GPUs")
+        count = wanted or len(gpus)
+        return tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
+    # A rehearsal on one machine: parts of the CPU stand in for devices.
+    _split_cpu(max(wanted, 1))
+    return tf.distribute.MirroredStrategy(
+        [f"/cpu:{i}" for i in range(max(wanted, 1))],
+        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    )
+
+
+def _split_cpu(parts: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * parts
+        )
+    except RuntimeError:  # TensorFlow has started; what it has must do
+        there = len(tf.config.list_logical_devices("CPU"))
+        if there < parts:
+            raise InputError(f"--num_replicas={parts}: the CPU has {there} parts already") from None
+
+
+def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+        tpu=options.tpu_name, zone=options.tpu_zone, project=options.gcp_project
+    )
+    try:
+        if options.tpu_name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--tpu_name={options.tpu_name}: no TPU to be had ({reason})") from None
+
+
+def _auto(options: DeviceOptions) -> tf.distribute.Strategy:
+    if options.use_tpu:
+        return _tpu(options)
+    if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
+        return _mirrored(options)
+    return _one_device(options)
+
+
+STRATEGIES: dict[str, Callable[[DeviceOptions], tf.distribute.Strategy]] = {
+    "auto": _auto,
+    "one_device": _one_device,
+    "mirrored": _mirrored,
+    "tpu": _tpu,
+}
+
+
+def create_strategy(options: DeviceOptions) -> tf.distribute.Strategy:
+    """The strategy that the options ask for.
+
+    Raises:
+        InputError: no such strategy, the devices are not there, or Keras runs on a backend other
+            than TensorFlow.
+    """
+    if keras.backend.backend() != "tensorflow":
+        raise InputError(
+            f"KERAS_BACKEND={keras.backend.backend()}: training here needs the tensorflow backend"
+        )
+    if options.strategy not in STRATEGIES:
+        raise InputError(f"--strategy={options.strategy}: must be one of {', '.join(STRATEGIES)}")
+    return STRATEGIES[options.strategy](options)
+
+
+def describe(strategy: tf.distribute.Strategy) -> str:
+    """One line: which strategy, over which devices."""
+    devices = ", ".join(
+        tf.DeviceSpec.from_string(d).device_type + f":{tf.DeviceSpec.from_string(d).device_index}"
+        for d in strategy.extended.worker_devices
+    )
+    return f"{type(strategy).__name__} over {strategy.num_replicas_in_sync} replica(s): {devices}"
+
+
+def per_replica(flag: str, batch_size: int, strategy: tf.distribute.Strategy) -> int:
+    """Examples of a global batch that fall to each replica.
+
+    Raises:
+        InputError: the batch does not divide by the replicas.
+    """
+    replicas = strategy.num_replicas_in_sync
+    if batch_size < 1 or batch_size % replicas:
+        raise InputError(
+            f"--{flag}={batch_size}: must be a multiple of the {replicas} replicas, "
+            f"such as {max(1, round(batch_size / replicas)) * replicas}"
+        )
+    return batch_size // replicas
+
+
+def dtype_policy(dtype: str) -> str:
+    """Keras' name for a `--dtype`: bfloat16 products with float32 variables."""
+    return {"float32": "float32", "bfloat16": "mixed_bfloat16"}[dtype]
