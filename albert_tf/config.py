@@ -164,6 +164,14 @@ class AlbertConfig:
             raise InputError(f"{path}: must hold a JSON object, not a {type(values).__name__}")
         return cls.from_dict(values, source=path)
 
+    def check_vocabulary(self, size: int, source: str) -> None:
+        """Raises InputError if a vocabulary of `size` ids, from the file `source`, does not fit."""
+        if size != self.vocab_size:
+            raise InputError(
+                f"{source}: has {size} ids, but vocab_size of the model's config is "
+                f"{self.vocab_size}"
+            )
+
     def to_json(self) -> str:
         """The text of an `albert_config.json`."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"

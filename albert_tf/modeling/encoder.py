@@ -56,7 +56,7 @@ class SelfAttention(keras.layers.Layer):
 
         Args:
             hidden: `[batch, seq, hidden_size]`.
-            mask_scores: `[batch, 1, 1, seq]` float32, added to the scores.
+            mask_scores: `[batch, 1, 1, seq]`, added to the scores.
             seed: `[2]` seed of the dropout, None in inference.
 
         Returns:
@@ -66,8 +66,9 @@ class SelfAttention(keras.layers.Layer):
         key = self._heads(self.key(hidden))
         value = self._heads(self.value(hidden))
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # The softmax is float32 under bfloat16, too.
-        probabilities = ops.softmax(ops.cast(scores, "float32") + mask_scores)
+        # The softmax is float32 under bfloat16, too; Keras casts `mask_scores` on the way in.
+        scores = ops.cast(scores, "float32") + ops.cast(mask_scores, "float32")
+        probabilities = ops.softmax(scores)
         probabilities = ops.cast(probabilities, self.compute_dtype)
         rate = self.config.attention_probs_dropout_prob
         probabilities = dropout(probabilities, rate, seed, site=0)

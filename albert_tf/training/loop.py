@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.losses import means
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.progress import TrainingLog
-from albert_tf.training.step import EvalStep, TrainStep
+from albert_tf.training.step import EvalStep, PredictStep, TrainStep
 
 
 def train(
@@ -100,6 +100,23 @@ def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> di
     if not weights:
         raise InputError("no example to evaluate on")
     return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
+
+
+def predict(step: PredictStep, batches: tf.data.Dataset) -> np.ndarray:
+    """Logits of all examples, in their order.
+
+    Args:
+        step: does the work.
+        batches: global batches with `is_real_example`.
+
+    Returns:
+        `[examples, labels]` float32.
+    """
+    logits = []
+    for batch in step.strategy.experimental_distribute_dataset(batches):
+        real, values = step(batch)
+        logits.append(values.numpy()[real.numpy() > 0])
+    return np.concatenate(logits)
 
 
 def _read(work: Callable):

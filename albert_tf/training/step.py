@@ -150,3 +150,20 @@ class EvalStep:
             "sums": self.objective.sums(outputs, batch),
             "weights": self.objective.weights(batch),
         }
+
+
+class PredictStep:
+    """Runs a model without dropout and hands out its logits; arguments as in `TrainStep`."""
+
+    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
+        self.model = model
+        self.strategy = strategy
+
+    @tf.function(reduce_retracing=True)
+    def __call__(self, batch) -> tuple[tf.Tensor, tf.Tensor]:
+        """`is_real_example` `[batch]` and logits `[batch, labels]` of one global batch."""
+        results = self.strategy.run(self._replica_step, args=(batch,))
+        return tuple(self.strategy.gather(value, axis=0) for value in results)
+
+    def _replica_step(self, batch):
+        return batch["is_real_example"], self.model(batch, training=False)["logits"]

@@ -1,0 +1,55 @@
+"""Options of the fine-tuning programs; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.options import option
+from albert_tf.training.options import TrainingOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(TrainingOptions):
+    """Flags of run_classifier.py; names are the original's where it has them."""
+
+    task_name: str = option("table", "Task: a row of albert_tf/finetuning/tasks.py.")
+    train_file: str | None = option(None, "Rows to train on (.tsv, with a header line).")
+    eval_file: str | None = option(None, "Rows to evaluate on; same columns.")
+    predict_file: str | None = option(None, "Rows to predict; needs no label column.")
+    text_column: str = option("text", "Column of the text.")
+    text_pair_column: str | None = option(None, "Column of a second text, if there is one.")
+    label_column: str = option("label", "Column of the label.")
+    spm_model_file: str = option(help="SentencePiece model of the vocabulary.")
+    do_lower_case: bool = option(True, "Whether to lower-case, as the vocabulary was trained.")
+
+    do_predict: bool = option(False, "Whether to write predictions for --predict_file.")
+    predict_batch_size: int = option(8, "Examples in a prediction step, over all devices.")
+    classifier_dropout: float = option(0.1, "Dropout before the classifier, in training.")
+
+    train_batch_size: int = option(32, "Examples in a training step, over all devices.")
+    eval_batch_size: int = option(8, "Examples in an evaluation step, over all devices.")
+    optimizer: str = option("adamw", "adamw or lamb.")
+    learning_rate: float = option(5e-5, "Peak learning rate.")
+    train_step: int = option(1000, "Steps in all, those before a restart included.")
+    warmup_step: int = option(0, "Steps of linear warm-up.")
+    save_checkpoints_steps: int = option(1000, "Steps between checkpoints.")
+
+    @property
+    def num_train_steps(self) -> int:
+        return self.train_step
+
+    @property
+    def num_warmup_steps(self) -> int:
+        return self.warmup_step
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or flags that do not go together."""
+        super().check()
+        self._check_minimum("predict_batch_size", 1)
+        if not 0 <= self.classifier_dropout < 1:
+            raise InputError(
+                f"--classifier_dropout={self.classifier_dropout}: must be at least 0 and below 1"
+            )
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise InputError("nothing to do: give --do_train, --do_eval or --do_predict")
