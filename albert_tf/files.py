@@ -51,6 +51,12 @@ def exists(path: str) -> bool:
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+def read_text(path: str) -> str:
+    """The whole of a UTF-8 text file."""
+    with open_file(path) as file:
+        return file.read()
+
+
 def read_lines(path: str) -> Iterator[str]:
     """Yields the lines of a UTF-8 text file without their line ends; a byte-order mark is dropped.
 

@@ -35,10 +35,14 @@ class Objective(abc.ABC):
     """Base of the objectives.
 
     Attributes:
+        parts: what has a weight of its own.
+        quantities: what is summed; each is called after its part.
         losses: the quantities whose means add up to the training loss.
         epsilon: what is added to a part's weight before a loss is divided by it.
     """
 
+    parts: tuple[str, ...] = ()
+    quantities: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     epsilon: dict[str, float] = {}
 
@@ -78,6 +82,13 @@ class PretrainingObjective(Objective):
     `next_sentence_labels` `[batch, 1]`.
     """
 
+    parts = ("masked_lm", "sentence_order")
+    quantities = (
+        "masked_lm_loss",
+        "masked_lm_accuracy",
+        "sentence_order_loss",
+        "sentence_order_accuracy",
+    )
     losses = ("masked_lm_loss", "sentence_order_loss")
     epsilon = {"masked_lm": 1e-5}
 
@@ -102,6 +113,8 @@ class PretrainingObjective(Objective):
 class ClassificationObjective(Objective):
     """Mean cross-entropy of `label_ids` `[batch]`."""
 
+    parts = ("classification",)
+    quantities = ("classification_loss", "classification_accuracy")
     losses = ("classification_loss",)
 
     def weights(self, batch):

@@ -8,6 +8,8 @@ the micro-batch changes what is computed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
@@ -22,6 +24,10 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
         return gradients, norm
     factor = clip_norm / tf.maximum(norm, clip_norm)
     return [gradient * factor for gradient in gradients], norm
+
+
+def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
+    return {name: tf.zeros([]) for name in names}
 
 
 class TrainStep:
@@ -65,16 +71,15 @@ class TrainStep:
             Sums and weights of the objective over all steps (`sums`, `weights`), and of the last
             step `learning_rate` and `gradient_norm`, before clipping. Float32 scalars.
         """
-        totals = self._one_step(next(iterator))
-        for _ in tf.range(steps - 1):
-            new = self._one_step(next(iterator))
-            totals = {
-                "sums": tf.nest.map_structure(tf.add, totals["sums"], new["sums"]),
-                "weights": tf.nest.map_structure(tf.add, totals["weights"], new["weights"]),
-                "learning_rate": new["learning_rate"],
-                "gradient_norm": new["gradient_norm"],
-            }
-        return totals
+        totals = {
+            "sums": _zeros(self.objective.quantities),
+            "weights": _zeros(self.objective.parts),
+        }
+        last = _zeros(("learning_rate", "gradient_norm"))
+        for _ in tf.range(steps):
+            results, last = self._one_step(next(iterator))
+            totals = tf.nest.map_structure(tf.add, totals, results)
+        return {**totals, **last}
 
     def _one_step(self, batch):
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
@@ -84,7 +89,8 @@ class TrainStep:
             lambda value: self.strategy.experimental_local_results(value)[0], results
         )
         self.optimizer.iterations.assign_add(1)
-        return {**results, "learning_rate": learning_rate}
+        totals = {name: results[name] for name in ("sums", "weights")}
+        return totals, {"learning_rate": learning_rate, "gradient_norm": results["gradient_norm"]}
 
     def _replica_step(self, batch):
         replica = tf.distribute.get_replica_context()
@@ -106,10 +112,9 @@ class TrainStep:
             name: tf.reshape(value, [self.micro_batches, -1, *value.shape[1:]])
             for name, value in batch.items()
         }
-        gradients, sums = self._gradients(
-            {name: value[0] for name, value in parts.items()}, weights, step, first
-        )
-        for number in tf.range(1, self.micro_batches):
+        gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
+        sums = _zeros(self.objective.quantities)
+        for number in tf.range(self.micro_batches):
             micro_batch = {name: value[number] for name, value in parts.items()}
             more = self._gradients(micro_batch, weights, step, first + tf.cast(number, tf.int64))
             gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)

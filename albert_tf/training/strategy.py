@@ -33,14 +33,15 @@ def _mirrored(options: DeviceOptions) -> tf.distribute.Strategy:
 
 def _split_cpu(parts: int) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
+    there = len(tf.config.get_logical_device_configuration(cpu) or [None])
+    if there >= parts:
+        return
     try:
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * parts
         )
     except RuntimeError:  # TensorFlow has started; what it has must do
-        there = len(tf.config.list_logical_devices("CPU"))
-        if there < parts:
-            raise InputError(f"--num_replicas={parts}: the CPU has {there} parts already") from None
+        raise InputError(f"--num_replicas={parts}: the CPU has {there} parts already") from None
 
 
 def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:

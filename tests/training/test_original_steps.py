@@ -46,7 +46,9 @@ def test_eight_steps_equal_the_originals(shared, optimizer_name, micro_batches):
     iterator = iter(tf.data.Dataset.from_tensor_slices(batches))
     for number in range(settings["steps"]):
         results = step(iterator, tf.constant(1))
-        assert float(results["learning_rate"]) == pytest.approx(expected["learning_rate"][number], 1e-6)
+        assert float(results["learning_rate"]) == pytest.approx(
+            expected["learning_rate"][number], 1e-6
+        )
         assert float(results["gradient_norm"]) == pytest.approx(
             expected["grad_global_norm"][number], 1e-5
         )

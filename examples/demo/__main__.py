@@ -1,0 +1,155 @@
+"""Runs every stage from raw text to a report; what is finished is not done again.
+
+    python -m examples.demo [--corpus=DIR] [--output_dir=demo]
+
+The stages are the project's own commands, with the flags in `configs/demo/*.cfg`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, make_folder, read_text, remove, write_text
+from albert_tf.options import command, option
+from examples.demo.stages import STAGES
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoOptions:
+    corpus: str | None = option(
+        None, "Folder of .txt files; without it, the documentation of installed Python packages."
+    )
+    output_dir: str = option("demo", "Folder for everything that is made.")
+
+
+def run(options: DemoOptions) -> None:
+    if options.corpus and not os.path.isdir(options.corpus):
+        raise InputError(f"--corpus={options.corpus}: no such folder of .txt files")
+    corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
+    state = State.open(options.output_dir, corpus)
+    start = time.monotonic()
+    key = ""
+    for number, stage in enumerate(STAGES, start=1):
+        print(f"\n[{number}/{len(STAGES)}] {stage.title}")
+        print(f"      {stage.purpose}")
+        commands = [_command(words, options) for words in stage.commands]
+        key = _key(key, commands)
+        made = [f"{options.output_dir}/{path}" for path in stage.made]
+        done = state.done.get(stage.name)
+        if done and done["key"] == key and all(map(exists, made)):
+            print(f"      done before, in {done['seconds']:.1f} s")
+            continue
+        if not (stage.resumes and state.started.get(stage.name) == key):
+            for path in made:
+                remove(path)
+        state.start(stage.name, key)
+        record = _run_commands(commands)
+        state.finish(stage.name, {**record, "key": key})
+        for path in made:
+            print(f"      -> {path} ({_size(path)})")
+        print(
+            f"      {record['seconds']:.1f} s, at most {record['peak_megabytes']:,.0f} MB of memory"
+        )
+    minutes = (time.monotonic() - start) / 60
+    print(f"\nAll done in {minutes:.1f} minutes. Open {options.output_dir}/report.html")
+
+
+class State:
+    """Which stages were started and finished, in `stages.json`.
+
+    A stage goes by a key of its commands, their settings and the stages before it: when one of them
+    changes, what was made before does not count any more.
+    """
+
+    def __init__(self, path: str, corpus: str, started: dict[str, str], done: dict[str, dict]):
+        self._path, self._corpus, self.started, self.done = path, corpus, started, done
+
+    @classmethod
+    def open(cls, folder: str, corpus: str) -> State:
+        """The state of a folder; one that holds a run on another corpus is moved aside."""
+        path = f"{folder}/stages.json"
+        if exists(path):
+            there = json.loads(read_text(path))
+            if there["corpus"] == corpus:
+                return cls(path, **there)
+            number = 1
+            while exists(f"{folder}.{number}"):
+                number += 1
+            os.rename(folder, f"{folder}.{number}")
+            print(f"{folder} held a run on {there['corpus']}; it is now {folder}.{number}")
+        make_folder(folder, "output_dir")
+        return cls(path, corpus, {}, {})
+
+    def start(self, stage: str, key: str) -> None:
+        self.started[stage] = key
+        self.done.pop(stage, None)
+        self._save()
+
+    def finish(self, stage: str, record: dict) -> None:
+        self.done[stage] = record
+        self._save()
+
+    def _save(self) -> None:
+        content = {"corpus": self._corpus, "started": self.started, "done": self.done}
+        write_text(self._path, json.dumps(content, indent=1) + "\n")
+
+
+def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
+    """The words of a command line, with folders filled in."""
+    filled = [word.format(out=options.output_dir) for word in words]
+    if options.corpus and "data_prep.extract_corpus" in filled:
+        filled += ["--format=books", f"--input_file={options.corpus}"]
+    return filled
+
+
+def _key(before: str, commands: list[list[str]]) -> str:
+    """Stands for some commands, the settings in the files they name, and what came before."""
+    digest = hashlib.sha256(before.encode())
+    for word in (word for words in commands for word in words):
+        digest.update(word.encode() + b"\0")
+        flag, _, value = word.partition("=")
+        if flag in ("--flagfile", "--albert_config_file"):
+            digest.update(read_text(value).encode())
+    return digest.hexdigest()[:16]
+
+
+def _run_commands(commands: list[list[str]]) -> dict:
+    """Runs commands one after the other; says how long they took and how much memory."""
+    start = time.monotonic()
+    peak = 0
+    for words in commands:
+        print(f"      $ python {shlex.join(words)}", flush=True)
+        process = subprocess.Popen([sys.executable, *words])
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            sys.exit(process.returncode if process.returncode > 0 else 1)
+        peak = max(peak, usage.ru_maxrss)
+    return {"seconds": time.monotonic() - start, "peak_megabytes": peak / 1024}
+
+
+def _size(path: str) -> str:
+    """Size of a file, or of all that is in a folder."""
+    if os.path.isdir(path):
+        total = sum(
+            os.path.getsize(os.path.join(folder, name))
+            for folder, _, names in os.walk(path)
+            for name in names
+        )
+    else:
+        total = os.path.getsize(path)
+    return f"{total / 1e6:.1f} MB" if total >= 1e5 else f"{total / 1e3:.1f} kB"
+
+
+cli = command(DemoOptions, run)
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,133 @@
+"""Loads an exported model in a process without this project, and looks at what it does.
+
+    python -m examples.demo.check_export EXPORT_DIR TFRECORD OUTPUT_JSON
+
+Only TensorFlow and SentencePiece are used, on the exported folder and on held-out TFRecords: masked
+tokens and sentence orders are scored through the serving signatures, and a few examples are kept
+for people to read.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import sys
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+
+BATCH = 32
+MASKED_EXAMPLES, ORDER_EXAMPLES = 8, 6
+
+
+def read(path: str) -> dict[str, np.ndarray]:
+    """All examples of a TFRecord file, stacked."""
+    rows: dict[str, list] = {}
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        for name, feature in tf.train.Example.FromString(record).features.feature.items():
+            values = feature.int64_list.value or feature.float_list.value
+            rows.setdefault(name, []).append(list(values))
+    return {name: np.array(values) for name, values in rows.items()}
+
+
+def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The five best tokens `[examples, predictions, 5]`, and order probabilities `[examples]`."""
+    best, swapped = [], []
+    for start in range(0, len(data["input_ids"]), BATCH):
+        part = {name: values[start : start + BATCH] for name, values in data.items()}
+        inputs = {
+            "input_word_ids": tf.constant(part["input_ids"], tf.int32),
+            "input_mask": tf.constant(part["input_mask"], tf.int32),
+            "input_type_ids": tf.constant(part["segment_ids"], tf.int32),
+        }
+        positions = tf.constant(part["masked_lm_positions"], tf.int32)
+        logits = model.signatures["mlm"](**inputs, masked_lm_positions=positions)["mlm_logits"]
+        best.append(tf.math.top_k(logits, 5).indices.numpy())
+        orders = model.signatures["sop"](**inputs)["sop_logits"]
+        swapped.append(tf.nn.softmax(orders)[:, 1].numpy())
+    return np.concatenate(best), np.concatenate(swapped)
+
+
+def masked_examples(data, best, pieces) -> list[dict]:
+    """Short pieces of text around masked tokens, with the truth and the guesses."""
+    examples = []
+    for row in range(0, len(best), max(1, len(best) // MASKED_EXAMPLES)):
+        ids, length = data["input_ids"][row], int(data["input_mask"][row].sum())
+        slots = np.flatnonzero(data["masked_lm_weights"][row] > 0)
+        positions = data["masked_lm_positions"][row][slots]
+        # Around the middle one, so that there is context on both sides.
+        slot = slots[len(slots) // 2]
+        middle = positions[len(slots) // 2]
+        start, end = max(0, middle - 14), min(length, middle + 15)
+        original = ids.copy()
+        original[positions] = data["masked_lm_ids"][row][slots]
+        hidden = set(positions.tolist())
+        tokens = [
+            {"piece": pieces[original[i]], "masked": i in hidden, "asked": bool(i == middle)}
+            for i in range(start, end)
+        ]
+        examples.append(
+            {
+                "tokens": tokens,
+                "truth": pieces[data["masked_lm_ids"][row][slot]],
+                "guesses": [pieces[guess] for guess in best[row, slot]],
+            }
+        )
+    return examples[:MASKED_EXAMPLES]
+
+
+def order_examples(data, swapped, vocabulary) -> list[dict]:
+    """Pairs of segments as the model saw them, with the truth and the model's probability."""
+    examples = []
+    for row in range(1, len(swapped), max(1, len(swapped) // ORDER_EXAMPLES)):
+        ids = data["input_ids"][row].copy()
+        weights = data["masked_lm_weights"][row] > 0
+        ids[data["masked_lm_positions"][row][weights]] = data["masked_lm_ids"][row][weights]
+        mask, segments = data["input_mask"][row] > 0, data["segment_ids"][row]
+        examples.append(
+            {
+                "first": vocabulary.decode(ids[mask & (segments == 0)].tolist()),
+                "second": vocabulary.decode(ids[mask & (segments == 1)].tolist()),
+                "swapped": bool(data["next_sentence_labels"][row, 0]),
+                "probability_swapped": float(swapped[row]),
+            }
+        )
+    return examples[:ORDER_EXAMPLES]
+
+
+def main(export_dir: str, tfrecord: str, output: str) -> None:
+    model = tf.saved_model.load(export_dir)
+    (vocabulary_file,) = glob.glob(f"{export_dir}/assets/*.model")
+    vocabulary = sentencepiece.SentencePieceProcessor(model_file=vocabulary_file)
+    pieces = [vocabulary.id_to_piece(number) for number in range(vocabulary.get_piece_size())]
+    data = read(tfrecord)
+    best, swapped = predict(model, data)
+
+    masked = data["masked_lm_weights"] > 0
+    truth = data["masked_lm_ids"]
+    right = (best[..., 0] == truth) & masked
+    ids, counts = np.unique(truth[masked], return_counts=True)
+    orders_right = (swapped > 0.5) == (data["next_sentence_labels"][:, 0] == 1)
+    result = {
+        "masked_lm_accuracy": float(right.sum() / masked.sum()),
+        "masked_lm_top5_accuracy": float(
+            ((best == truth[..., None]).any(axis=-1) & masked).sum() / masked.sum()
+        ),
+        "masked_tokens": int(masked.sum()),
+        "most_frequent_token": pieces[ids[counts.argmax()]],
+        "most_frequent_token_accuracy": float(counts.max() / masked.sum()),
+        "vocab_size": len(pieces),
+        "sentence_order_accuracy": float(orders_right.mean()),
+        "sentence_order_examples": len(orders_right),
+        "masked_examples": masked_examples(data, best, pieces),
+        "order_examples": order_examples(data, swapped, vocabulary),
+    }
+    with open(output, "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1, ensure_ascii=False)
+    for name in ("masked_lm_accuracy", "most_frequent_token_accuracy", "sentence_order_accuracy"):
+        print(f"{name} = {result[name]:.8g}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

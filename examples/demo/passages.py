@@ -1,0 +1,97 @@
+"""A classification task that a corpus itself offers: which source a passage comes from.
+
+    python -m examples.demo.passages --flagfile=configs/demo/passages.cfg
+
+reads `train.txt`, `eval.txt` and their `.sources.tsv` (package or book of every document), and
+writes `train.tsv` and `eval.tsv` with the columns `text` and `label`. Passages to evaluate on come
+from documents that neither pretraining nor fine-tuning has seen, and what would give a source away,
+its name, is taken out of every passage.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import random
+import re
+from collections.abc import Iterator
+
+from albert_tf.errors import InputError
+from albert_tf.files import make_folder, read_lines, write_text
+from albert_tf.options import command, option
+
+
+@dataclasses.dataclass(frozen=True)
+class PassageOptions:
+    corpus_dir: str = option(help="Folder with train.txt and eval.txt of extract_corpus.")
+    output_dir: str = option(help="Folder for train.tsv and eval.tsv.")
+    num_labels: int = option(8, "Sources to tell apart at most: those with most passages.")
+    min_words: int = option(30, "Words that a passage has at least.")
+    max_train_passages: int = option(250, "Training passages per source at most.")
+    max_eval_passages: int = option(80, "Evaluation passages per source at most.")
+    random_seed: int = option(12345, "Decides which passages are taken.")
+
+
+def documents(path: str) -> Iterator[list[str]]:
+    """The documents of a corpus file, each a list of sentences."""
+    sentences: list[str] = []
+    for line in read_lines(path):
+        if line:
+            sentences.append(line)
+        elif sentences:
+            yield sentences
+            sentences = []
+    if sentences:
+        yield sentences
+
+
+def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:
+    """Consecutive sentences put together, without the words that hold the name of their source."""
+    stem = source.rsplit(".", 1)[0]
+    name = re.compile(rf"\S*{re.escape(stem)}\S*", re.IGNORECASE)
+    words: list[str] = []
+    for sentence in sentences:
+        words.extend(name.sub("", sentence).split())
+        if len(words) >= min_words:
+            yield " ".join(words)
+            words = []
+
+
+def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]:
+    """Source -> passages of a split, in the order of the corpus."""
+    found: dict[str, list[str]] = collections.defaultdict(list)
+    sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
+    for sentences, line in zip(documents(f"{corpus_dir}/{split}.txt"), sources, strict=True):
+        source = line.split("\t")[0]
+        found[source].extend(passages(sentences, source, min_words))
+    return found
+
+
+def run(options: PassageOptions) -> None:
+    make_folder(options.output_dir, "output_dir")
+    splits = {s: collect(options.corpus_dir, s, options.min_words) for s in ("train", "eval")}
+    usable = [source for source in splits["train"] if splits["eval"].get(source)]
+    # A source counts by what it has in the scarcer split.
+    usable.sort(key=lambda s: (-len(splits["eval"][s]), -len(splits["train"][s]), s))
+    labels = sorted(usable[: options.num_labels])
+    if len(labels) < 2:
+        raise InputError(
+            f"--corpus_dir={options.corpus_dir}: fewer than two sources have passages in both "
+            "train.txt and eval.txt; more text, or a larger --eval_fraction, is needed"
+        )
+    limits = {"train": options.max_train_passages, "eval": options.max_eval_passages}
+    for split, limit in limits.items():
+        rows = ["text\tlabel"]
+        for label in labels:
+            texts = splits[split][label]
+            chosen = random.Random(options.random_seed).sample(texts, min(limit, len(texts)))
+            rows.extend(f"{text}\t{label}" for text in chosen)
+        write_text(f"{options.output_dir}/{split}.tsv", "\n".join(rows) + "\n")
+        print(f"{options.output_dir}/{split}.tsv: {len(rows) - 1} passages")
+    print(f"{len(labels)} sources: {', '.join(labels)}")
+
+
+cli = command(PassageOptions, run)
+
+if __name__ == "__main__":
+    cli()

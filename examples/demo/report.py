@@ -1,0 +1,200 @@
+"""Writes `report.html`: what was made, how fast, and how good it is; one self-contained file.
+
+python -m examples.demo.report --output_dir=demo
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import NamedTuple
+
+import jinja2
+import scipy.stats
+
+from albert_tf.config import AlbertConfig
+from albert_tf.files import read_lines, read_text, write_text
+from albert_tf.options import command, option
+from albert_tf.progress import duration
+from examples.demo.charts import Line, Mark, chart, smooth
+from examples.demo.stages import STAGES
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    output_dir: str = option(help="Folder of the demo.")
+
+
+class Share(NamedTuple):
+    """A share of right answers, with its 95 % interval (Wilson)."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, value: float, count: int) -> Share:
+        interval = scipy.stats.binomtest(round(value * count), count).proportion_ci(method="wilson")
+        return cls(value, float(interval.low), float(interval.high), count)
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%}"
+
+    @property
+    def interval(self) -> str:
+        return f"{self.low:.1%} to {self.high:.1%}"
+
+
+def results_of(folder: str) -> dict[str, float]:
+    """What an `eval_results.txt` holds."""
+    lines = (line.split(" = ") for line in read_lines(f"{folder}/eval_results.txt"))
+    return {name: float(value) for name, value in lines}
+
+
+def metrics_of(folder: str) -> dict[str, list[float]]:
+    """The columns of a `metrics.jsonl`."""
+    rows = [json.loads(line) for line in read_lines(f"{folder}/metrics.jsonl")]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str, str]:
+    """The charts of pretraining as SVG texts, by name."""
+    metrics = metrics_of(pretrained)
+    step = metrics["step"]
+
+    def line(name, quantity):
+        return Line(name, step, smooth(metrics[quantity]))
+
+    held_out_colour = "#047857"
+
+    def held_out_mark(quantity):
+        return Mark("held-out documents, at the end", held_out[quantity], held_out_colour)
+
+    return {
+        "masked_lm_loss": chart(
+            "Masked tokens: loss (nats)",
+            [line("training", "masked_lm_loss")],
+            [held_out_mark("masked_lm_loss")],
+        ),
+        "masked_lm_accuracy": chart(
+            "Masked tokens: guessed right",
+            [line("training", "masked_lm_accuracy")],
+            [
+                held_out_mark("masked_lm_accuracy"),
+                Mark("most frequent token", check["most_frequent_token_accuracy"]),
+            ],
+            percent=True,
+        ),
+        "sentence_order_loss": chart(
+            "Sentence order: loss (nats)",
+            [line("training", "sentence_order_loss")],
+            [held_out_mark("sentence_order_loss")],
+        ),
+        "sentence_order_accuracy": chart(
+            "Sentence order: guessed right",
+            [line("training", "sentence_order_accuracy")],
+            [held_out_mark("sentence_order_accuracy"), Mark("chance", 0.5)],
+            percent=True,
+        ),
+        "learning_rate": chart(
+            "Learning rate", [Line("learning rate", step, metrics["learning_rate"])]
+        ),
+        "examples_per_second": chart(
+            "Sequences per second",
+            [Line("sequences per second", step[1:], metrics["examples_per_second"][1:])],
+        ),
+    }
+
+
+def rate_of(stage: str, seconds: float, folder: str) -> str:
+    """How fast a stage was, in the unit that it is measured in."""
+
+    def megabytes(*paths: str) -> float:
+        return sum(os.path.getsize(f"{folder}/{path}") for path in paths) / 1e6
+
+    if stage == "corpus":
+        made = megabytes("corpus/train.txt", "corpus/eval.txt")
+        return f"{made:.1f} MB of text, {made / seconds:.1f} MB/s"
+    if stage == "records":
+        read = megabytes("corpus/train.txt", "corpus/eval.txt")
+        return f"{read / seconds:.1f} MB of text/s"
+    trained = {"pretraining": "pretrained", "finetuning": "finetuned", "scratch": "from_scratch"}
+    if stage in trained:
+        rates = sorted(metrics_of(f"{folder}/{trained[stage]}")["examples_per_second"])
+        return f"{rates[len(rates) // 2]:.0f} sequences/s"
+    return ""
+
+
+def stage_table(folder: str, done: dict[str, dict]) -> list[dict]:
+    return [
+        {
+            "title": stage.title,
+            "purpose": stage.purpose,
+            "seconds": done[stage.name]["seconds"],
+            "memory": done[stage.name]["peak_megabytes"],
+            "rate": rate_of(stage.name, done[stage.name]["seconds"], folder),
+        }
+        for stage in STAGES
+        if stage.name in done
+    ]
+
+
+def run(options: ReportOptions) -> None:
+    folder = options.output_dir
+    state = json.loads(read_text(f"{folder}/stages.json"))
+    check = json.loads(read_text(f"{folder}/export_check.json"))
+    manifest = json.loads(read_text(f"{folder}/records/train.manifest.json"))
+    held_out = results_of(f"{folder}/pretrained")
+    config = AlbertConfig.from_json_file(f"{folder}/pretrained/albert_config.json")
+    passages = list(read_lines(f"{folder}/passages/eval.tsv"))[1:]
+    labels = [line.split("\t")[1] for line in passages]
+    stages = stage_table(folder, state["done"])
+    exported = ("masked_lm_accuracy", "sentence_order_accuracy")
+    page = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    ).get_template("report.html.j2")
+    text = page.render(
+        corpus="the documentation of the installed Python packages"
+        if state["corpus"] == "package_docs"
+        else f"the .txt files of {os.path.basename(state['corpus'])}",
+        config=config,
+        parameters=config.parameter_count(),
+        manifest=manifest,
+        held_out=held_out,
+        check=check,
+        masked_lm=Share.of(held_out["masked_lm_accuracy"], check["masked_tokens"]),
+        times_frequent=held_out["masked_lm_accuracy"] / check["most_frequent_token_accuracy"],
+        sentence_order=Share.of(
+            held_out["sentence_order_accuracy"], check["sentence_order_examples"]
+        ),
+        classifiers=[
+            (name, Share.of(results_of(f"{folder}/{path}")["eval_accuracy"], len(passages)))
+            for name, path in (("pretrained", "finetuned"), ("from scratch", "from_scratch"))
+        ],
+        labels=sorted(set(labels)),
+        largest_label=max(labels.count(label) for label in set(labels)) / len(labels),
+        export_difference=max(abs(check[name] - held_out[name]) for name in exported),
+        charts=curves(f"{folder}/pretrained", held_out, check),
+        stages=stages,
+        total=duration(sum(stage["seconds"] for stage in stages)),
+    )
+    write_text(f"{folder}/report.html", text)
+    order = Share.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])
+    print(f"masked tokens   {held_out['masked_lm_accuracy']:.1%} right on held-out documents")
+    print(
+        f"                {check['most_frequent_token_accuracy']:.1%} by always guessing "
+        f"{check['most_frequent_token']!r}"
+    )
+    print(f"sentence order  {order} right (95 % interval {order.interval}), chance 50 %")
+
+
+cli = command(ReportOptions, run)
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,191 @@
+"""The stages of the demo: the commands that a user would type, in their order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Stage(NamedTuple):
+    """One block of the demo.
+
+    Attributes:
+        name: key in `stages.json`.
+        title, purpose: what it is, and why it is done.
+        commands: words after `python`, `{out}` standing for the folder of the demo.
+        made: what it leaves in that folder.
+        resumes: whether its commands go on where they were interrupted.
+    """
+
+    name: str
+    title: str
+    purpose: str
+    commands: tuple[tuple[str, ...], ...]
+    made: tuple[str, ...]
+    resumes: bool = False
+
+
+def _flags(name: str) -> str:
+    return f"--flagfile=configs/demo/{name}.cfg"
+
+
+_MODEL = ("--albert_config_file=configs/demo/albert_config.json",)
+_VOCABULARY = ("--spm_model_file={out}/vocabulary.model",)
+_RECORDS = ("-m", "data_prep.create_pretraining_data", _flags("create_pretraining_data"))
+_PRETRAIN = ("run_pretraining.py", _flags("pretrain"), *_MODEL, "--output_dir={out}/pretrained")
+_CLASSIFY = (
+    "run_classifier.py",
+    _flags("classify"),
+    *_MODEL,
+    *_VOCABULARY,
+    "--train_file={out}/passages/train.tsv",
+    "--eval_file={out}/passages/eval.tsv",
+)
+
+STAGES = (
+    Stage(
+        "corpus",
+        "Corpus",
+        "Reads text, splits it into sentences and holds documents out for evaluation.",
+        (
+            (
+                "-m",
+                "data_prep.extract_corpus",
+                _flags("extract_corpus"),
+                "--output_file={out}/corpus/train.txt",
+                "--eval_output_file={out}/corpus/eval.txt",
+            ),
+        ),
+        ("corpus/train.txt", "corpus/eval.txt"),
+    ),
+    Stage(
+        "vocabulary",
+        "Vocabulary",
+        "Trains a SentencePiece unigram model on the training documents.",
+        (
+            (
+                "-m",
+                "data_prep.train_vocabulary",
+                _flags("train_vocabulary"),
+                "--input_file={out}/corpus/train.txt",
+                "--output_prefix={out}/vocabulary",
+            ),
+        ),
+        ("vocabulary.model", "vocabulary.vocab"),
+    ),
+    Stage(
+        "records",
+        "Training examples",
+        "Puts sentences together in pairs, half of them swapped, and masks n-grams of whole words.",
+        (
+            (
+                *_RECORDS,
+                *_VOCABULARY,
+                "--input_file={out}/corpus/train.txt",
+                "--output_file={out}/records/train.tfrecord",
+            ),
+            (
+                *_RECORDS,
+                *_VOCABULARY,
+                "--dupe_factor=1",
+                "--input_file={out}/corpus/eval.txt",
+                "--output_file={out}/records/eval.tfrecord",
+            ),
+        ),
+        ("records/train.tfrecord", "records/eval.tfrecord"),
+    ),
+    Stage(
+        "pretraining",
+        "Pretraining",
+        "Learns to fill in masked tokens and to tell swapped pairs, with LAMB.",
+        ((*_PRETRAIN, "--do_train", "--input_file={out}/records/train.tfrecord"),),
+        ("pretrained",),
+        resumes=True,
+    ),
+    Stage(
+        "evaluation",
+        "Evaluation",
+        "Measures both on the documents that were held out, in float32.",
+        (
+            (
+                *_PRETRAIN,
+                "--do_eval",
+                "--dtype=float32",
+                "--eval_input_file={out}/records/eval.tfrecord",
+            ),
+        ),
+        ("pretrained/eval_results.txt",),
+    ),
+    Stage(
+        "passages",
+        "A task with real labels",
+        "Collects passages to be told apart by where they come from, the name itself taken out.",
+        (
+            (
+                "-m",
+                "examples.demo.passages",
+                _flags("passages"),
+                "--corpus_dir={out}/corpus",
+                "--output_dir={out}/passages",
+            ),
+        ),
+        ("passages/train.tsv", "passages/eval.tsv"),
+    ),
+    Stage(
+        "finetuning",
+        "Fine-tuning",
+        "Trains a classifier from the pretrained weights.",
+        (
+            (
+                *_CLASSIFY,
+                "--init_checkpoint={out}/pretrained",
+                "--output_dir={out}/finetuned",
+            ),
+        ),
+        ("finetuned",),
+        resumes=True,
+    ),
+    Stage(
+        "scratch",
+        "The same from scratch",
+        "Trains the same classifier from random weights, for comparison.",
+        ((*_CLASSIFY, "--output_dir={out}/from_scratch"),),
+        ("from_scratch",),
+        resumes=True,
+    ),
+    Stage(
+        "export",
+        "Export",
+        "Writes a SavedModel with the vocabulary inside.",
+        (
+            (
+                "export_saved_model.py",
+                *_VOCABULARY,
+                "--init_checkpoint={out}/pretrained",
+                "--export_path={out}/export",
+            ),
+        ),
+        ("export",),
+    ),
+    Stage(
+        "check",
+        "Reload",
+        "Loads the export in a process without this project and measures the same again.",
+        (
+            (
+                "-m",
+                "examples.demo.check_export",
+                "{out}/export",
+                "{out}/records/eval.tfrecord",
+                "{out}/export_check.json",
+            ),
+        ),
+        ("export_check.json",),
+    ),
+    Stage(
+        "report",
+        "Report",
+        "Draws the curves and writes down the results.",
+        (("-m", "examples.demo.report", "--output_dir={out}"),),
+        ("report.html",),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Dataclasses as flags, and what is loaded when."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+from absl import flags
+
+from albert_tf.options import define_flags, from_flags, option
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    name: str = option(help="Needed.")
+    count: int = option(3, "A number.")
+    rate: float | None = option(None, "Maybe a number.")
+    verbose: bool = option(False, "A switch.")
+    files: tuple[str, ...] = option((), "Several.")
+    size: str = option("small", "One of few.", choices=("small", "large"))
+
+
+def parse(*arguments: str) -> Options:
+    values = flags.FlagValues()
+    define_flags(Options, values)
+    values(["program", *arguments])
+    return from_flags(Options, values)
+
+
+def test_defaults_and_values():
+    assert parse("--name=x") == Options(name="x")
+    options = parse(
+        "--name=x", "--count=5", "--rate=0.5", "--verbose", "--files=a,b", "--size=large"
+    )
+    assert options == Options("x", 5, 0.5, True, ("a", "b"), "large")
+
+
+def test_flag_files_are_read_and_later_flags_win(tmp_path):
+    path = tmp_path / "some.cfg"
+    path.write_text("# a comment\n--count=7\n--verbose\n")
+    options = parse(f"--flagfile={path}", "--name=x", "--count=8")
+    assert (options.count, options.verbose) == (8, True)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--name=x", "--size=huge"], ["--name=x", "--counts=1"]])
+def test_missing_wrong_and_unknown_flags_are_errors(arguments):
+    with pytest.raises(flags.Error):
+        parse(*arguments)
+
+
+def test_importing_the_package_and_the_programs_loads_no_tensorflow():
+    code = (
+        "import sys, albert_tf, run_pretraining, run_classifier, export_saved_model;"
+        "import data_prep.extract_corpus, data_prep.train_vocabulary;"
+        "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenization;"
+        "loaded = {'tensorflow', 'keras'} & set(sys.modules); assert not loaded, loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_there():
+    import albert_tf
+
+    for name in albert_tf.__all__:
+        assert getattr(albert_tf, name).__name__ == name

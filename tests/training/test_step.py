@@ -1,0 +1,103 @@
+"""One step is the same step, however it is split."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective, means
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.step import EvalStep, TrainStep, clip_by_global_norm
+from tests.tiny import CONFIG, batch
+
+
+def trained(micro_batches=1, steps=3, seed=0, config=CONFIG):
+    """Weights after some steps on the same batches."""
+    keras.utils.set_random_seed(7)
+    model = AlbertForPreTraining(config)
+    step = TrainStep(
+        model,
+        create_optimizer("lamb", 0.01),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=micro_batches,
+        seed=seed,
+    )
+    batches = [batch(8, seed=number) for number in range(steps)]
+    stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
+    step(iter(tf.data.Dataset.from_tensor_slices(stacked)), tf.constant(steps))
+    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+
+
+def without_dropout():
+    import dataclasses
+
+    return dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+
+
+def test_micro_batches_do_not_change_what_is_computed():
+    config = without_dropout()
+    whole = trained(1, config=config)
+    for micro_batches in (2, 4):
+        np.testing.assert_allclose(trained(micro_batches, config=config), whole, rtol=0, atol=1e-5)
+
+
+def test_replicas_do_not_change_what_is_computed():
+    # A process of its own: devices are split before TensorFlow starts.
+    completed = subprocess.run(
+        [sys.executable, "-m", "tests.training.replicas"], capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]
+
+
+def test_dropout_is_drawn_from_the_seed_and_acts():
+    assert np.array_equal(trained(seed=1), trained(seed=1))
+    assert not np.array_equal(trained(seed=1), trained(seed=2))
+
+
+def test_dropout_differs_between_steps_micro_batches_and_places():
+    keras.utils.set_random_seed(7)
+    model = AlbertForPreTraining(CONFIG)
+    features = batch(4)
+    state = model.encoder.seed_generator.state
+    outputs = set()
+    for seeds in ([5, 0], [5, 2], [6, 0]):
+        state.assign(seeds)
+        outputs.add(float(tf.reduce_sum(model(features, training=True)["sequence_output"] ** 3)))
+    assert len(outputs) == 3
+    state.assign([5, 0])
+    first = model(features, training=True)["encoder_outputs"]
+    state.assign([5, 0])
+    again = model(features, training=True)["encoder_outputs"]
+    np.testing.assert_array_equal(first[-1], again[-1])
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5, 100.0])
+def test_clipping_is_by_the_norm_of_all_gradients(clip):
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
+    clipped, norm = clip_by_global_norm(gradients, clip)
+    assert float(norm) == pytest.approx(5.0)
+    expected = 1.0 if clip in (0.0, 100.0) else clip / 5.0
+    for gradient, before in zip(clipped, gradients, strict=True):
+        np.testing.assert_allclose(gradient, before * expected, rtol=1e-6)
+
+
+def test_filled_up_examples_count_for_nothing():
+    model = AlbertForPreTraining(CONFIG)
+    step = EvalStep(model, PretrainingObjective(), tf.distribute.get_strategy())
+    examples = batch(6)
+    real = step({**examples, "is_real_example": np.ones(6, "int32")})
+    padded = {name: np.concatenate([v, v[:2]]) for name, v in examples.items()}
+    filled = step({**padded, "is_real_example": np.array([1] * 6 + [0] * 2, "int32")})
+    for one, other in zip(tf.nest.flatten(real), tf.nest.flatten(filled), strict=True):
+        assert float(one) == pytest.approx(float(other), rel=1e-5)
+
+
+def test_means_of_nothing_are_zero():
+    assert means({"masked_lm_loss": 0.0}, {"masked_lm": 0.0}) == {"masked_lm_loss": 0.0}
