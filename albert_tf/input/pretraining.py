@@ -23,7 +23,7 @@ def training_batches(
     shuffle_buffer_size: int = 10000,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches.
+    """Endless shuffled batches; every epoch holds every example once, in an order of its own.
 
     The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
     that restarts at `first_step` sees the batches that an uninterrupted run would see.
@@ -40,7 +40,7 @@ def training_batches(
         Dictionaries of `[batch_size, ...]` tensors, int32 or float32.
     """
     names = tf.data.Dataset.from_tensor_slices(list(files))
-    names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True).repeat()
+    names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
     records = names.interleave(
         tf.data.TFRecordDataset,
         cycle_length=min(_CYCLE_LENGTH, len(files)),
@@ -48,6 +48,7 @@ def training_batches(
         deterministic=True,
     )
     records = records.shuffle(shuffle_buffer_size, seed=seed + 1, reshuffle_each_iteration=True)
+    records = records.repeat()
     records = records.skip(first_step * batch_size).batch(batch_size, drop_remainder=True)
     return records.map(_parser(features), num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
 

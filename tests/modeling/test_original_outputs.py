@@ -20,7 +20,9 @@ def original(request, shared):
     for weight in model.weights:
         weight.assign(variables.pop(weight.path))
     assert not variables, "the original has variables that the model lacks"
-    load = {name: dict(np.load(folder / f"{name}.npz")) for name in ("inputs", "outputs", "gradients")}
+    load = {
+        name: dict(np.load(folder / f"{name}.npz")) for name in ("inputs", "outputs", "gradients")
+    }
     return model, load["inputs"], load["outputs"], load["gradients"]
 
 
@@ -59,5 +61,9 @@ def test_gradients_equal_the_originals(original):
     gradients = tape.gradient(loss, [weight.value for weight in model.weights])
     for weight, gradient in zip(model.weights, gradients, strict=True):
         np.testing.assert_allclose(
-            tf.convert_to_tensor(gradient), expected[weight.path], rtol=0, atol=1e-5, err_msg=weight.path
+            tf.convert_to_tensor(gradient),
+            expected[weight.path],
+            rtol=0,
+            atol=1e-5,
+            err_msg=weight.path,
         )

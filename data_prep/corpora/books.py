@@ -1,0 +1,91 @@
+"""Books as plain text files, one document each, whatever way their lines are broken."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from data_prep.corpora import Counts, Document
+
+# Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***".
+_FRAME_START = re.compile(r"\s*\*\*\*\s*START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
+_FRAME_END = re.compile(r"\s*(\*\*\*\s*)?END OF (THE|THIS)? ?PROJECT GUTENBERG", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?:;\u2026\u2014-][\"'\u2019\u201d)]*$")
+_ORNAMENT = re.compile(r"[\W_]*")
+
+# Text wrapped by hand or by a typesetter keeps its lines below this; a paragraph on one line
+# goes beyond it sooner or later.
+_LONGEST_WRAPPED_LINE = 120
+
+
+def read(patterns: Sequence[str], counts: Counts) -> Iterator[Document]:
+    """Yields each text file as one document.
+
+    Args:
+        patterns: files, globs, or folders, whose `.txt` files are read.
+        counts: characters are counted in it.
+
+    Raises:
+        InputError: a pattern matches nothing, or a file is not UTF-8.
+    """
+    patterns = [
+        os.path.join(glob.escape(pattern), "*.txt") if os.path.isdir(pattern) else pattern
+        for pattern in patterns
+    ]
+    for path in files.expand_globs(patterns, "input_file"):
+        if os.path.isdir(path):
+            raise InputError(f"--input_file: {path} is a folder; name it alone, or its files")
+        found = paragraphs(without_frame(list(files.read_lines(path))))
+        counts.characters += sum(map(len, found))
+        name = os.path.basename(path)
+        yield Document(name, name, found)
+
+
+def without_frame(lines: list[str]) -> list[str]:
+    """The lines between Project Gutenberg's header and footer; all of them where there is none."""
+    start = next((i + 1 for i, line in enumerate(lines) if _FRAME_START.match(line)), 0)
+    ends = (i for i, line in enumerate(lines) if i >= start and _FRAME_END.match(line))
+    return lines[start : next(ends, len(lines))]
+
+
+def paragraphs(lines: list[str]) -> list[str]:
+    """The paragraphs of a text, each as one line; rows of ornaments are left out.
+
+    Books come in three shapes, told apart by their lines: a paragraph a line; hard-wrapped with
+    blank lines between paragraphs; hard-wrapped without them, where a paragraph shows its end by a
+    line that had room for the next word.
+    """
+    lengths = sorted(len(line.strip()) for line in lines if line.strip())
+    if not lengths:
+        return []
+    long_lines = sum(length > _LONGEST_WRAPPED_LINE for length in lengths)
+    blank_lines = len(lines) - len(lengths)
+    if long_lines > 0.05 * len(lengths):
+        found = [line.split() for line in lines]
+    elif blank_lines > 0.03 * len(lengths):
+        found = _joined(lines, ends=lambda line, next_line: False)
+    else:
+        width = lengths[int(0.95 * len(lengths))]
+        found = _joined(lines, ends=lambda line, next_line: _had_room(line, next_line, width))
+    joined = (" ".join(words) for words in found)
+    return [paragraph for paragraph in joined if not _ORNAMENT.fullmatch(paragraph)]
+
+
+def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str]]:
+    """The words of each paragraph; one ends at a blank line and where `ends(line, next line)`."""
+    found: list[list[str]] = [[]]
+    for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
+        found[-1].extend(line.split())
+        if found[-1] and (not line.strip() or ends(line, next_line)):
+            found.append([])
+    return found
+
+
+def _had_room(line: str, next_line: str, width: int) -> bool:
+    """Whether a sentence ends in `line` and its typesetter left room for the next word."""
+    line, next_word = line.strip(), (next_line.split() or [""])[0]
+    return bool(_SENTENCE_END.search(line)) and len(line) + 1 + len(next_word) < width

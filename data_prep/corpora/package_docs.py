@@ -1,0 +1,151 @@
+"""The documentation in the Python packages of this interpreter: real English that is always there.
+
+Docstrings are read from the sources with `ast` (nothing is imported), README texts from the
+packages' metadata and files. A paragraph that came before is left out, so what packages copy from
+one another, or from a shared template, is there once.
+"""
+
+from __future__ import annotations
+
+import ast
+import email.parser
+import importlib.metadata
+import inspect
+import multiprocessing
+import os
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterator, Sequence
+
+from data_prep.corpora import Counts, Document
+from data_prep.corpora.prose import prose_paragraphs
+
+_README = re.compile(r"readme(\.(md|rst|txt))?", re.IGNORECASE)
+# What a test says of itself is hardly text: "Test that f raises."
+_TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
+# Copies of other packages come last, so that a text counts for the package it was written in.
+_VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
+
+
+def read(patterns: Sequence[str], counts: Counts) -> Iterator[Document]:
+    """Yields a document for each module with docstrings and each README.
+
+    Args:
+        patterns: ignored: the packages of the running interpreter are read.
+        counts: unparsable files and repeated text are counted in it.
+    """
+    seen: set[str] = set()
+    sources = _find_sources()
+    # `spawn`, not `fork`: the caller may have threads running.
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(min(os.cpu_count() or 1, 8)) as pool:
+        for (_, name, source), found in zip(
+            sources, pool.imap(_paragraphs, sources, chunksize=64), strict=True
+        ):
+            if found is None:
+                counts.skipped += 1
+                continue
+            new = []
+            for paragraph in found:
+                counts.characters += len(paragraph)
+                if paragraph in seen:
+                    counts.repeated_characters += len(paragraph)
+                else:
+                    seen.add(paragraph)
+                    new.append(paragraph)
+            if new:
+                yield Document(name, source, new)
+
+
+def _find_sources() -> list[tuple[str, str, str]]:
+    """All files to read as (path, document name, package), in an order that is always the same."""
+    paths = sysconfig.get_paths()
+    packages = _packages_of_distributions()
+    roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
+    found = []
+    for root in roots:
+        for folder, subfolders, names in os.walk(root):
+            if folder == root:
+                # Below the standard library, but not part of it.
+                subfolders[:] = [s for s in subfolders if not s.endswith("-packages")]
+            subfolders[:] = [s for s in subfolders if s not in ("test", "tests")]
+            for name in names:
+                path = os.path.join(folder, name)
+                relative = os.path.relpath(path, root)
+                if _TEST_FILE.fullmatch(name):
+                    continue
+                if name.endswith(".py") or _README.fullmatch(name):
+                    package = relative.split(os.sep)[0].removesuffix(".py")
+                    found.append((path, relative, package))
+                elif name == "METADATA" and folder.endswith(".dist-info"):
+                    distribution = _normalised(os.path.basename(folder).split("-")[0])
+                    package = packages.get(distribution, distribution)
+                    found.append((path, relative, package))
+    return sorted(found, key=lambda source: (bool(_VENDORED.search(source[0])), source[1]))
+
+
+def _packages_of_distributions() -> dict[str, str]:
+    """`scikit_learn` -> `sklearn`: a distribution's package, of its own name where it has one."""
+    packages: dict[str, str] = {}
+    for package, distributions in sorted(importlib.metadata.packages_distributions().items()):
+        for distribution in map(_normalised, distributions):
+            known = packages.get(distribution)
+            if not package.startswith("_") and (
+                known is None or _normalised(package) == distribution
+            ):
+                packages[distribution] = package
+    return packages
+
+
+def _normalised(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "_", distribution).lower()
+
+
+def _paragraphs(source: tuple[str, str, str]) -> list[str] | None:
+    """The prose of one file; None if it cannot be read or parsed."""
+    path = source[0]
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        if path.endswith(".py"):
+            texts = docstrings(content)
+        elif path.endswith("METADATA"):
+            texts = [_description(content.decode())]
+        else:
+            texts = [content.decode()]
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+    return [paragraph for text in texts for paragraph in prose_paragraphs(text)]
+
+
+def docstrings(source: bytes) -> list[str]:
+    """The docstrings of a module, its classes and its functions, in the order of the source.
+
+    Raises:
+        SyntaxError, ValueError: this Python cannot parse it.
+    """
+    if b'"""' not in source and b"'''" not in source:
+        return []  # a docstring worth reading is longer than a line; parsing is what takes time
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "invalid escape sequence" is not ours to fix
+        tree = ast.parse(source)
+    return list(_docstrings_below(tree))
+
+
+def _docstrings_below(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        text = ast.get_docstring(node, clean=False)
+        if text:
+            yield inspect.cleandoc(text)
+    # Only statements can hold definitions; walking the expressions too would take most of the time.
+    for block in ("body", "handlers", "orelse", "finalbody"):
+        for child in getattr(node, block, None) or ():
+            if isinstance(child, (ast.stmt, ast.ExceptHandler)):
+                yield from _docstrings_below(child)
+
+
+def _description(metadata: str) -> str:
+    """The long description of a distribution."""
+    message = email.parser.Parser().parsestr(metadata)
+    return message.get_payload() or message["Description"] or ""

@@ -1,0 +1,252 @@
+"""Documents cut into pairs of segments for sentence-order prediction (ALBERT paper, section 3.1).
+
+A pair is four offsets into one flat array of token ids, so a corpus is cut, shuffled and duplicated
+without a token being copied; `assemble` then builds whole batches of examples at once.
+
+As the original's `create_instances_from_document_albert`: sentences are collected until they reach
+a target length (`max_num_tokens`, sometimes a random shorter one), the chunk is split between two
+random sentences, and in half of the pairs the two segments change places. One difference: where the
+chunk is a single sentence the original takes the second segment from another document and labels
+it as swapped, which lets a model tell the label by the topic. Here such a chunk is split at a word
+inside the sentence, or dropped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.input.masking import compiled, derive_seeds, random_below, random_unit
+from albert_tf.tokenization import Tokenizer
+
+ONE_SEGMENT_CHUNKS = ("split", "drop")
+
+
+class TokenizedDocuments(NamedTuple):
+    """Documents as one flat array.
+
+    Attributes:
+        ids: int32 `[tokens]`.
+        sentence_offsets: int64 `[sentences + 1]`, where each sentence begins in `ids`.
+        document_offsets: int64 `[documents + 1]`, where each document begins in the sentences.
+    """
+
+    ids: np.ndarray
+    sentence_offsets: np.ndarray
+    document_offsets: np.ndarray
+
+
+class Pairing(NamedTuple):
+    """How documents become pairs.
+
+    Attributes:
+        max_seq_length: tokens of an example, `[CLS]` and two `[SEP]` included.
+        short_seq_prob: share of the documents cut to a random shorter length, against the mismatch
+            with fine-tuning on short texts.
+        one_segment_chunks: "split" or "drop", for chunks of a single sentence.
+    """
+
+    max_seq_length: int
+    short_seq_prob: float = 0.1
+    one_segment_chunks: str = "split"
+
+    @property
+    def max_num_tokens(self) -> int:
+        return self.max_seq_length - 3
+
+
+class Pairs(NamedTuple):
+    """Pairs of segments, in document order.
+
+    Attributes:
+        spans: int64 `[pairs, 4]`: begin and end of the first segment and of the second, in the flat
+            ids, in the order in which the example holds them.
+        swapped: bool `[pairs]`, whether the second segment precedes the first in the document.
+        seeds: uint64 `[pairs]`, the seed of each example.
+        truncated_tokens: how many tokens were cut off to fit the length.
+        dropped_chunks: how many chunks gave no pair (too short to split, or told to drop).
+    """
+
+    spans: np.ndarray
+    swapped: np.ndarray
+    seeds: np.ndarray
+    truncated_tokens: int
+    dropped_chunks: int
+
+
+class Examples(NamedTuple):
+    """A batch of examples `[CLS] first [SEP] second [SEP]`, not masked yet.
+
+    Attributes:
+        input_ids, segment_ids, token_boundary: int32 `[batch, seq]`, padded with 0.
+        lengths: int32 `[batch]`, tokens before the padding.
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    token_boundary: np.ndarray
+    lengths: np.ndarray
+
+
+def make_pairs(
+    documents: TokenizedDocuments,
+    word_starts: np.ndarray,
+    pairing: Pairing,
+    seed: int,
+    first_document: int = 0,
+) -> Pairs:
+    """Cuts every document into pairs.
+
+    Args:
+        documents: the documents.
+        word_starts: bool `[vocab_size]`, where a single sentence may be split.
+        pairing: the settings.
+        seed: seed of this copy of the corpus.
+        first_document: number of the first of these documents in the corpus; a document's pairs
+            depend on the seed and its number alone.
+    """
+    numbers = np.arange(len(documents.document_offsets) - 1) + first_document
+    seeds = derive_seeds(seed, numbers)
+    # A pair takes two tokens at least, and every chunk ends at a sentence.
+    most = min(len(documents.sentence_offsets) - 1, len(documents.ids) // 2)
+    spans = np.empty((most, 4), np.int64)
+    swapped = np.empty(most, np.bool_)
+    document_of = np.empty(most, np.int64)
+    count, truncated_tokens, dropped_chunks = _cut_documents(
+        documents.ids,
+        documents.sentence_offsets,
+        documents.document_offsets,
+        word_starts,
+        pairing.max_num_tokens,
+        pairing.short_seq_prob,
+        pairing.one_segment_chunks == "split",
+        seeds,
+        spans,
+        swapped,
+        document_of,
+    )
+    document_of = document_of[:count]
+    # The number of a pair within its document.
+    number_in_document = np.arange(count) - np.searchsorted(document_of, document_of)
+    return Pairs(
+        spans=spans[:count],
+        swapped=swapped[:count],
+        seeds=derive_seeds(seed, numbers[document_of], number_in_document),
+        truncated_tokens=truncated_tokens,
+        dropped_chunks=dropped_chunks,
+    )
+
+
+def assemble(
+    ids: np.ndarray, spans: np.ndarray, tokenizer: Tokenizer, max_seq_length: int
+) -> Examples:
+    """Builds examples from pairs.
+
+    Args:
+        ids: int32 `[tokens]`, the flat ids.
+        spans: int64 `[batch, 4]`, see `Pairs`.
+        tokenizer: gives the ids of `[CLS]`, `[SEP]` and padding, and the word starts.
+        max_seq_length: width of the batch.
+    """
+    shape = (len(spans), max_seq_length)
+    input_ids = np.full(shape, tokenizer.pad_id, np.int32)
+    segment_ids = np.zeros(shape, np.int32)
+    lengths = np.empty(len(spans), np.int32)
+    _assemble(ids, spans, tokenizer.cls_id, tokenizer.sep_id, input_ids, segment_ids, lengths)
+    is_token = np.arange(max_seq_length) < lengths[:, None]
+    # The original counts [CLS] and [SEP] as words of their own.
+    is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
+    token_boundary = ((tokenizer.word_starts[input_ids] | is_special) & is_token).astype(np.int32)
+    return Examples(input_ids, segment_ids, token_boundary, lengths)
+
+
+@compiled
+def _cut_documents(
+    ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
+    split_one_segment, seeds, spans, swapped, document_of,
+):  # fmt: skip
+    count = truncated = dropped = 0
+    state = np.empty(1, np.uint64)
+    for document in range(len(document_offsets) - 1):
+        state[0] = seeds[document]
+        target = max_num_tokens
+        if random_unit(state) < short_seq_prob:
+            target = 2 + random_below(state, max_num_tokens - 1)
+        last_sentence = document_offsets[document + 1] - 1
+        first = document_offsets[document]  # first sentence of the chunk
+        for sentence in range(first, last_sentence + 1):
+            begin, end = sentence_offsets[first], sentence_offsets[sentence + 1]
+            if sentence < last_sentence and end - begin < target:
+                continue
+            if sentence > first:
+                middle = sentence_offsets[first + 1 + random_below(state, sentence - first)]
+            elif split_one_segment:
+                middle = _split_inside(ids, begin, end, word_starts, state)
+            else:
+                middle = end
+            first = sentence + 1
+            # An empty side: nothing to split, or a sentence without a token.
+            if middle in (begin, end):
+                dropped += end > begin
+                continue
+            pair = (begin, middle, middle, end)
+            swap = random_unit(state) < 0.5
+            if swap:
+                pair = (middle, end, begin, middle)
+            pair, cut = _truncate(pair, max_num_tokens, state)
+            spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = pair
+            swapped[count] = swap
+            document_of[count] = document
+            truncated += cut
+            count += 1
+    return count, truncated, dropped
+
+
+@compiled
+def _split_inside(ids, begin, end, word_starts, state):
+    """A random place inside `begin` to `end` where a word starts; any place if none does."""
+    if end - begin < 2:
+        return begin
+    words = 0
+    for position in range(begin + 1, end):
+        words += word_starts[ids[position]]
+    if words == 0:
+        return begin + 1 + random_below(state, end - begin - 1)
+    wanted = random_below(state, words)
+    for position in range(begin + 1, end):
+        if word_starts[ids[position]]:
+            if wanted == 0:
+                return position
+            wanted -= 1
+    return begin
+
+
+@compiled
+def _truncate(pair, max_num_tokens, state):
+    """Takes tokens off the longer segment, from its front or back at random, until both fit."""
+    a_begin, a_end, b_begin, b_end = pair
+    excess = max(0, (a_end - a_begin) + (b_end - b_begin) - max_num_tokens)
+    for _ in range(excess):
+        at_front = random_unit(state) < 0.5
+        if a_end - a_begin > b_end - b_begin:
+            a_begin, a_end = (a_begin + 1, a_end) if at_front else (a_begin, a_end - 1)
+        else:
+            b_begin, b_end = (b_begin + 1, b_end) if at_front else (b_begin, b_end - 1)
+    return (a_begin, a_end, b_begin, b_end), excess
+
+
+@compiled
+def _assemble(ids, spans, cls_id, sep_id, input_ids, segment_ids, lengths):
+    for row in range(len(spans)):
+        a_begin, a_end, b_begin, b_end = spans[row]
+        tokens, segments = input_ids[row], segment_ids[row]
+        tokens[0] = cls_id
+        place = 1 + a_end - a_begin
+        tokens[1:place] = ids[a_begin:a_end]
+        tokens[place] = sep_id
+        length = place + 2 + b_end - b_begin
+        tokens[place + 1 : length - 1] = ids[b_begin:b_end]
+        tokens[length - 1] = sep_id
+        segments[place + 1 : length] = 1
+        lengths[row] = length

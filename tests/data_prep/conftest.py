@@ -1,0 +1,37 @@
+"""A small real corpus and a vocabulary trained on it: the help texts of Python itself."""
+
+from __future__ import annotations
+
+import pathlib
+import pydoc_data.topics
+
+import pytest
+
+from albert_tf.tokenization import Tokenizer
+from data_prep import vocabulary
+from data_prep.sentences import split_sentences
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> pathlib.Path:
+    """Forty documents, a sentence a line."""
+    documents = []
+    for _, text in sorted(pydoc_data.topics.topics.items())[:40]:
+        paragraphs = [" ".join(block.split()) for block in text.split("\n\n")]
+        documents.append([s for block in paragraphs for s in split_sentences(block)])
+    path = tmp_path_factory.mktemp("corpus") / "corpus.txt"
+    path.write_text("\n\n".join("\n".join(document) for document in documents) + "\n", "utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def model_file(corpus, tmp_path_factory) -> pathlib.Path:
+    prefix = tmp_path_factory.mktemp("vocabulary") / "small"
+    sentences = list(vocabulary.read_sentences([str(corpus)], do_lower_case=True))
+    vocabulary.train(sentences, str(prefix), 1000)
+    return prefix.with_suffix(".model")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(model_file) -> Tokenizer:
+    return Tokenizer.load(str(model_file))

@@ -1,0 +1,115 @@
+"""Prose out of docstrings and README files."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from data_prep.corpora import Counts, package_docs
+from data_prep.corpora.prose import prose_paragraphs
+
+SENTENCE = "This is a sentence of the text that should be kept."
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A *fine* line with ``code`` and :class:`~a.b.Name` in it.",
+         ["A fine line with code and Name in it."]),
+        ("See the `manual <https://x.org>`_ and [this page](http://y.org) for all of it.",
+         ["See the manual and this page for all of it."]),
+        ("The file `__init__.py` is of the kind that ``*.pyc`` files are made from.",
+         ["The file __init__.py is of the kind that *.pyc files are made from."]),
+        (f"{SENTENCE}\n\n>>> f(1)\n2\n\n{SENTENCE}", [SENTENCE, SENTENCE]),
+        (f"{SENTENCE}\n\n```python\nthis is not a part of the text\n```\n{SENTENCE}",
+         [SENTENCE, SENTENCE]),
+        (f"A heading of the text in words\n-------\n{SENTENCE}", [SENTENCE]),
+        (f"# The heading of a text in Markdown\n{SENTENCE}", [SENTENCE]),
+        (f".. code-block:: python\n\n   the code is in the block of the text\n\n{SENTENCE}",
+         [SENTENCE]),
+        (f".. note::\n\n   {SENTENCE}", [SENTENCE]),
+        (f".. note:: {SENTENCE}", [SENTENCE]),
+        (f".. deprecated:: 1.2\n   {SENTENCE}", [SENTENCE]),
+        (f"As an example of the use::\n\n    a = the(code of it)\n\n{SENTENCE}",
+         ["As an example of the use:", SENTENCE]),
+        (f"Parameters\n----------\nx : array_like, shape (n, m)\n    {SENTENCE}", [SENTENCE]),
+        (f"Args:\n  x: {SENTENCE}\n  y (int): {SENTENCE}", [SENTENCE, SENTENCE]),
+        (f":param x: {SENTENCE}\n:returns:\n    {SENTENCE}", [SENTENCE, SENTENCE]),
+        ("* It is the first item of a list.\n* It is the second item of a list.",
+         ["It is the first item of a list.", "It is the second item of a list."]),
+        ("This is a line that goes\non with the next of the lines.",
+         ["This is a line that goes on with the next of the lines."]),
+        ("| a | b |\n|---|---|\n| the first of the | second of the |", []),
+        ("===== =====\nthis  is the head\n===== =====", []),
+        ("x = f(a_b, c.d) + {1: [2]} if the_flag is None", []),
+        ("Short text.", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_prose_stays_and_markup_goes(text, expected):
+    assert list(prose_paragraphs(text)) == expected
+
+
+def test_docstrings_in_the_order_of_the_source():
+    source = '''
+    """Module."""
+    import os
+    if os:
+        def f():
+            """Function
+            on two lines."""
+            def inner():
+                """Inner."""
+    try:
+        class A:
+            """Class."""
+            async def method(self):
+                """Method."""
+    except ImportError:
+        class A:
+            """Other class."""
+    x = """not a docstring"""
+    '''
+    assert package_docs.docstrings(textwrap.dedent(source).encode()) == [
+        "Module.",
+        "Function\non two lines.",
+        "Inner.",
+        "Class.",
+        "Method.",
+        "Other class.",
+    ]
+
+
+def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypatch):
+    (tmp_path / "bad.py").write_text('def f(:\n    """This is not Python in the least."""')
+    (tmp_path / "one.py").write_text(f'"""{SENTENCE}\n\nThis is only in the first file."""')
+    (tmp_path / "two.py").write_text(f'"""{SENTENCE}\n\nThis is only in the second file."""')
+    (tmp_path / "README.md").write_text("# Title\n\nThis is what the package is for.")
+    names = ["bad.py", "one.py", "two.py", "README.md"]
+    sources = [(str(tmp_path / name), name, "package") for name in names]
+    monkeypatch.setattr(package_docs, "_find_sources", lambda: sources)
+    counts = Counts()
+    documents = list(package_docs.read((), counts))
+    assert [(d.name, d.source, d.paragraphs) for d in documents] == [
+        ("one.py", "package", [SENTENCE, "This is only in the first file."]),
+        ("two.py", "package", ["This is only in the second file."]),
+        ("README.md", "package", ["This is what the package is for."]),
+    ]
+    assert counts.skipped == 1
+    assert counts.repeated_characters == len(SENTENCE)
+
+
+def test_sources_of_this_interpreter():
+    found = package_docs._find_sources()
+    names = {name: package for _, name, package in found}
+    assert len(names) == len(found) > 1000
+    assert names["argparse.py"] == "argparse"
+    assert names["numpy/linalg/__init__.py"] == "numpy"
+    assert next(p for n, p in names.items() if n.startswith("scikit_learn-")) == "sklearn"
+    # Copies inside other packages come after the originals.
+    order = [name for _, name, _ in found]
+    vendored = [i for i, name in enumerate(order) if "/_vendor/" in name]
+    assert min(vendored, default=len(order)) > order.index(
+        "wheel/__init__.py" if "wheel/__init__.py" in names else "argparse.py"
+    )

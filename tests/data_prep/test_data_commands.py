@@ -1,0 +1,94 @@
+"""The three commands as a user starts them."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "command", ["extract_corpus", "train_vocabulary", "create_pretraining_data"]
+)
+def test_help_is_there_without_heavy_imports(command):
+    code = (
+        f"import sys, data_prep.{command};"
+        "sys.exit(bool({'tensorflow', 'keras', 'numba', 'sentencepiece'} & set(sys.modules)))"
+    )
+    assert run("-c", code).returncode == 0
+    assert "--input_file" in run(f"data_prep/{command}.py", "--help").stdout
+
+
+def test_no_module_but_the_record_writer_loads_tensorflow():
+    modules = ["pipeline", "segments", "vocabulary", "sentences", "corpora", "progress"]
+    code = (
+        f"import sys, {', '.join(f'data_prep.{module}' for module in modules)};"
+        "sys.exit(bool({'tensorflow', 'keras'} & set(sys.modules)))"
+    )
+    assert run("-c", code).returncode == 0
+
+
+def test_from_text_to_records(corpus, tmp_path):
+    text, prefix = tmp_path / "text.txt", tmp_path / "small"
+    steps = [
+        [
+            "data_prep.extract_corpus",
+            "--format=text",
+            f"--input_file={corpus}",
+            f"--output_file={text}",
+        ],
+        [
+            "data_prep.train_vocabulary",
+            f"--input_file={text}",
+            f"--output_prefix={prefix}",
+            "--vocab_size=400",
+        ],
+        [
+            "data_prep.create_pretraining_data",
+            f"--input_file={text}",
+            f"--output_file={tmp_path}/a.tfrecord,{tmp_path}/b.tfrecord",
+            f"--spm_model_file={prefix}.model",
+            f"--vocab_file={prefix}.vocab",
+            "--max_seq_length=32",
+            "--dupe_factor=1",
+        ],
+    ]
+    for step in steps:
+        done = run("-m", *step)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        assert done.stdout
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "text.txt", "text.sources.tsv", "small.model", "small.vocab",
+        "a.tfrecord", "b.tfrecord", "a.manifest.json",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["extract_corpus", "--format=books", "--input_file=none/*.txt", "--output_file={}/o.txt"],
+        ["extract_corpus", "--format=package_docs", "--output_file=/proc/none/o.txt"],
+        ["train_vocabulary", "--input_file=none.txt", "--output_prefix={}/o"],
+        ["create_pretraining_data", "--input_file=none.txt", "--output_file={}/o",
+         "--spm_model_file=none.model"],
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_exit_code_1(arguments, tmp_path):
+    command, *flags = (argument.format(tmp_path) for argument in arguments)
+    done = run("-m", f"data_prep.{command}", *flags)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"{command}.py: error: --")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,144 @@
+"""Corpora: held out, cut, sampled, and never half written."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import extract_corpus
+from data_prep.extract_corpus import Options
+
+
+@pytest.fixture
+def options(tmp_path) -> Options:
+    """Three hundred documents of three sentences, in ten files."""
+    for file in range(10):
+        documents = [
+            "\n".join(f"Sentence {s} of document {d} in file {file}." for s in range(3))
+            for d in range(30)
+        ]
+        (tmp_path / f"in-{file}.txt").write_text("\n\n".join(documents))
+    return Options(
+        format="text",
+        input_file=(str(tmp_path / "in-*.txt"),),
+        output_file=str(tmp_path / "out" / "train.txt"),
+    )
+
+
+def read(path: str) -> list[list[str]]:
+    with open(path, encoding="utf-8") as file:
+        documents = [block.split("\n") for block in file.read().strip().split("\n\n")]
+    with open(extract_corpus.sources_file(path), encoding="utf-8") as file:
+        sources = [line.rstrip("\n").split("\t") for line in file]
+    assert len(sources) == len(documents)
+    for (source, name), document in zip(sources, documents, strict=True):
+        number = int(name.split(":")[-1].split("#")[0]) - 1
+        assert f"of document {number} in file {source[3]}." in document[0]
+    return documents
+
+
+def test_documents_are_held_out_by_name(options, tmp_path):
+    held_out = dataclasses.replace(
+        options, eval_output_file=str(tmp_path / "out" / "eval.txt"), eval_fraction=0.2
+    )
+    extract_corpus.run(options)
+    whole = read(options.output_file)
+    extract_corpus.run(held_out)
+    train, evaluation = read(held_out.output_file), read(held_out.eval_output_file)
+    assert len(whole) == 300
+    assert 35 < len(evaluation) < 90
+    assert sorted(train + evaluation) == sorted(whole)
+    # Other files around it do not move a document from one side to the other.
+    os.remove(tmp_path / "in-0.txt")
+    extract_corpus.run(held_out)
+    assert read(held_out.eval_output_file) == [d for d in evaluation if "file 0" not in d[0]]
+
+
+def test_a_part_of_the_corpus_is_drawn_uniformly(options):
+    extract_corpus.run(options)
+    whole = read(options.output_file)
+    size = os.path.getsize(options.output_file)
+    extract_corpus.run(dataclasses.replace(options, max_megabytes=size / 2e6))
+    part = read(options.output_file)
+    assert 0.4 * size < os.path.getsize(options.output_file) <= size / 2
+    assert [document for document in whole if document in part] == part
+    places = np.array([whole.index(document) for document in part])
+    assert 120 < places.mean() < 180
+    # A smaller part is a part of the larger one.
+    extract_corpus.run(dataclasses.replace(options, max_megabytes=size / 8e6))
+    assert all(document in part for document in read(options.output_file))
+
+
+def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
+    """What is kept are the smallest hashes, even where a later document would still fit."""
+    documents = [f"{'word ' * (200 if n < 250 else 1)}{n}." for n in range(300)]
+    (tmp_path / "in.txt").write_text("\n\n".join(documents))
+    options = Options(
+        format="text",
+        input_file=(str(tmp_path / "in.txt"),),
+        output_file=str(tmp_path / "out.txt"),
+        max_megabytes=0.1,
+    )
+    extract_corpus.run(options)
+    names = (tmp_path / "out.sources.tsv").read_text().splitlines()
+    kept = {line.split("\t")[1] for line in names}
+    every = [f"in.txt:{n + 1}" for n in range(300)]
+    hashes = {name: extract_corpus._share(name, "kept", options.random_seed) for name in every}
+    assert kept == set(sorted(every, key=hashes.get)[: len(kept)])
+    assert 30 < len(kept) < 250
+
+
+def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
+    paragraphs = [f"This is paragraph {n}. It has a second sentence." for n in range(10)]
+    (tmp_path / "book.txt").write_text("\n\n".join(paragraphs) + "\n\nOne. Two. Three. Four. Five.")
+    options = Options(
+        format="books",
+        input_file=(str(tmp_path / "book.txt"),),
+        output_file=str(tmp_path / "out.txt"),
+        max_document_sentences=5,
+    )
+    extract_corpus.run(options)
+    blocks = (tmp_path / "out.txt").read_text().split("\n\n")
+    assert [block.strip().count("\n") + 1 for block in blocks] == [4] * 5 + [5]
+    assert all(block.startswith(("This is", "One.")) for block in blocks)
+    names = (tmp_path / "out.sources.tsv").read_text().splitlines()
+    assert len(set(names)) == 6
+    assert all(name.startswith("book.txt\t") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "pdf"}, "--format: 'pdf' is not one of package_docs, books, text"),
+        ({"input_file": ()}, "--input_file: --format=text needs"),
+        ({"format": "package_docs"}, "--input_file: --format=package_docs reads no files"),
+        ({"input_file": ("none-*.txt",)}, "--input_file: no file matches 'none-"),
+        ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "--eval_fraction: 1.5"),
+        ({"eval_output_file": "e.txt", "eval_fraction": 1e-9}, "--eval_fraction: no document"),
+        ({"max_megabytes": -1.0}, "--max_megabytes: -1.0"),
+        ({"max_megabytes": 1e-6}, "--max_megabytes: no document fits"),
+        ({"language": "English!"}, "--language: 'English!'"),
+    ],
+)
+def test_bad_flags_are_named_and_leave_nothing(options, tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        extract_corpus.run(dataclasses.replace(options, **changes))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "in-" not in path.name]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n \n", b"one\n\xff\n"])
+def test_an_input_without_text_leaves_nothing(tmp_path, content):
+    (tmp_path / "in.txt").write_bytes(content)
+    options = Options(
+        format="text",
+        input_file=(str(tmp_path / "in.txt"),),
+        output_file=str(tmp_path / "out.txt"),
+    )
+    with pytest.raises(InputError, match=r"in\.txt"):
+        extract_corpus.run(options)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]

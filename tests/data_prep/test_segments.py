@@ -1,0 +1,185 @@
+"""Pairs of segments: nothing mixed, nothing lost, labels that say what they should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.tokenization import Tokenizer
+from data_prep.pipeline import tokenize
+from data_prep.segments import Pairing, TokenizedDocuments, assemble, make_pairs
+
+LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_size=6)
+
+
+def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
+    """Documents whose every token is its own place, so that a token tells where it comes from."""
+    sentences = [n for document in lengths for n in document]
+    return TokenizedDocuments(
+        ids=np.arange(sum(sentences), dtype=np.int32),
+        sentence_offsets=np.concatenate([[0], np.cumsum(sentences)]).astype(np.int64),
+        document_offsets=np.concatenate([[0], np.cumsum([len(d) for d in lengths])]).astype(
+            np.int64
+        ),
+    )
+
+
+def every_word(documents: TokenizedDocuments) -> np.ndarray:
+    return np.ones(len(documents.ids), bool)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lengths=LENGTHS,
+    max_seq_length=st.integers(5, 40),
+    short_seq_prob=st.sampled_from([0.0, 0.1, 1.0]),
+    one_segment_chunks=st.sampled_from(["split", "drop"]),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_pairs_neither_mix_documents_nor_lose_tokens(
+    lengths, max_seq_length, short_seq_prob, one_segment_chunks, seed
+):
+    documents = numbered(lengths)
+    pairing = Pairing(max_seq_length, short_seq_prob, one_segment_chunks)
+    pairs = make_pairs(documents, every_word(documents), pairing, seed)
+
+    document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
+    seen: list[int] = []
+    for (a_begin, a_end, b_begin, b_end), swapped in zip(pairs.spans, pairs.swapped, strict=True):
+        first, second = range(a_begin, a_end), range(b_begin, b_end)
+        assert first
+        assert second
+        assert len(first) + len(second) <= max_seq_length - 3
+        assert len({document_of_token[token] for token in (*first, *second)}) == 1
+        assert (first[0] > second[-1]) == swapped
+        seen += [*first, *second]
+    assert len(seen) == len(set(seen))
+    lost = len(documents.ids) - len(seen) - pairs.truncated_tokens
+    if one_segment_chunks == "split":
+        # All that cannot be split is a chunk of one token.
+        assert lost == pairs.dropped_chunks
+    else:
+        assert lost >= pairs.dropped_chunks
+        assert (lost == 0) == (pairs.dropped_chunks == 0)
+    assert len(np.unique(pairs.seeds)) == len(pairs.seeds)
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, seed=st.integers(0, 2**32))
+def test_a_document_gives_the_same_pairs_whatever_stands_around_it(lengths, seed):
+    documents = numbered(lengths)
+    pairing = Pairing(24)
+    whole = make_pairs(documents, every_word(documents), pairing, seed)
+    alone = [
+        make_pairs(
+            documents._replace(document_offsets=documents.document_offsets[number : number + 2]),
+            every_word(documents),
+            pairing,
+            seed,
+            first_document=number,
+        )
+        for number in range(len(lengths))
+    ]
+    assert (np.concatenate([pairs.spans for pairs in alone]) == whole.spans).all()
+    assert (np.concatenate([pairs.seeds for pairs in alone]) == whole.seeds).all()
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS)
+def test_chunks_end_where_the_original_ends_them(lengths):
+    """Sentences are collected up to the target length; the segments meet between two of them."""
+    documents = numbered(lengths)
+    pairs = make_pairs(documents, every_word(documents), Pairing(1003, 0.0, "drop"), 0)
+    one_chunk_each = [d for d in lengths if len(d) > 1]
+    assert len(pairs.spans) == len(one_chunk_each)
+    for (a_begin, a_end, b_begin, b_end), document in zip(pairs.spans, one_chunk_each, strict=True):
+        assert a_end - a_begin + b_end - b_begin == sum(document)
+        assert max(a_begin, b_begin) in documents.sentence_offsets
+
+    expected = []
+    for document in lengths:
+        chunk: list[int] = []
+        for number, sentence in enumerate(document):
+            chunk.append(sentence)
+            if sum(chunk) >= 17 or number == len(document) - 1:
+                expected.append(min(17, sum(chunk)))
+                chunk = []
+    pairs = make_pairs(documents, every_word(documents), Pairing(20, 0.0, "split"), 0)
+    found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
+    assert found.tolist() == [length for length in expected if length > 1]
+
+
+def test_half_of_the_pairs_are_swapped_and_all_split_points_occur():
+    documents = numbered([[1, 2, 3, 4]] * 4000)
+    pairs = make_pairs(documents, every_word(documents), Pairing(64, 0.0), 5)
+    assert abs(pairs.swapped.mean() - 0.5) < 0.03
+    second = np.maximum(pairs.spans[:, 0], pairs.spans[:, 2]) % 10
+    assert np.unique(second).tolist() == [1, 3, 6]
+    assert np.unique(second, return_counts=True)[1].min() > 4000 / 3 * 0.9
+
+
+def test_a_single_sentence_is_split_where_a_word_starts():
+    documents = numbered([[10]] * 500)
+    word_starts = np.isin(np.arange(len(documents.ids)) % 10, [0, 4, 7])
+    pairs = make_pairs(documents, word_starts, Pairing(64, 0.0), 5)
+    second = np.maximum(pairs.spans[:, 0], pairs.spans[:, 2]) % 10
+    assert np.unique(second).tolist() == [4, 7]
+    assert not len(make_pairs(documents, word_starts, Pairing(64, 0.0, "drop"), 5).spans)
+
+
+def test_truncation_takes_from_both_ends_of_the_longer_segment():
+    documents = numbered([[55, 30]] * 300)
+    pairs = make_pairs(documents, every_word(documents), Pairing(63, 0.0), 5)
+    first_long = pairs.spans[~pairs.swapped]
+    assert (first_long[:, 1] - first_long[:, 0] == 30).all()
+    assert (first_long[:, 3] - first_long[:, 2] == 30).all()
+    cut_in_front = first_long[:, 0] % 85
+    assert 11.5 < cut_in_front.mean() < 13.5
+    assert cut_in_front.std() > 2
+
+
+def test_short_examples_have_every_length():
+    documents = numbered([[1] * 200] * 300)
+    pairs = make_pairs(documents, every_word(documents), Pairing(23, 1.0), 5)
+    lengths = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
+    assert set(range(2, 21)) <= set(lengths.tolist())
+    share = len(make_pairs(documents, every_word(documents), Pairing(23, 0.1), 5).spans)
+    assert 300 * 10 < share < len(pairs.spans)
+
+
+def test_as_many_examples_of_the_same_lengths_as_the_original(shared):
+    """In the original's run no document was drawn to be short, so nothing random is left."""
+    tokenizer = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model")))
+    documents = tokenize([str(shared("golden/tfrecord/input.txt"))], tokenizer)
+    lengths: list[int] = []
+    for seed in (1, 2):  # dupe_factor 2
+        pairs = make_pairs(documents, tokenizer.word_starts, Pairing(128, 0.0), seed)
+        spans = pairs.spans
+        lengths += (spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2] + 3).tolist()
+    original = np.load(shared("golden/tfrecord/en_30k.npz"))["input_mask"].sum(1)
+    assert sorted(lengths) == sorted(original.tolist())
+
+
+def test_assembled_examples(tokenizer):
+    ids = np.array(tokenizer.encode("one two three four five six"), np.int32)
+    spans = np.array([[0, 2, 2, 5], [3, 6, 0, 3]])
+    examples = assemble(ids, spans, tokenizer, 12)
+    cls, sep, pad = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
+    for row, (a_begin, a_end, b_begin, b_end) in enumerate(spans):
+        a, b = ids[a_begin:a_end].tolist(), ids[b_begin:b_end].tolist()
+        tokens = [cls, *a, sep, *b, sep]
+        padding = [pad] * (12 - len(tokens))
+        assert examples.input_ids[row].tolist() == tokens + padding
+        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1) + [0] * len(padding)
+        assert examples.segment_ids[row].tolist() == segments
+        assert examples.lengths[row] == len(tokens)
+        starts = [1 if id in (cls, sep) else int(tokenizer.word_starts[id]) for id in tokens]
+        assert examples.token_boundary[row].tolist() == starts + [0] * len(padding)
+
+
+@pytest.mark.parametrize("property", ["input_ids", "segment_ids", "token_boundary"])
+def test_assembled_arrays_are_int32(tokenizer, property):
+    examples = assemble(np.array([5, 6], np.int32), np.array([[0, 1, 1, 2]]), tokenizer, 5)
+    assert getattr(examples, property).dtype == np.int32
