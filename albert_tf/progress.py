@@ -29,11 +29,22 @@ class ProgressLine:
         self._last = time.monotonic() if not self._live else float("-inf")
         self._text: str | None = None
 
+    @property
+    def due(self) -> bool:
+        """Whether a text would be shown now, rather than kept for later."""
+        return time.monotonic() - self._last >= self._seconds
+
     def update(self, text: str) -> None:
         """Shows `text`, unless the last one was shown a moment ago."""
         self._text = text
-        if time.monotonic() - self._last >= self._seconds:
+        if self.due:
             self._show()
+
+    def clear(self) -> None:
+        """Takes the line away, where it can be."""
+        if self._live:
+            print("\r\x1b[K", end="", file=self._stream, flush=True)
+        self._text = None
 
     def close(self) -> None:
         """Shows the last text, if it is not shown yet, and ends the line."""

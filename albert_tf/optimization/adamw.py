@@ -77,8 +77,10 @@ class AdamW(keras.optimizers.Optimizer):
     def _direction(self, gradient, variable, index: int):
         """The update before the learning rate; moves the moments on."""
         dtype = variable.dtype
-        # Dense, and of the variable's dtype: TensorFlow has sparse gradients of embeddings.
-        gradient = ops.convert_to_tensor(gradient, dtype)
+        if hasattr(gradient, "indices"):
+            # TensorFlow's sparse gradient of an embedding: repeated rows are to be added up first.
+            gradient = ops.add(ops.zeros_like(variable), gradient)
+        gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]
         new_moment = self.beta_1 * moment + (1.0 - self.beta_1) * gradient
         new_variance = self.beta_2 * variance + (1.0 - self.beta_2) * ops.square(gradient)

@@ -90,3 +90,15 @@ def test_optimizer_survives_its_own_config():
         optimizer = create_optimizer(name, schedule, bias_correction=True, weight_decay_rate=0.2)
         again = type(optimizer).from_config(optimizer.get_config())
         assert again.get_config() == optimizer.get_config()
+
+
+def test_repeated_rows_of_a_sparse_gradient_are_added_up_first():
+    tf = pytest.importorskip("tensorflow")
+    value = np.ones((4, 2), "float32")
+    sparse = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant([2, 2]), (4, 2))
+    results = []
+    for gradient in (sparse, tf.convert_to_tensor(sparse)):
+        weight = variable("embedding", value)
+        Lamb(0.1).apply([gradient], [weight])
+        results.append(weight.numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-6)

@@ -1,0 +1,121 @@
+"""The whole way, command by command, on a corpus of Python's own help texts and a tiny model."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pydoc_data.topics
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+VOCAB_SIZE, LENGTH, PREDICTIONS = 600, 32, 5
+
+RECORD_FLAGS = (f"--max_seq_length={LENGTH}", f"--max_predictions_per_seq={PREDICTIONS}")
+TRAIN_FLAGS = (
+    "--train_batch_size=8",
+    "--num_train_steps=24",
+    "--num_warmup_steps=4",
+    "--learning_rate=0.01",
+    "--save_checkpoints_steps=6",
+    "--iterations_per_loop=3",
+    "--shuffle_buffer_size=64",
+)
+
+
+def start(*words: str) -> subprocess.Popen:
+    """Starts a command of the project as a user would, from the repository's root."""
+    return subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(*words: str, code: int = 0) -> tuple[str, str]:
+    """Runs a command, checks its exit code, and returns what it printed (output, errors)."""
+    process = start(*words)
+    output, errors = process.communicate()
+    assert process.returncode == code, f"{words}\n{output}\n{errors}"
+    return output, errors
+
+
+class Project:
+    """Files of the whole way, in one folder."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        self.config = folder / "albert_config.json"
+        self.model = folder / "vocabulary.model"
+        self.train = folder / "train.tfrecord"
+        self.eval = folder / "eval.tfrecord"
+
+    def pretrain_words(self, output_dir: pathlib.Path, *flags: str) -> tuple[str, ...]:
+        return (
+            "run_pretraining.py",
+            f"--albert_config_file={self.config}",
+            f"--input_file={self.train}",
+            f"--eval_input_file={self.eval}",
+            f"--output_dir={output_dir}",
+            *RECORD_FLAGS,
+            *TRAIN_FLAGS,
+            *flags,
+        )
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory) -> Project:
+    """Corpus, vocabulary and TFRecords, made by the commands."""
+    project = Project(tmp_path_factory.mktemp("project"))
+    folder = project.folder
+    raw = folder / "raw.txt"
+    topics = [text for _, text in sorted(pydoc_data.topics.topics.items())][:60]
+    documents = ["\n".join(" ".join(p.split()) for p in text.split("\n\n")) for text in topics]
+    raw.write_text("\n\n".join(documents) + "\n", "utf-8")
+    run(
+        "-m", "data_prep.extract_corpus", "--format=text", f"--input_file={raw}",
+        f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt",
+        "--eval_fraction=0.2",
+    )  # fmt: skip
+    run(
+        "-m", "data_prep.train_vocabulary", f"--input_file={folder}/train.txt",
+        f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={folder}/vocabulary",
+    )  # fmt: skip
+    for split in ("train", "eval"):
+        run(
+            "-m", "data_prep.create_pretraining_data", f"--input_file={folder}/{split}.txt",
+            f"--output_file={folder}/{split}.tfrecord", f"--spm_model_file={project.model}",
+            "--dupe_factor=1", *RECORD_FLAGS,
+        )  # fmt: skip
+    config = {
+        "vocab_size": VOCAB_SIZE,
+        "embedding_size": 16,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "max_position_embeddings": LENGTH,
+    }
+    project.config.write_text(json.dumps(config))
+    return project
+
+
+@pytest.fixture(scope="session")
+def pretrained(project) -> pathlib.Path:
+    """The folder of an uninterrupted pretraining run, evaluated."""
+    folder = project.folder / "pretrained"
+    run(*project.pretrain_words(folder, "--do_train", "--do_eval"))
+    return folder
+
+
+def results_of(folder: pathlib.Path) -> dict[str, float]:
+    """What `eval_results.txt` holds."""
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    return {name: float(value) for name, value in (line.split(" = ") for line in lines)}

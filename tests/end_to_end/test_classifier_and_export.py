@@ -1,0 +1,229 @@
+"""run_classifier.py and export_saved_model.py on a pretrained model, as a user would call them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.options import ClassifierOptions
+from albert_tf.finetuning.run import classify
+from albert_tf.interop.options import ExportOptions
+from albert_tf.interop.saved_model import export_saved_model
+from tests.end_to_end.conftest import results_of, run
+
+WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Rows that a classifier can tell apart by their words; those to predict have no labels."""
+    folder = tmp_path_factory.mktemp("table")
+    draw = random.Random(0)
+    rows = []
+    for _ in range(160):
+        label = draw.choice(list(WORDS))
+        rows.append((" ".join(draw.choices(WORDS[label], k=6)), label))
+    for name, part in (("train", rows[:120]), ("eval", rows[120:])):
+        lines = ["body\tkind", *(f"{text}\t{label}" for text, label in part)]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    unlabelled = ["body", *(text for text, _ in rows[120:])]
+    (folder / "predict.tsv").write_text("\n".join(unlabelled) + "\n")
+    return folder
+
+
+@pytest.fixture
+def options(project, table, tmp_path):
+    return ClassifierOptions(
+        albert_config_file=str(project.config),
+        spm_model_file=str(project.model),
+        output_dir=str(tmp_path / "out"),
+        train_file=str(table / "train.tsv"),
+        eval_file=str(table / "eval.tsv"),
+        predict_file=str(table / "predict.tsv"),
+        text_column="body",
+        label_column="kind",
+        max_seq_length=24,
+        train_batch_size=16,
+        train_step=60,
+        warmup_step=5,
+        learning_rate=0.003,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+    )
+
+
+def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys):
+    classify(dataclasses.replace(options, init_checkpoint=str(pretrained)))
+    folder = tmp_path / "out"
+    results = results_of(folder)
+    assert results["eval_accuracy"] > 0.9
+    assert results["global_step"] == 60
+    assert {"eval_loss", "eval_macro_f1"} <= set(results)
+    printed = capsys.readouterr().out
+    assert "of 27 variables loaded, left at initial values: classifier/output_weights" in printed
+    assert json.loads((folder / "labels.json").read_text()) == ["animal", "tool"]
+
+    probabilities = np.loadtxt(folder / "test_results.tsv")
+    assert probabilities.shape == (40, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    guessed, truth = (
+        [line.split("\t")[1] for line in pathlib.Path(path).read_text().splitlines()[1:]]
+        for path in (folder / "predictions.tsv", options.eval_file)
+    )
+    right = np.mean([guess == label for guess, label in zip(guessed, truth, strict=True)])
+    assert right == pytest.approx(results["eval_accuracy"])
+
+    # The trained folder alone is enough to predict again, and gives the same.
+    again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
+    classify(again)
+    np.testing.assert_array_equal(np.loadtxt(folder / "test_results.tsv"), probabilities)
+
+
+def test_as_a_command(options, pretrained, tmp_path):
+    flags = {
+        "init_checkpoint": str(pretrained),
+        "train_step": 2,
+        **{
+            name: getattr(options, name)
+            for name in (
+                "albert_config_file",
+                "spm_model_file",
+                "output_dir",
+                "train_file",
+                "eval_file",
+                "text_column",
+                "label_column",
+                "max_seq_length",
+            )
+        },
+    }
+    words = [f"--{name}={value}" for name, value in flags.items()]
+    output, _ = run("run_classifier.py", "--do_train", "--do_eval", *words)
+    assert "eval_accuracy = " in output
+    assert results_of(tmp_path / "out")["global_step"] == 2
+
+
+def _write(path, text):
+    path.write_text(text)
+    return str(path)
+
+
+def test_bad_input_is_named(options, pretrained, project, tmp_path):
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            classify(dataclasses.replace(options, **changes))
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    def table(text):
+        return _write(tmp_path / "rows.tsv", text)
+
+    assert "nowhere.tsv: no such file" in message(train_file="nowhere.tsv")
+    assert "--train_file" in message(train_file=None)
+    assert "a table ends in .tsv" in message(train_file="rows.docx")
+    assert "rows.tsv: empty" in message(train_file=table(""))
+    assert "rows.tsv: no row after the header" in message(train_file=table("body\tkind\n"))
+    assert "no column 'kind'" in message(train_file=table("body\tother\nx\ty\n"))
+    assert "rows.tsv:3: 1 fields, the header has 2" in message(
+        train_file=table("body\tkind\na\tx\nb\n")
+    )
+    assert "rows.tsv:2: nothing in column 'kind'" in message(train_file=table("body\tkind\na\t \n"))
+    assert "every row has the label 'x'" in message(train_file=table("body\tkind\na\tx\nb\tx\n"))
+    assert "rows.tsv:3: label 'plant' is none of the training labels (animal, tool)" in message(
+        eval_file=table("body\tkind\ncat\tanimal\nrose\tplant\n")
+    )
+    assert "--task_name=mrpcc: must be one of table" in message(task_name="mrpcc")
+    assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
+    assert "holds no trained classifier" in message(do_train=False)
+    assert "no such vocabulary file" in message(spm_model_file="nowhere.model")
+    other = json.loads(project.config.read_text())
+    other = _write(tmp_path / "other.json", json.dumps({**other, "vocab_size": 700}))
+    assert "has 600 ids, but vocab_size of the model's config is 700" in message(
+        albert_config_file=other
+    )
+    assert not (tmp_path / "out").exists(), "nothing is left of what never began"
+
+
+CHECK = """
+import json, sys, glob
+import numpy as np, tensorflow as tf
+model = tf.saved_model.load(sys.argv[1])
+assert not {name for name in sys.modules if name.startswith("albert_tf")}
+inputs = {name: tf.constant(value, tf.int32) for name, value in json.loads(sys.argv[2]).items()}
+ids, mask, types = inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
+named = dict(input_word_ids=ids, input_mask=mask, input_type_ids=types)
+outputs = {**model.signatures["serving_default"](**named), **model.signatures["sop"](**named)}
+outputs.update(model.signatures["mlm"](**named, masked_lm_positions=inputs["masked_lm_positions"]))
+tokens = model.signatures["tokens"](input_ids=ids, input_mask=mask, segment_ids=types)
+np.testing.assert_array_equal(tokens["pooled_output"], outputs["pooled_output"])
+called = model(named)
+np.testing.assert_allclose(called["default"], outputs["pooled_output"], atol=1e-6)
+assert len(called["encoder_outputs"]) == 2
+assert len(glob.glob(sys.argv[1] + "/assets/*")) == 2
+dropped = model(named, training=True)["pooled_output"]
+assert not np.allclose(dropped, outputs["pooled_output"])
+np.savez(sys.argv[3], **{name: value.numpy() for name, value in outputs.items()})
+"""
+
+
+def test_an_export_gives_the_same_in_a_process_without_the_project(project, pretrained, tmp_path):
+    from albert_tf.config import AlbertConfig
+    from albert_tf.modeling.heads import AlbertForPreTraining
+    from albert_tf.training.checkpoints import load_weights
+
+    run(
+        "export_saved_model.py",
+        f"--init_checkpoint={pretrained}",
+        f"--spm_model_file={project.model}",
+        f"--export_path={tmp_path}/export",
+    )
+    draw = np.random.default_rng(0)
+    features = {
+        "input_ids": draw.integers(5, 600, (3, 20)),
+        "input_mask": np.arange(20) < np.array([[20], [9], [13]]),
+        "segment_ids": np.arange(20) > np.full((3, 1), 7),
+        "masked_lm_positions": draw.integers(0, 9, (3, 4)),
+    }
+    features = {name: value.astype("int32") for name, value in features.items()}
+    arguments = json.dumps({name: value.tolist() for name, value in features.items()})
+    words = [sys.executable, "-c", CHECK, f"{tmp_path}/export", arguments, f"{tmp_path}/out.npz"]
+    subprocess.run(words, check=True, cwd=tmp_path)
+
+    model = AlbertForPreTraining(AlbertConfig.from_json_file(str(project.config)))
+    load_weights(model, str(pretrained))
+    expected = model(features)
+    actual = np.load(tmp_path / "out.npz")
+    for name, here in (
+        ("pooled_output", "pooled_output"),
+        ("sequence_output", "sequence_output"),
+        ("mlm_logits", "masked_lm_logits"),
+        ("sop_logits", "sentence_order_logits"),
+    ):
+        np.testing.assert_allclose(actual[name], expected[here], rtol=0, atol=1e-5)
+
+
+def test_exports_that_cannot_be_are_named_and_leave_nothing(project, pretrained, tmp_path):
+    options = ExportOptions(
+        init_checkpoint=str(pretrained),
+        spm_model_file=str(project.model),
+        export_path=str(tmp_path / "export"),
+    )
+
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            export_saved_model(dataclasses.replace(options, **changes))
+        return str(error.value)
+
+    assert "exists already" in message(export_path=str(tmp_path))
+    assert "no such vocabulary file" in message(spm_model_file="nowhere.model")
+    assert "--init_checkpoint=nowhere: no checkpoint" in message(init_checkpoint="nowhere")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,136 @@
+"""run_pretraining.py: what it leaves, going on after a kill, and what it says of bad input."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.training.checkpoints import find_checkpoint
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining import pretrain
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
+
+RESULTS = {
+    "masked_lm_accuracy",
+    "masked_lm_loss",
+    "sentence_order_accuracy",
+    "sentence_order_loss",
+    "global_step",
+}
+
+
+def variables(folder) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(find_checkpoint(str(folder)))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
+    names = {path.name for path in pretrained.iterdir()}
+    assert {"albert_config.json", "checkpoint", "metrics.jsonl", "eval_results.txt"} <= names
+    assert list((pretrained / "train").glob("events.out.tfevents.*"))
+    rows = [json.loads(line) for line in (pretrained / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(range(3, 25, 3))
+    assert rows[-1]["masked_lm_loss"] < rows[0]["masked_lm_loss"]
+    assert rows[0]["learning_rate"] == pytest.approx(0.01 * 2 / 4)
+    results = results_of(pretrained)
+    assert set(results) >= RESULTS
+    assert results["global_step"] == 24
+    assert 0 <= results["masked_lm_accuracy"] <= 1
+
+
+def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
+    folder = shutil.copytree(pretrained, tmp_path / "copy")
+    before = results_of(folder)
+    run(*project.pretrain_words(folder, "--do_eval"))
+    assert results_of(folder) == before
+
+
+def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrained, tmp_path):
+    folder = tmp_path / "killed"
+    for step in (6, 18):
+        process = start(*project.pretrain_words(folder, "--do_train"))
+        while not (folder / f"model.ckpt-{step}.index").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    output, _ = run(*project.pretrain_words(folder, "--do_train"))
+    assert "resuming from" in output
+    expected, actual = variables(pretrained), variables(folder)
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").open()]
+    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
+
+
+@pytest.fixture
+def options(project, tmp_path):
+    return PretrainingOptions(
+        albert_config_file=str(project.config),
+        input_file=(str(project.train),),
+        output_dir=str(tmp_path / "out"),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=8,
+        num_train_steps=4,
+        do_train=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_file": ("nowhere*.tfrecord",)}, "--input_file: no file matches 'nowhere"),
+        ({"input_file": ()}, "--input_file"),
+        ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
+        ({"max_predictions_per_seq": 7}, "--max_predictions_per_seq must be 5"),
+        ({"max_seq_length": 16}, "--max_seq_length must be 32"),
+        ({"max_seq_length": 64}, "--max_seq_length=64.*max_position_embeddings 32"),
+        ({"do_train": False}, "--do_train, --do_eval"),
+        ({"train_batch_size": 0}, "--train_batch_size=0: must be at least 1"),
+        ({"micro_batch_size": 3}, "--micro_batch_size=3"),
+        ({"optimizer": "sgd"}, "--optimizer=sgd: must be one of lamb, adamw"),
+        ({"strategy": "magic"}, "--strategy=magic: must be one of"),
+        ({"init_checkpoint": "nowhere"}, "--init_checkpoint=nowhere: no checkpoint"),
+        ({"output_dir": "/proc/here"}, "--output_dir: cannot create the folder '/proc/here'"),
+        ({"learning_rate": -1.0}, "--learning_rate=-1.0: must be at least 0"),
+    ],
+)
+def test_bad_input_is_named(options, changes, message):
+    with pytest.raises(InputError, match=message) as error:
+        pretrain(dataclasses.replace(options, **changes))
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_path):
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({**json.loads(project.config.read_text()), "hidden_size": 64}))
+    changed = dataclasses.replace(options, albert_config_file=str(other))
+    with pytest.raises(InputError, match="holds a model with hidden_size=32, .* says 64"):
+        pretrain(dataclasses.replace(changed, output_dir=str(pretrained)))
+    with pytest.raises(InputError, match=r"has shape .*another --albert_config_file"):
+        pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
+
+
+def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):
+    words = project.pretrain_words(tmp_path / "out", "--do_train", "--input_file=nowhere")
+    output, errors = run(*words, code=1)
+    assert errors == "run_pretraining.py: error: --input_file: no file matches 'nowhere'\n"
+    words = project.pretrain_words(
+        tmp_path / "out", "--do_train", "--num_replicas=3", "--eval_batch_size=6"
+    )
+    _, errors = run(*words, code=1)
+    assert errors == (
+        "run_pretraining.py: error: --train_batch_size=8: must be a multiple of the 3 replicas, "
+        "such as 9\n"
+    )

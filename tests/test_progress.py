@@ -1,0 +1,70 @@
+"""The progress line: rare in a log, rewritten in place on a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from albert_tf import progress
+from data_prep.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until it is told to go on."""
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+
+    def advance(seconds):
+        now[0] += seconds
+
+    return advance
+
+
+def test_durations_are_read_at_a_glance():
+    assert [progress.duration(s) for s in (0, 5.4, 63, 4000)] == ["0:00", "0:05", "1:03", "1:06:40"]
+
+
+def test_a_log_gets_one_line_a_minute_and_the_last(clock):
+    log = io.StringIO()
+    line = progress.ProgressLine(log)
+    for step in range(1, 14):
+        clock(10)
+        line.update(f"step {step}")
+    line.close()
+    assert log.getvalue() == "step 6\nstep 12\nstep 13\n"
+
+
+def test_a_terminal_gets_one_line_rewritten(clock):
+    terminal = Terminal()
+    line = progress.ProgressLine(terminal)
+    for step in range(3):
+        line.update(f"step {step}")
+        clock(0.15)
+    line.close()
+    assert terminal.getvalue() == "\r\x1b[Kstep 0\r\x1b[Kstep 2\n"
+
+
+def test_data_preparation_tells_amount_rate_and_time_left(clock):
+    log = io.StringIO()
+    with Progress("read", "MB", total=40, stream=log) as shown:
+        for done in range(1, 13):
+            clock(10)
+            shown.update(done)
+    assert log.getvalue() == (
+        "read 6.0 of 40.0 MB, 0.1 MB/s, 5:40 left\nread 12.0 of 40.0 MB, 0.1 MB/s, 4:40 left\n"
+    )
+
+
+def test_data_preparation_takes_its_line_away_from_a_terminal(clock):
+    terminal = Terminal()
+    with Progress("read", "MB", stream=terminal) as shown:
+        clock(10)
+        shown.update(1)
+    assert terminal.getvalue() == "\r\x1b[Kread 1.0 MB, 0.1 MB/s\r\x1b[K"
