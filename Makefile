@@ -1,6 +1,7 @@
 # `make demo` and `make test` set everything up by themselves; a second run installs nothing.
 PYTHON ?= python3
 VENV := .venv
+JOBS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
@@ -14,10 +15,14 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,test]'
 	@touch $@
 
+# make demo CORPUS=DIR does the same on the .txt files of a folder.
+demo: $(INSTALLED)
+	@$(BIN)/python -m examples.demo $(if $(CORPUS),--corpus='$(CORPUS)')
+
 test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS)
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info
