@@ -7,10 +7,12 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from albert_tf.modeling.kernels import gelu
+
 LAYER_NORM_EPSILON = 1e-12
 
 ACTIVATIONS: dict[str, Callable] = {
-    "gelu": lambda x: ops.gelu(x, approximate=True),
+    "gelu": gelu,
     "gelu_exact": lambda x: ops.gelu(x, approximate=False),
     "relu": ops.relu,
 }

@@ -13,10 +13,7 @@ import abc
 
 from keras import ops
 
-
-def cross_entropy(logits, labels):
-    """Negative log-likelihood of integer `labels` `[...]` under `logits` `[..., classes]`."""
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+from albert_tf.modeling.kernels import cross_entropy
 
 
 def _correct(logits, labels):

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from albert_tf.modeling.kernels import PLAIN, using
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
+from albert_tf.training.cpu_kernels import CPU_KERNELS
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
@@ -60,6 +62,8 @@ class TrainStep:
         self.micro_batches = micro_batches
         self.clip_norm = clip_norm
         self.seed = seed
+        has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+        self._kernels = PLAIN if has_accelerator else CPU_KERNELS
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
@@ -123,7 +127,7 @@ class TrainStep:
     def _gradients(self, batch, weights, step, number):
         state = self.model.encoder.seed_generator.state
         state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
-        with tf.GradientTape() as tape:
+        with using(self._kernels), tf.GradientTape() as tape:
             outputs = self.model(batch, training=True)
             sums = self.objective.sums(outputs, batch)
             loss = self.objective.loss(sums, weights)
