@@ -34,11 +34,11 @@ class Mark(NamedTuple):
 def chart(title: str, lines: Sequence[Line], marks: Sequence[Mark] = (), percent: bool = False):
     """SVG text of a chart over training steps.
 
-    Drawn 460 points wide with large type, so that it can still be read on a telephone.
+    Drawn 360 points wide, so that it can still be read on a telephone.
     """
     style = {"font.size": 12, "svg.fonttype": "none", "font.family": "sans-serif"}
     with pyplot.rc_context({**style, "axes.edgecolor": GRID, "text.color": INK}):
-        figure, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+        figure, axes = pyplot.subplots(figsize=(5.0, 3.5), layout="constrained")
         for line, colour in zip(lines, COLOURS, strict=False):
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, label=line.name)
         for mark in marks:
@@ -49,10 +49,12 @@ def chart(title: str, lines: Sequence[Line], marks: Sequence[Mark] = (), percent
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(length=0)
         axes.margins(x=0.01)
+        axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
         if percent:
             axes.yaxis.set_major_formatter(matplotlib.ticker.PercentFormatter(1.0, decimals=0))
         if len(lines) + len(marks) > 1:
-            figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=2)
+            columns = 1 if percent else 2
+            figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=columns)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
         pyplot.close(figure)

@@ -11,11 +11,19 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import sys
 
 import numpy as np
 import sentencepiece
-import tensorflow as tf
+
+# What TensorFlow's core says of missing GPUs while it loads would stand in front of the results.
+_errors = os.dup(2)
+with open(os.devnull, "w") as nowhere:
+    os.dup2(nowhere.fileno(), 2)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    import tensorflow as tf
+os.dup2(_errors, 2)
 
 BATCH = 32
 MASKED_EXAMPLES, ORDER_EXAMPLES = 8, 6

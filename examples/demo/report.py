@@ -16,7 +16,6 @@ import scipy.stats
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
-from albert_tf.progress import duration
 from examples.demo.charts import Line, Mark, chart, smooth
 from examples.demo.stages import STAGES
 
@@ -182,7 +181,7 @@ def run(options: ReportOptions) -> None:
         export_difference=max(abs(check[name] - held_out[name]) for name in exported),
         charts=curves(f"{folder}/pretrained", held_out, check),
         stages=stages,
-        total=duration(sum(stage["seconds"] for stage in stages)),
+        total=f"{sum(stage['seconds'] for stage in stages) / 60:.1f}",
     )
     write_text(f"{folder}/report.html", text)
     order = Share.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])

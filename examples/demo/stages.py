@@ -137,6 +137,7 @@ STAGES = (
         (
             (
                 *_CLASSIFY,
+                _flags("finetune"),
                 "--init_checkpoint={out}/pretrained",
                 "--output_dir={out}/finetuned",
             ),
@@ -148,7 +149,7 @@ STAGES = (
         "scratch",
         "The same from scratch",
         "Trains the same classifier from random weights, for comparison.",
-        ((*_CLASSIFY, "--output_dir={out}/from_scratch"),),
+        ((*_CLASSIFY, _flags("from_scratch"), "--output_dir={out}/from_scratch"),),
         ("from_scratch",),
         resumes=True,
     ),
