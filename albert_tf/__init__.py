@@ -14,6 +14,7 @@ _PUBLIC = {
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",
     "Tokenizer": "albert_tf.tokenization",
+    "load_weights": "albert_tf.training.checkpoints",
 }
 
 __all__ = sorted(_PUBLIC)

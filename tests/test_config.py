@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -109,3 +110,10 @@ def test_files_that_are_no_config_are_named(tmp_path):
 def test_unknown_presets_name_the_known_ones():
     with pytest.raises(InputError, match="base, large, xlarge, xxlarge"):
         AlbertConfig.preset("huge")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
+def test_the_files_in_configs_are_the_presets(size, version):
+    path = ROOT / "configs" / "model" / f"{size}_v{version}.json"
+    assert AlbertConfig.from_json_file(str(path)) == AlbertConfig.preset(size, version)

@@ -62,7 +62,6 @@ def classify(options: ClassifierOptions) -> None:
     features = {split: _features(split, examples[split], tokenizer, options) for split in examples}
     config, strategy = prepare(options)
     per_replica("predict_batch_size", options.predict_batch_size, strategy)
-    write_text(f"{options.output_dir}/{LABELS_FILE}", json.dumps(labels, ensure_ascii=False) + "\n")
 
     with strategy.scope():
         model = AlbertForSequenceClassification(
@@ -74,7 +73,8 @@ def classify(options: ClassifierOptions) -> None:
         def batches_from(step: int):
             return training_batches(arrays, options.train_batch_size, options.random_seed, step)
 
-        train_model(model, ClassificationObjective(), batches_from, strategy, options)
+        description = {LABELS_FILE: json.dumps(labels, ensure_ascii=False) + "\n"}
+        train_model(model, ClassificationObjective(), batches_from, strategy, options, description)
     else:
         initialize(model, options.output_dir, "output_dir")
 

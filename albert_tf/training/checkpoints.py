@@ -115,23 +115,33 @@ def parameter_shapes(path: str) -> dict[str, list[int]]:
     return found
 
 
-def check_shapes(model: keras.Model, path: str) -> list[str]:
+def check_shapes(model: keras.Model, path: str, init_from_group0: bool = False) -> dict[str, str]:
     """Checks a checkpoint against a model.
 
     Returns:
-        Paths of the model's weights that the checkpoint has, in the model's order.
+        Path of a weight of the model -> its name in the checkpoint, for the weights that are there.
 
     Raises:
         InputError: a weight has another shape there; the message names it.
     """
     shapes = parameter_shapes(path)
+    names = {}
     for weight in model.weights:
-        if weight.path in shapes and list(weight.shape) != shapes[weight.path]:
+        name = _in_group0(weight.path) if init_from_group0 else weight.path
+        if name not in shapes:
+            continue
+        names[weight.path] = name
+        if list(weight.shape) != shapes[name]:
             raise InputError(
-                f"{path}: {weight.path} has shape {shapes[weight.path]}, the model "
-                f"{list(weight.shape)}; was it trained with another --albert_config_file?"
+                f"{path}: {name} has shape {shapes[name]}, the model's {list(weight.shape)}; was "
+                "it trained with another --albert_config_file?"
             )
-    return [weight.path for weight in model.weights if weight.path in shapes]
+    return names
+
+
+def _in_group0(path: str) -> str:
+    """The name of the same weight in the first block of the first group."""
+    return re.sub(r"/(inner_)?group_\d+/", lambda m: f"/{m.group(1) or ''}group_0/", path)
 
 
 class Matched(NamedTuple):
@@ -142,20 +152,24 @@ class Matched(NamedTuple):
     unused: list[str]
 
 
-def load_weights(model: keras.Model, path: str, flag: str = "init_checkpoint") -> Matched:
+def load_weights(
+    model: keras.Model, path: str, flag: str = "init_checkpoint", init_from_group0: bool = False
+) -> Matched:
     """Loads the weights that a checkpoint and a model have in common.
 
     Args:
         model: any model of this project.
         path: a checkpoint, or a folder whose newest is taken.
         flag: named in errors.
+        init_from_group0: whether every group of layers takes the weights of the checkpoint's first
+            (the paper starts its deeper models from shallower ones).
 
     Raises:
         InputError: no checkpoint there, shapes differ, or the encoder is not all in it.
     """
     path = find_checkpoint(path, flag)
-    loaded = check_shapes(model, path)
-    fresh = [weight.path for weight in model.weights if weight.path not in set(loaded)]
+    names = check_shapes(model, path, init_from_group0)
+    fresh = [weight.path for weight in model.weights if weight.path not in names]
     if missing := [name for name in fresh if name.startswith("bert/")]:
         raise InputError(
             f"--{flag}={path}: lacks {missing[0]} and {len(missing) - 1} more of the encoder; was "
@@ -163,10 +177,10 @@ def load_weights(model: keras.Model, path: str, flag: str = "init_checkpoint") -
         )
     reader = tf.train.load_checkpoint(path)
     for weight in model.weights:
-        if weight.path in loaded:
-            weight.assign(_value(reader, weight.path))
-    unused = sorted(set(parameter_shapes(path)) - set(loaded))
-    return Matched(loaded, fresh, unused)
+        if weight.path in names:
+            weight.assign(_value(reader, names[weight.path]))
+    unused = sorted(set(parameter_shapes(path)) - set(names.values()))
+    return Matched(list(names), fresh, unused)
 
 
 def _value(reader, name: str) -> np.ndarray:

@@ -21,6 +21,8 @@ class DeviceOptions:
     num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
     use_tpu: bool = option(False, "Train on a TPU.")
     tpu_name: str = option("local", "TPU to use: local on a TPU VM, or its name.")
+    master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
+    num_tpu_cores: int = option(0, "Cores that the TPU must have; 0 for any number.")
     tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")
     gcp_project: str | None = option(None, "Cloud project of the TPU, when it is named.")
     dtype: str = option(
@@ -43,6 +45,10 @@ class TrainingOptions(DeviceOptions):
     output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
         None, "Checkpoint, or folder with checkpoints, to start from when there is none to resume."
+    )
+    init_from_group0: bool = option(
+        False,
+        "Start every group of layers from group 0 of --init_checkpoint: deeper from shallower.",
     )
     do_train: bool = option(False, "Whether to train.")
     do_eval: bool = option(False, "Whether to evaluate, after training if both are asked for.")

@@ -24,7 +24,7 @@ CONFIG_FILE = "albert_config.json"
 
 
 def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strategy]:
-    """Checks what the options name, makes the output folder and the strategy, sets the seed.
+    """Checks what the options name, makes the strategy and sets the seed; writes nothing.
 
     Raises:
         InputError: something named is missing, out of range or contradicts the output folder.
@@ -36,8 +36,9 @@ def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strat
             f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
-    make_folder(options.output_dir, "output_dir")
-    _keep_config(config, options)
+    _check_same_config(config, options)
+    if options.init_checkpoint:
+        find_checkpoint(options.init_checkpoint)
     strategy = create_strategy(options)
     per_replica("eval_batch_size", options.eval_batch_size, strategy)
     micro_batches(options, strategy)
@@ -46,11 +47,10 @@ def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strat
     return config, strategy
 
 
-def _keep_config(config: AlbertConfig, options: TrainingOptions) -> None:
-    """Leaves the config beside the checkpoints; refuses a folder of another model."""
+def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
+    """Refuses a folder that holds another model."""
     path = f"{options.output_dir}/{CONFIG_FILE}"
     if not exists(path):
-        write_text(path, config.to_json())
         return
     there = dataclasses.asdict(AlbertConfig.from_json_file(path))
     for name, value in dataclasses.asdict(config).items():
@@ -83,9 +83,12 @@ def train_model(
     batches_from: Callable[[int], tf.data.Dataset],
     strategy: tf.distribute.Strategy,
     options: TrainingOptions,
+    description: dict[str, str] | None = None,
 ) -> None:
-    """Trains a model in `--output_dir`: resumes there, else starts from `--init_checkpoint`, else
-    from its initial weights.
+    """Trains a model in `--output_dir`.
+
+    Goes on from the newest checkpoint there, else starts from `--init_checkpoint`, else from the
+    model's initial weights, and says which.
 
     Args:
         model: made under the strategy's scope.
@@ -93,6 +96,8 @@ def train_model(
         batches_from: global batches of an uninterrupted run, from a given step on.
         strategy: where it runs.
         options: everything else.
+        description: file name -> text of what is to stand beside the checkpoints, besides the
+            model's config; written when nothing can be wrong with the input any more.
     """
     with strategy.scope():
         schedule = WarmupPolynomialDecay(
@@ -121,9 +126,12 @@ def train_model(
     if checkpoints.restore_latest():
         print(f"resuming from {checkpoints.latest}")
     elif options.init_checkpoint:
-        initialize(model, options.init_checkpoint)
+        initialize(model, options.init_checkpoint, init_from_group0=options.init_from_group0)
     else:
         print("starting from random weights")
+    make_folder(options.output_dir, "output_dir")
+    for name, text in {CONFIG_FILE: model.config.to_json(), **(description or {})}.items():
+        write_text(f"{options.output_dir}/{name}", text)
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     train(
         step,
@@ -137,9 +145,14 @@ def train_model(
     )
 
 
-def initialize(model: keras.Model, init_checkpoint: str, flag: str = "init_checkpoint") -> None:
-    """Loads `--init_checkpoint` and says how much of it and of the model matched."""
-    matched = load_weights(model, init_checkpoint, flag)
+def initialize(
+    model: keras.Model,
+    init_checkpoint: str,
+    flag: str = "init_checkpoint",
+    init_from_group0: bool = False,
+) -> None:
+    """Loads a checkpoint and says how much of it and of the model matched; see `load_weights`."""
+    matched = load_weights(model, init_checkpoint, flag, init_from_group0)
     fresh = f", left at initial values: {', '.join(matched.fresh)}" if matched.fresh else ""
     print(
         f"{find_checkpoint(init_checkpoint, flag)}: {len(matched.loaded)} of "

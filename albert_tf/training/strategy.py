@@ -45,17 +45,24 @@ def _split_cpu(parts: int) -> None:
 
 
 def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-        tpu=options.tpu_name, zone=options.tpu_zone, project=options.gcp_project
-    )
+    address = options.master or options.tpu_name
     try:
-        if options.tpu_name != "local":
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+            tpu=address, zone=options.tpu_zone, project=options.gcp_project
+        )
+        if address != "local":
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-        return tf.distribute.TPUStrategy(resolver)
-    except (ValueError, tf.errors.OpError) as error:
+        strategy = tf.distribute.TPUStrategy(resolver)
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"--tpu_name={options.tpu_name}: no TPU to be had ({reason})") from None
+        raise InputError(f"--tpu_name={address}: no TPU to be had ({reason})") from None
+    cores = strategy.num_replicas_in_sync
+    if options.num_tpu_cores not in (0, cores):
+        raise InputError(
+            f"--num_tpu_cores={options.num_tpu_cores}: the TPU {address} has {cores} cores"
+        )
+    return strategy
 
 
 def _auto(options: DeviceOptions) -> tf.distribute.Strategy:

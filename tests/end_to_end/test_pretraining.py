@@ -106,10 +106,11 @@ def options(project, tmp_path):
         ({"learning_rate": -1.0}, "--learning_rate=-1.0: must be at least 0"),
     ],
 )
-def test_bad_input_is_named(options, changes, message):
+def test_bad_input_is_named(options, changes, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         pretrain(dataclasses.replace(options, **changes))
     assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists(), "nothing is left of what never began"
 
 
 def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_path):

@@ -103,6 +103,19 @@ def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(tmp_path):
         load_weights(deeper, str(tmp_path))
 
 
+def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
+    saved(tmp_path)
+    deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2, inner_group_num=2))[0]
+    matched = load_weights(deeper, str(tmp_path), init_from_group0=True)
+    assert not matched.fresh
+    assert not matched.unused
+    blocks = [block.weights for group in deeper.encoder.groups for block in group]
+    assert len(blocks) == 4
+    for block in blocks[1:]:
+        for one, other in zip(blocks[0], block, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
 def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(tmp_path):
     pretrained, _ = saved(tmp_path)
     classifier = AlbertForSequenceClassification(CONFIG, num_labels=3)
