@@ -139,6 +139,11 @@ def run(options: Options) -> None:
         f"read {megabytes:.1f} MB of text in {seconds:.1f} s ({megabytes / seconds:.1f} MB/s); "
         f"{repeated:.1%} of it repeated and left out; {counts.skipped} files skipped"
     )
+    if sample and sample.left_out:
+        print(
+            f"only a part was taken, drawn uniformly: {sample.left_out / 1e6:.1f} MB of sentences "
+            f"left out by --max_megabytes={options.max_megabytes:g}"
+        )
 
 
 def _check(options: Options) -> None:
@@ -211,12 +216,14 @@ class _Sample:
         self._file: IO[bytes] = stack.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
         self._kept: list[tuple] = []  # heap of (-hash, offset, size, length, name, source)
         self._limit = 1.0
+        self.left_out = 0  # bytes
 
     def add(self, part: Part) -> None:
         share = _share(part.name, "kept", self._seed)
-        if share >= self._limit:
-            return
         text = part.text.encode()
+        if share >= self._limit:
+            self.left_out += len(text) + 1
+            return
         packed = zlib.compress(text, 1)
         offset = self._file.seek(0, os.SEEK_END)
         self._file.write(packed)
@@ -227,6 +234,7 @@ class _Sample:
         while self._room < 0:
             dropped = heapq.heappop(self._kept)
             self._room += dropped[3]
+            self.left_out += dropped[3]
             self._limit = -dropped[0]
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_lines, write_text
 from albert_tf.options import command, option
+from data_prep.corpora.text import read_documents
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,19 +31,6 @@ class PassageOptions:
     max_train_passages: int = option(250, "Training passages per source at most.")
     max_eval_passages: int = option(80, "Evaluation passages per source at most.")
     random_seed: int = option(12345, "Decides which passages are taken.")
-
-
-def documents(path: str) -> Iterator[list[str]]:
-    """The documents of a corpus file, each a list of sentences."""
-    sentences: list[str] = []
-    for line in read_lines(path):
-        if line:
-            sentences.append(line)
-        elif sentences:
-            yield sentences
-            sentences = []
-    if sentences:
-        yield sentences
 
 
 def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:
@@ -61,7 +49,8 @@ def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]
     """Source -> passages of a split, in the order of the corpus."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
-    for sentences, line in zip(documents(f"{corpus_dir}/{split}.txt"), sources, strict=True):
+    texts = read_documents(f"{corpus_dir}/{split}.txt")
+    for sentences, line in zip(texts, sources, strict=True):
         source = line.split("\t")[0]
         found[source].extend(passages(sentences, source, min_words))
     return found

@@ -1,0 +1,101 @@
+"""The parts of the demo that are its own: the passages, its state, and what the report reckons."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from examples.demo import charts, passages
+from examples.demo.__main__ import State, _key
+from examples.demo.report import Share
+from examples.demo.stages import STAGES
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Two sources with documents on both sides, and one that is only in training."""
+    words = {"apple.txt": "sweet fruit", "bolt": "steel screw", "crow": "black bird"}
+    for split, sources in (("train", list(words)), ("eval", ["apple.txt", "bolt"])):
+        documents, table = [], []
+        for source in sources:
+            name = source.split(".")[0]
+            for number in range(3):
+                sentences = [f"The {name} and its {words[source]} number {n}." for n in range(8)]
+                documents.append("\n".join(sentences))
+                table.append(f"{source}\t{split}-{source}-{number}")
+        (tmp_path / f"{split}.txt").write_text("\n\n".join(documents) + "\n")
+        (tmp_path / f"{split}.sources.tsv").write_text("\n".join(table) + "\n")
+    return tmp_path
+
+
+def test_passages_come_from_sources_on_both_sides_and_do_not_name_them(corpus, tmp_path):
+    options = passages.PassageOptions(
+        corpus_dir=str(corpus), output_dir=str(tmp_path / "out"), min_words=10, max_train_passages=5
+    )
+    passages.run(options)
+    for split, most in (("train", 5), ("eval", 80)):
+        lines = (tmp_path / "out" / f"{split}.tsv").read_text().splitlines()
+        assert lines[0] == "text\tlabel"
+        rows = [line.split("\t") for line in lines[1:]]
+        assert {label for _, label in rows} == {"apple.txt", "bolt"}
+        for text, label in rows:
+            assert label.split(".")[0] not in text.lower()
+            assert len(text.split()) >= 10
+        for label in ("apple.txt", "bolt"):
+            assert 0 < sum(row[1] == label for row in rows) <= most
+
+
+def test_one_source_is_no_task(corpus, tmp_path):
+    for split in ("train", "eval"):
+        table = corpus / f"{split}.sources.tsv"
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join("same\t" + line.split("\t")[1] for line in lines) + "\n")
+    options = passages.PassageOptions(corpus_dir=str(corpus), output_dir=str(tmp_path / "out"))
+    with pytest.raises(InputError, match="fewer than two sources"):
+        passages.run(options)
+
+
+def test_a_run_on_another_corpus_is_moved_aside(tmp_path):
+    folder = str(tmp_path / "demo")
+    state = State.open(folder, "one")
+    state.start("corpus", "key")
+    state.finish("corpus", {"seconds": 1.0, "key": "key"})
+    assert State.open(folder, "one").done == {"corpus": {"seconds": 1.0, "key": "key"}}
+    assert State.open(folder, "two").done == {}
+    moved = json.loads((tmp_path / "demo.1" / "stages.json").read_text())
+    assert moved["corpus"] == "one"
+
+
+def test_keys_follow_commands_settings_and_what_came_before(tmp_path):
+    settings = tmp_path / "some.cfg"
+    settings.write_text("--a=1\n")
+    command = [["program.py", f"--flagfile={settings}"]]
+    key = _key("", command)
+    assert _key("", command) == key
+    assert _key("before", command) != key
+    settings.write_text("--a=2\n")
+    assert _key("", command) != key
+
+
+def test_every_stage_leaves_something_and_only_training_resumes():
+    assert all(stage.made and stage.commands for stage in STAGES)
+    assert len({stage.name for stage in STAGES}) == len(STAGES)
+    assert {s.name for s in STAGES if s.resumes} == {"pretraining", "finetuning", "scratch"}
+
+
+def test_shares_have_wilsons_interval():
+    share = Share.of(0.6, 100)
+    assert str(share) == "60.0%"
+    assert (share.low, share.high) == pytest.approx((0.5020, 0.6906), abs=1e-4)
+
+
+def test_charts_are_svg_on_their_own():
+    svg = charts.chart(
+        "Title", [charts.Line("a", [1, 2], [0.1, 0.2])], [charts.Mark("b", 0.15)], percent=True
+    )
+    assert svg.startswith("<svg")
+    assert "Title" in svg
+    assert "<image" not in svg
+    assert charts.smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
