@@ -141,7 +141,7 @@ def check_shapes(model: keras.Model, path: str, init_from_group0: bool = False) 
 
 def _in_group0(path: str) -> str:
     """The name of the same weight in the first block of the first group."""
-    return re.sub(r"/(inner_)?group_\d+/", lambda m: f"/{m.group(1) or ''}group_0/", path)
+    return re.sub(r"group_\d+/", "group_0/", path)
 
 
 class Matched(NamedTuple):
