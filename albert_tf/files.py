@@ -139,3 +139,19 @@ def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, whole or not at all."""
     with replacing(path) as partial, open_file(partial, "w") as file:
         file.write(text)
+
+
+@contextlib.contextmanager
+def tensorflow_errors_as_os_errors() -> Iterator[None]:
+    """A full disk and the like, met by TensorFlow, as the error that Python's own files raise."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise OSError(tensorflow_reason(error)) from None
+
+
+def tensorflow_reason(error: Exception) -> str:
+    """What an error of TensorFlow says, without the graph nodes around it."""
+    return str(error).splitlines()[0].split("}}")[-1].split(" [Op:")[0].strip()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_errors_as_os_errors, tensorflow_reason
 from albert_tf.input.features import Feature
 from albert_tf.quiet import quiet_import
 
@@ -25,7 +25,7 @@ class RecordWriter:
 
     def __init__(self, paths: Sequence[str], features: Mapping[str, Feature]):
         self._features = features
-        with _as_os_error():
+        with tensorflow_errors_as_os_errors():
             self._writers = [tf.io.TFRecordWriter(path) for path in paths]
         self._written = 0
 
@@ -35,7 +35,7 @@ class RecordWriter:
         Args:
             batch: by feature name, an array `[batch, *shape of the feature]`.
         """
-        with _as_os_error():
+        with tensorflow_errors_as_os_errors():
             for serialized in serialize(batch, self._features):
                 file = self._written % len(self._writers)
                 self._writers[file].write(serialized)
@@ -50,18 +50,9 @@ class RecordWriter:
         return self
 
     def __exit__(self, *exception) -> None:
-        with _as_os_error():
+        with tensorflow_errors_as_os_errors():
             for writer in self._writers:
                 writer.close()
-
-
-@contextlib.contextmanager
-def _as_os_error() -> Iterator[None]:
-    """A full disk and the like, as the error that Python's own files raise."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        raise OSError(error.message) from None
 
 
 def serialize(batch: Mapping[str, np.ndarray], features: Mapping[str, Feature]) -> Iterator[bytes]:
@@ -94,6 +85,6 @@ def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.nd
         records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
         parsed = tf.io.parse_example(tf.constant(records, tf.string), specification)
     except tf.errors.OpError as error:
-        reason = error.message.split("}}")[-1].split(" [Op:")[0].strip()
+        reason = tensorflow_reason(error)
         raise InputError(f"{path}: not a file of such examples: {reason}") from None
     return {name: tensor.numpy() for name, tensor in parsed.items()}

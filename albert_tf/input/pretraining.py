@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
 
 # Files read side by side, and files whose first records are checked before a run starts.
@@ -111,8 +112,9 @@ def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: 
         except InputError:
             raise
         except Exception as error:  # what TensorFlow and protobuf raise has no common base
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{path}: not a readable TFRecord of examples ({reason})") from None
+            raise InputError(
+                f"{path}: not a readable TFRecord of examples ({tensorflow_reason(error)})"
+            ) from None
     if not found:
         raise InputError(f"{files[0]}: no example in it, nor in the other input files")
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, replacing
+from albert_tf.files import exists, replacing, tensorflow_errors_as_os_errors
 from albert_tf.interop.options import ExportOptions
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -120,6 +120,6 @@ def export_saved_model(options: ExportOptions) -> None:
     inputs = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), _IDS)
     for training in (False, True):
         module.__call__.get_concrete_function(inputs, training=training)
-    with replacing(options.export_path) as partial:
+    with replacing(options.export_path) as partial, tensorflow_errors_as_os_errors():
         tf.saved_model.save(module, partial, signatures=module.signatures())
     print(f"{options.export_path}: signatures {', '.join(sorted(module.signatures()))}")

@@ -15,7 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import (
+    exists,
+    remove,
+    tensorflow_errors_as_os_errors,
+    tensorflow_reason,
+)
 
 _PARAMETER = re.compile(r"^params/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
 
@@ -73,8 +78,18 @@ class Checkpoints:
         return True
 
     def save(self) -> str:
-        """Writes a checkpoint of the current step; returns its path."""
-        return self._manager.save(checkpoint_number=int(self.iterations.numpy()))
+        """Writes a checkpoint of the current step; returns its path.
+
+        Raises:
+            OSError: it cannot be written; nothing of it stays behind.
+        """
+        step = int(self.iterations.numpy())
+        try:
+            with tensorflow_errors_as_os_errors():
+                return self._manager.save(checkpoint_number=step)
+        except OSError:
+            remove(f"{self._manager.directory}/model.ckpt-{step}_temp")
+            raise
 
 
 def find_checkpoint(path: str, flag: str = "init_checkpoint") -> str:
@@ -104,7 +119,7 @@ def parameter_shapes(path: str) -> dict[str, list[int]]:
     try:
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{path}: cannot be read ({tensorflow_reason(error)})") from None
     found = {
         _unescape(match.group(1)): shape
         for key, shape in shapes.items()

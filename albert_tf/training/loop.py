@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.progress import TrainingLog
@@ -124,7 +125,7 @@ def _read(work: Callable):
     try:
         return work()
     except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, tf.errors.NotFoundError) as e:
-        raise InputError(f"the training data cannot be read: {e.message.splitlines()[0]}") from e
+        raise InputError(f"the TFRecords cannot be read: {tensorflow_reason(e)}") from None
 
 
 def _reading(batches: Iterable) -> Iterable:

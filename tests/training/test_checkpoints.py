@@ -7,6 +7,7 @@ import dataclasses
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
@@ -135,3 +136,19 @@ def test_places_without_a_checkpoint_are_named(tmp_path):
     (tmp_path / "broken.index").write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match=r"broken: cannot be read"):
         parameter_shapes(find_checkpoint(str(tmp_path / "broken")))
+
+
+def test_a_full_disk_is_an_os_error_and_leaves_nothing_half_written(tmp_path, monkeypatch):
+    model, optimizer = fresh()
+    checkpoints = Checkpoints(str(tmp_path), model, optimizer)
+
+    def fill_up(checkpoint_number):
+        half = tmp_path / f"model.ckpt-{checkpoint_number}_temp"
+        half.mkdir()
+        (half / "part").write_text("half")
+        raise tf.errors.ResourceExhaustedError(None, None, "{{node x}} p; No space left on device")
+
+    monkeypatch.setattr(checkpoints._manager, "save", fill_up)
+    with pytest.raises(OSError, match="^p; No space left on device$"):
+        checkpoints.save()
+    assert list(tmp_path.iterdir()) == []
