@@ -88,13 +88,18 @@ def _find_sources() -> list[tuple[str, str, str]]:
 def _packages_of_distributions() -> dict[str, str]:
     """`scikit_learn` -> `sklearn`: a distribution's package, of its own name where it has one."""
     packages: dict[str, str] = {}
-    for package, distributions in sorted(importlib.metadata.packages_distributions().items()):
-        for distribution in map(_normalised, distributions):
-            known = packages.get(distribution)
-            if not package.startswith("_") and (
-                known is None or _normalised(package) == distribution
-            ):
-                packages[distribution] = package
+    for distribution in importlib.metadata.distributions():
+        name = _normalised(distribution.metadata["Name"] or "")
+        # By its files: `packages_distributions` knows them only from Python 3.11 on.
+        folders = {
+            path.parts[0]
+            for path in distribution.files or ()
+            if path.suffix == ".py" and len(path.parts) > 1 and path.parts[0].isidentifier()
+        }
+        public = sorted(folder for folder in folders if not folder.startswith("_"))
+        if public:
+            same = [folder for folder in public if _normalised(folder) == name]
+            packages[name] = (same or public)[0]
     return packages
 
 
