@@ -24,6 +24,8 @@ from data_prep.corpora.prose import prose_paragraphs
 _README = re.compile(r"readme(\.(md|rst|txt))?", re.IGNORECASE)
 # What a test says of itself is hardly text: "Test that f raises."
 _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
+# This project itself: a change of its texts would change every model of its demo.
+_OWN = {"albert_tf", "data_prep", "run_pretraining", "run_classifier", "export_saved_model"}
 # Copies of other packages come last, so that a text counts for the package it was written in.
 _VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
 
@@ -82,6 +84,7 @@ def _find_sources() -> list[tuple[str, str, str]]:
                     distribution = _normalised(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)
                     found.append((path, relative, package))
+    found = [source for source in found if source[2] not in _OWN]
     return sorted(found, key=lambda source: (bool(_VENDORED.search(source[0])), source[1]))
 
 

@@ -107,6 +107,7 @@ def test_sources_of_this_interpreter():
     assert names["argparse.py"] == "argparse"
     assert names["numpy/linalg/__init__.py"] == "numpy"
     assert next(p for n, p in names.items() if n.startswith("scikit_learn-")) == "sklearn"
+    assert not any(name.startswith("albert_tf") for name in names), "the project's own texts"
     # Copies inside other packages come after the originals.
     order = [name for _, name, _ in found]
     vendored = [i for i, name in enumerate(order) if "/_vendor/" in name]
