@@ -42,9 +42,26 @@ class Counts:
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
     warnings: list[str] = dataclasses.field(default_factory=list)
 
+    def __iadd__(self, other: Counts) -> Counts:
+        self.input_bytes += other.input_bytes
+        self.characters += other.characters
+        self.repeated_characters += other.repeated_characters
+        self.skipped += other.skipped
+        self.left_out.update(other.left_out)
+        for line in other.warnings:
+            self.warn(line)
+        return self
+
     def __add__(self, other: Counts) -> Counts:
-        fields = (field.name for field in dataclasses.fields(Counts))
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in fields))
+        total = Counts()
+        total += self
+        total += other
+        return total
+
+    def warn(self, line: str) -> None:
+        """Adds a warning; several units may come upon the same damage."""
+        if line not in self.warnings:
+            self.warnings.append(line)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +96,7 @@ class Format(NamedTuple):
     unique_paragraphs: bool = False
 
 
-from data_prep.corpora import books, package_docs, text  # noqa: E402  (they use the types above)
+from data_prep.corpora import books, package_docs, text, wikipedia  # noqa: E402  (they use the types above)
 
 FORMATS: dict[str, Format] = {
     "package_docs": Format(
@@ -87,4 +104,5 @@ FORMATS: dict[str, Format] = {
     ),
     "books": Format(books.units, books.documents),
     "text": Format(text.units, text.documents, has_sentences=True),
+    "wikipedia": Format(wikipedia.units, wikipedia.documents),
 }

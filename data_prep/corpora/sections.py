@@ -1,0 +1,140 @@
+"""Which lines of an article are text: not lists, not the lists of references at its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+# Before a heading, as often as its level. XML cannot hold this character.
+HEADING = "\x02"
+
+# At the start of an indented line, in place of its first space: MediaWiki shows such a line as it
+# is, so it is code, as a rule. It has to be white space for the parser; XML cannot hold it.
+INDENT = "\x1f"
+
+# An indented line beyond this is a paragraph whose author slipped.
+_LONGEST_CODE = 160
+
+_LIST_MARKS = ("*", "#", ":", ";")
+
+# Sections that only point elsewhere, in the languages of the largest Wikipedias, as their manuals
+# of style name them.
+_POINTERS = """
+see also|references|external links|further reading|notes and references|references and notes
+siehe auch|weblinks|einzelnachweise|literatur|anmerkungen und einzelnachweise
+voir aussi|articles connexes|liens externes|notes et références|références|bibliographie
+véase también|referencias|enlaces externos|notas y referencias
+voci correlate|collegamenti esterni|altri progetti
+ver também|referências|ligações externas
+zie ook|externe links|externe link|bronnen, noten en/of referenties
+zobacz też|linki zewnętrzne|przypisy|bibliografia
+см. также|примечания|ссылки|литература
+див. також|примітки|посилання|література
+参见|參見|参考文献|參考文獻|外部链接|外部連結|外部鏈接|参考资料|參考資料|延伸阅读|延伸閱讀
+関連項目|脚注|出典|外部リンク|参考書籍
+같이 보기|각주|외부 링크|참고 문헌
+se även|referenser|externa länkar|källor
+se også|referanser|eksterne lenker|henvisninger|eksterne henvisninger
+katso myös|lähteet|aiheesta muualla
+viz také|reference|externí odkazy|odkazy
+ayrıca bakınız|kaynakça|dış bağlantılar
+انظر أيضا|مراجع|وصلات خارجية|انظر أيضًا
+xem thêm|tham khảo|liên kết ngoài|chú thích
+lihat pula|referensi|pranala luar
+"""
+# Sections that are lists of sources as a rule, and prose now and then.
+_LISTS = """
+notes|bibliography|footnotes|sources|citations|works cited|literature|notes and citations|references
+anmerkungen|quellen|belege|notes|annexes|notas|bibliografía|fuentes|note|bibliografia|bronnen|noten
+источники|注释|註釋|注釋|注解|来源|注|注記
+"""
+
+
+def _titles(table: str) -> frozenset[str]:
+    return frozenset(title for line in table.split("\n") for title in line.split("|") if title)
+
+
+_POINTER_TITLES, _LIST_TITLES = _titles(_POINTERS), _titles(_LISTS)
+
+
+class _Section(NamedTuple):
+    level: int
+    title: str
+    lines: list[str]
+
+
+# After which a line has no need of the next one.
+_SENTENCE_END = re.compile(r"[.!?:;。！？：；…।۔؟][\"'”’»」』)）\]]*\s*$")
+
+
+def joined_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yields lines: a sentence that goes on in the next one as one line, code as an empty one.
+
+    A single line end means nothing in wiki text, outside of lists.
+    """
+    before = ""
+    for line in lines:
+        if line.startswith(INDENT):
+            line = line if len(line) > _LONGEST_CODE else ""
+        if before and line.strip() and not line.startswith((HEADING, *_LIST_MARKS)):
+            before = f"{before} {line}"
+        else:
+            yield before
+            before = line
+        if before.startswith((HEADING, *_LIST_MARKS)) or _SENTENCE_END.search(before):
+            yield before
+            before = ""
+    yield before
+
+
+def kept_lines(lines: Iterable[str], keep_headings: bool, keep_lists: bool) -> Iterator[str]:
+    """Yields the lines that are text, without marks of lists and headings.
+
+    Args:
+        lines: of an article, its headings marked by `HEADING`.
+        keep_headings: whether a heading is yielded when text follows below it.
+        keep_lists: whether items of lists are yielded.
+    """
+    headings: list[_Section] = []  # of the sections around a line, not yielded yet
+    left_out = 0  # level of a section that is left out with all that belongs to it
+    for section in _sections(lines):
+        if left_out and section.level > left_out:
+            continue
+        left_out = 0
+        if _is_debris(section):
+            left_out = section.level
+            continue
+        headings = [heading for heading in headings if heading.level < section.level]
+        if section.title:
+            headings.append(section)
+        for line in section.lines:
+            if line.startswith(_LIST_MARKS):
+                if not keep_lists:
+                    continue
+                line = line.lstrip("".join(_LIST_MARKS))
+            if keep_headings and line.strip():
+                yield from (heading.title for heading in headings)
+                headings = []
+            yield line
+
+
+def _sections(lines: Iterable[str]) -> Iterator[_Section]:
+    section = _Section(0, "", [])
+    for line in lines:
+        if line.startswith(HEADING):
+            yield section
+            title = line.lstrip(HEADING)
+            section = _Section(len(line) - len(title), title, [])
+        else:
+            section.lines.append(line)
+    yield section
+
+
+def _is_debris(section: _Section) -> bool:
+    title = section.title.lower().strip(" :'")
+    if title in _POINTER_TITLES:
+        return True
+    items = sum(line.startswith(_LIST_MARKS) for line in section.lines)
+    prose = sum(bool(line.strip()) for line in section.lines) - items
+    return title in _LIST_TITLES and items >= prose

@@ -1,0 +1,74 @@
+"""Articles of Wikipedia and other wikis, from their dumps (https://dumps.wikimedia.org)."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator, Sequence
+
+import mwxml
+
+from albert_tf import files
+from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora.disambiguation import is_disambiguation
+from data_prep.corpora.dumps import Unit, pages_of, split_dump
+from data_prep.corpora.wikitext import Site, paragraphs
+
+# It tells of every element of a page that it does not know.
+logging.getLogger("mwxml").setLevel(logging.ERROR)
+
+
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
+    """The dumps in units.
+
+    Args:
+        patterns: files or globs of `pages-articles` XML, plain or bzip2.
+        options: unused.
+
+    Raises:
+        InputError: a pattern matches nothing, or a file is no dump.
+    """
+    for path in files.expand_globs(patterns, "input_file"):
+        yield from split_dump(path)
+
+
+def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+    """Yields the articles of a unit.
+
+    Args:
+        unit: pages of a dump.
+        options: whether headings and lists are kept.
+        counts: pages that are no articles are counted by what they are, and damaged ones.
+    """
+    for xml in pages_of(unit, counts):
+        # One page at a time, so that a damaged one is all that is lost.
+        try:
+            document = _article(xml, unit.site, options, counts)
+        except Exception:  # whatever a parser may raise on whatever people write
+            counts.skipped += 1
+            continue
+        if document:
+            counts.characters += sum(map(len, document.paragraphs))
+            yield document
+
+
+def _article(xml: bytes, site: Site, options: ReaderOptions, counts: Counts) -> Document | None:
+    page = next(mwxml.Dump.from_page_xml(io.StringIO(xml.decode())).pages)
+    if page.namespace != 0:
+        counts.left_out["pages of other namespaces"] += 1
+        return None
+    if page.redirect:
+        counts.left_out["redirects"] += 1
+        return None
+    *_, revision = page  # the last one, where a dump has the history
+    if not revision.text:
+        counts.left_out["articles without text"] += 1
+        return None
+    if is_disambiguation(page.title, revision.text):
+        counts.left_out["disambiguation pages"] += 1
+        return None
+    found = paragraphs(revision.text, site, options.keep_headings, options.keep_lists)
+    if not found:
+        counts.left_out["articles without text"] += 1
+        return None
+    return Document(page.title, site.name, found)
