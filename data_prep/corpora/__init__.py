@@ -58,6 +58,13 @@ class Counts:
         total += other
         return total
 
+    def as_dict(self) -> dict[str, Any]:
+        return vars(self) | {"left_out": dict(self.left_out)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Counts:
+        return cls(**(values | {"left_out": Counter(values.get("left_out", {}))}))
+
     def warn(self, line: str) -> None:
         """Adds a warning; several units may come upon the same damage."""
         if line not in self.warnings:

@@ -35,7 +35,8 @@ rozcestník|egyért|egyértelműsítő lap|anlam ayrımı|anlamayrımı|dezambig
 _TITLES = """
 disambiguation|Begriffsklärung|homonymie|desambiguación|desambiguação|disambigua|doorverwijspagina
 ujednoznacznienie|значения|значення|消歧义|消歧義|曖昧さ回避|동음이의|동명이인
-olika betydelser|andre betydninger|flertydig|täsmennyssivu|rozcestník|egyértelműsítő lap|anlam ayrımı|dezambiguizare|توضيح|ابهام‌زدایی
+olika betydelser|andre betydninger|flertydig
+täsmennyssivu|rozcestník|egyértelműsítő lap|anlam ayrımı|dezambiguizare|توضيح|ابهام‌زدایی
 פירושונים|αποσαφήνιση|định hướng|disambiguasi|desambiguació
 """
 

@@ -12,6 +12,8 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
 from data_prep.extract_corpus import Options
+from data_prep.parts import share
+from data_prep.unfinished import sources_file
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def options(tmp_path) -> Options:
 def read(path: str) -> list[list[str]]:
     with open(path, encoding="utf-8") as file:
         documents = [block.split("\n") for block in file.read().strip().split("\n\n")]
-    with open(extract_corpus.sources_file(path), encoding="utf-8") as file:
+    with open(sources_file(path), encoding="utf-8") as file:
         sources = [line.rstrip("\n").split("\t") for line in file]
     assert len(sources) == len(documents)
     for (source, name), document in zip(sources, documents, strict=True):
@@ -90,7 +92,7 @@ def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
     kept = {line.split("\t")[1] for line in names}
     ends = itertools.accumulate((len(document) + 2 for document in documents), initial=0)
     every = [f"in.txt:{offset}" for offset in list(ends)[:-1]]
-    hashes = {name: extract_corpus._share(name, "kept", options.random_seed) for name in every}
+    hashes = {name: share(name, "kept", options.random_seed) for name in every}
     assert kept == set(sorted(every, key=hashes.get)[: len(kept)])
     assert 30 < len(kept) < 250
 
