@@ -9,6 +9,7 @@ With one process everything happens in this one.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -77,7 +78,8 @@ class Workers:
         waiting: deque = deque()
         try:
             for item in items:
-                waiting.append(self._executor.submit(function, item))
+                with _interrupts_later():
+                    waiting.append(self._executor.submit(function, item))
                 if len(waiting) >= (1 + _WAITING_PER_PROCESS) * self._processes:
                     yield waiting.popleft().result()
             while waiting:
@@ -96,9 +98,29 @@ class Workers:
             self._executor.shutdown(cancel_futures=True)
 
 
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Keeps Ctrl-C from this process for a moment, and from processes that start in it.
+
+    One that is only loading its modules would print a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _prepare(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
-    # Ctrl-C reaches every process of a terminal; only this one's parent is to speak of it.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C reaches every process of a terminal; only this one's parent is to speak of it. Whoever
+    # started the parent may have had it ignored.
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if initializer:
         initializer(*initargs)

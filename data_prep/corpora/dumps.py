@@ -105,7 +105,9 @@ def _beginning(compressed: bytes) -> bytes:
 
 def _site(path: str, header: bytes) -> Site:
     if not re.match(rb"(\xef\xbb\xbf)?\s*<(\?xml|mediawiki|page)\b", header):
-        what = "is empty" if not header else "is not the XML of a wiki dump, plain or .bz2"
+        what = "is not the XML of a wiki dump, plain or .bz2"
+        if not header:
+            what = "is damaged at its start" if files.size(path) else "is empty"
         raise InputError(
             f"--input_file: {path} {what}; right is a file such as "
             "enwiki-latest-pages-articles.xml.bz2"

@@ -1,0 +1,111 @@
+"""Worker processes: order, bounded memory, and what happens when one is killed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from data_prep import parallel
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+SCRIPT = """
+import os, sys, time
+from data_prep import parallel
+
+def work(item):
+    if item == 3 and "{do}" == "die":
+        os.kill(os.getpid(), 9)
+    time.sleep({seconds})
+    return os.getpid()
+
+if __name__ == "__main__":
+    with parallel.Workers(2) as workers:
+        for pid in workers.map(work, range(100)):
+            print(pid, flush=True)
+"""
+
+_shared = ""
+
+
+def remember(text: str) -> None:
+    global _shared
+    _shared = text
+
+
+def square(number: int) -> tuple[int, str, int]:
+    time.sleep(0.02 * (number % 3))
+    return number * number, _shared, os.getpid()
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_results_come_in_order_and_items_are_taken_a_few_at_a_time(processes):
+    taken = []
+
+    def items():
+        for number in range(40):
+            taken.append(number)
+            yield number
+
+    pids = set()
+    with parallel.Workers(processes, remember, ("shared",)) as workers:
+        for number, (result, text, pid) in enumerate(workers.map(square, items())):
+            assert (result, text) == (number * number, "shared")
+            assert len(taken) <= number + 1 + 4 * processes
+            pids.add(pid)
+    assert len(taken) == 40
+    assert (os.getpid() in pids) == (processes == 1)
+    assert len(pids) <= processes
+
+
+def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(do=do, seconds=seconds))
+    return subprocess.Popen(
+        [sys.executable, path],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path):
+    process = start(tmp_path, "die", 0)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "ChildProcessError: a worker process was killed" in errors.splitlines()[-1]
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="looks for processes in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_their_parent(tmp_path, number):
+    process = start(tmp_path, "work", 0.01)
+    workers = {int(process.stdout.readline()) for _ in range(20)}
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        os.kill(process.pid, number)
+    errors = process.communicate(timeout=60)[1]
+    end = time.monotonic() + 30
+    while any(map(is_running, workers)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))
+    if number == signal.SIGINT:
+        assert errors.count("Traceback") == 1, errors  # the parent's own, in this bare script
+        assert errors.endswith("KeyboardInterrupt\n")
