@@ -131,12 +131,16 @@ class _Piece(NamedTuple):
     inside: bool
 
 
+_END_OF_FILE = _Piece(b"", False)
+
+
 def _plain(file: IO[bytes], unit: Unit) -> Iterator[_Piece]:
     file.seek(unit.begin)
     position = unit.begin
     while xml := file.read(min(_CHUNK, unit.end - position) if position < unit.end else _CHUNK):
         yield _Piece(xml, position < unit.end)
         position += len(xml)
+    yield _END_OF_FILE
 
 
 def _decompressed(file: IO[bytes], unit: Unit, counts: Counts) -> Iterator[_Piece]:
@@ -157,6 +161,7 @@ def _decompressed(file: IO[bytes], unit: Unit, counts: Counts) -> Iterator[_Piec
                     if not rest:
                         break
                     yield _Piece(decompressor.decompress(rest), stream < unit.end)
+            yield _END_OF_FILE
             return
         except OSError:
             counts.warn(
@@ -172,7 +177,7 @@ def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:
     """Where the first stream that begins in a range does."""
     file.seek(begin)
     position, before = begin, b""
-    while position < end and (chunk := file.read(_CHUNK)):
+    while position < end + _STREAM_START_BYTES and (chunk := file.read(_CHUNK)):
         if found := _STREAM_START.search(before + chunk):
             start = position - len(before) + found.start()
             return start if start < end else None
@@ -186,6 +191,12 @@ def _split_pages(pieces: Iterator[_Piece], unit: Unit, counts: Counts) -> Iterat
     xml, inside = b"", 0  # what is left to look at, and how much of it is inside
     tail = b""
     for piece in pieces:
+        if piece is _END_OF_FILE:
+            if xml.startswith(_PAGE) and inside > 0:
+                counts.skipped += 1
+            if b"</mediawiki>" not in tail:
+                counts.warn(f"{unit.path} is cut off; the pages before its end are used")
+            return
         if piece.inside:
             inside = len(xml) + len(piece.xml)
         xml += piece.xml
@@ -212,10 +223,6 @@ def _split_pages(pieces: Iterator[_Piece], unit: Unit, counts: Counts) -> Iterat
         xml, inside = xml[at:], inside - at
         if inside <= 0 and not piece.inside:
             return
-    if xml.startswith(_PAGE) and inside > 0:
-        counts.skipped += 1  # the end of the file came first
-    if b"</mediawiki>" not in tail:
-        counts.warn(f"{unit.path} is cut off; the pages before its end are used")
 
 
 def _units_of_one_stream(path: str, site: Site) -> Iterator[Unit]:

@@ -113,7 +113,7 @@ def kept_lines(lines: Iterable[str], keep_headings: bool, keep_lists: bool) -> I
                 if not keep_lists:
                     continue
                 line = line.lstrip("".join(_LIST_MARKS))
-            if keep_headings and line.strip():
+            if keep_headings and any(map(str.isalpha, line)):
                 yield from (heading.title for heading in headings)
                 headings = []
             yield line

@@ -1,0 +1,223 @@
+"""Dumps: every article once, whatever the compression, the units and the damage."""
+
+from __future__ import annotations
+
+import bz2
+import html
+import pathlib
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from data_prep.corpora import ReaderOptions, dumps
+from tests.data_prep.corpora.reading import read
+
+HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
+  <siteinfo>
+    <sitename>Wikipedia</sitename>
+    <dbname>dewiki</dbname>
+    <namespaces>
+      <namespace key="0" case="first-letter" />
+      <namespace key="6" case="first-letter">Datei</namespace>
+      <namespace key="14" case="first-letter">Kategorie</namespace>
+    </namespaces>
+  </siteinfo>
+"""
+
+
+def page(title: str, text: str, ns: int = 0, extra: str = "") -> str:
+    return f"""  <page>
+    <title>{html.escape(title)}</title>
+    <ns>{ns}</ns>
+    <id>1</id>{extra}
+    <revision>
+      <id>2</id>
+      <timestamp>2014-10-26T04:50:23Z</timestamp>
+      <contributor><username>A</username><id>3</id></contributor>
+      <model>wikitext</model>
+      <format>text/x-wiki</format>
+      <text xml:space="preserve">{html.escape(text)}</text>
+    </revision>
+  </page>
+"""
+
+
+def dump(pages: list[str]) -> bytes:
+    return (HEADER + "".join(pages) + "</mediawiki>\n").encode()
+
+
+MARKUP = r"\{\{|\}\}|\[\[|\]\]|\|\}|\{\||<ref|style=|<!--|\(\)|\( ?[;,]|''|__"
+
+ARTICLES = [
+    page(f"Artikel {n}", f"'''Text''' von [[Artikel {n}|{n}]] – ä.\n\n" * (n % 9 + 1))
+    for n in range(30)
+]
+TITLES = [f"Artikel {n}" for n in range(30)]
+
+
+def streams(xml: bytes, length: int) -> bytes:
+    """As `pbzip2` does it: streams end anywhere, inside of pages and tags too."""
+    return b"".join(bz2.compress(xml[i : i + length]) for i in range(0, len(xml), length))
+
+
+def titles(path) -> list[str]:
+    return [document.name for document in read("wikipedia", [str(path)])[0]]
+
+
+def test_what_is_an_article(tmp_path):
+    (tmp_path / "dump.xml").write_bytes(
+        dump(
+            [
+                page("A &amp; B", "Er sagte: <b>ja</b>.[[Kategorie:X]][[Datei:X.png|mini|Bild]]"),
+                page("Weiter", "#WEITERLEITUNG [[A]]", extra='\n    <redirect title="A" />'),
+                page("Diskussion:A", "Text.", ns=1),
+                page("Liste", "* nur\n* Liste"),
+                page("Mehrdeutig", "Text.\n{{Begriffsklärung}}"),
+                page("Leer", ""),
+                page("Seltsam", "Text.").replace("</ns>", "</sn>"),
+                page("Z", "Letzter."),
+            ]
+        )
+    )
+    documents, counts = read("wikipedia", [str(tmp_path / "*.xml")])
+    assert documents == [
+        ("A &amp; B", "dewiki", ["Er sagte: ja."]),
+        ("Z", "dewiki", ["Letzter."]),
+    ]
+    assert counts.left_out == {
+        "redirects": 1,
+        "pages of other namespaces": 1,
+        "articles without text": 2,
+        "disambiguation pages": 1,
+    }
+    assert counts.skipped == 1
+    assert counts.warnings == []
+    assert counts.input_bytes == (tmp_path / "dump.xml").stat().st_size
+    (documents, _) = read("wikipedia", [str(tmp_path / "*.xml")], ReaderOptions(keep_lists=True))
+    assert ("Liste", "dewiki", ["nur", "Liste"]) in documents
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    length=st.integers(200, 60_000),
+    unit=st.integers(50, 30_000),
+    chunk=st.integers(16, 5000),
+    form=st.sampled_from(["xml", "one stream", "streams"]),
+)
+def test_every_article_once_whatever_the_units(tmp_path_factory, length, unit, chunk, form):
+    xml = dump(ARTICLES)
+    path = tmp_path_factory.mktemp("dump") / "dump.xml.bz2"
+    content = {"xml": xml, "one stream": bz2.compress(xml), "streams": streams(xml, length)}[form]
+    path.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dumps, "_SMALLEST_RANGE", unit)
+        patch.setattr(dumps, "_LARGEST_RANGE", unit)
+        patch.setattr(dumps, "_XML_PER_UNIT", unit)
+        patch.setattr(dumps, "_CHUNK", chunk)
+        documents, counts = read("wikipedia", [str(path)])
+    assert [document.name for document in documents] == TITLES
+    assert documents[1].paragraphs == ["Text von 1 – ä."] * 2
+    assert (counts.skipped, counts.warnings) == (0, [])
+    assert counts.input_bytes == len(content)
+
+
+@pytest.mark.parametrize("form", ["xml", "one stream", "streams"])
+@pytest.mark.parametrize("share", [0.4, 0.75, 0.999])
+def test_what_comes_before_a_cut_is_used(tmp_path, monkeypatch, form, share):
+    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 1000)
+    # Blocks of 100 kB, or little would be whole in a dump of this size.
+    xml = dump([page(f"Artikel {n}", f"Text {n * n * 7919}. " * 300) for n in range(100)])
+    content = {
+        "xml": xml, "one stream": bz2.compress(xml, 1), "streams": streams(xml, 20_000)
+    }[form]  # fmt: skip
+    path = tmp_path / "dump.xml.bz2"
+    path.write_bytes(content)
+    whole = titles(path)
+    path.write_bytes(content[: int(len(content) * share)])
+    documents, counts = read("wikipedia", [str(path)])
+    found = [document.name for document in documents]
+    assert found == whole[: len(found)]
+    assert (share - 0.25) * len(whole) < len(found) <= len(whole)
+    assert counts.skipped <= 1
+    if len(found) < len(whole):
+        assert counts.warnings == [f"{path} is cut off; the pages before its end are used"]
+
+
+def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 500)
+    content = bytearray(streams(dump(ARTICLES), 3000))
+    path = tmp_path / "dump.xml.bz2"
+    path.write_bytes(content)
+    whole = read("wikipedia", [str(path)])[0]
+    middle = len(content) // 2
+    content[middle : middle + 5] = b"\0\0\0\0\0"
+    path.write_bytes(content)
+    documents, counts = read("wikipedia", [str(path)])
+    assert all(document in whole for document in documents), "two pages taken for one"
+    assert len(whole) - 15 < len(documents) < len(whole)
+    (warning,) = counts.warnings
+    assert re.match(rf"{re.escape(str(path))} is damaged in the bzip2 stream .* \d+", warning)
+
+
+def test_damaged_xml_costs_its_page_only(tmp_path):
+    pages = list(ARTICLES)
+    pages[10] = pages[10].replace("</text>", "")
+    pages[15] = pages[15].replace("</page>", "")
+    pages[20] = pages[20].replace("Text", "\x01")
+    pages[25] = pages[25].replace("<id>2</id>", "<id>two</id>")
+    (tmp_path / "dump.xml").write_bytes(dump(pages).replace("– ä".encode(), b"\xff", 1))
+    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    lost = sorted(set(TITLES) - {document.name for document in documents})
+    assert lost == [f"Artikel {n}" for n in (0, 10, 15, 20, 25)]
+    assert counts.skipped == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"hello", "is not the XML of a wiki dump"),
+        (b"<html></html>", "is not the XML of a wiki dump"),
+        (bz2.compress(b"hello"), "is not the XML of a wiki dump"),
+        (b"BZh9 and not really", "is damaged at its start"),
+    ],
+)
+def test_a_file_that_is_no_dump_is_named(tmp_path, content, message):
+    (tmp_path / "dump.xml.bz2").write_bytes(content)
+    with pytest.raises(InputError, match=rf"--input_file: .*dump\.xml\.bz2 {message}.*; right is"):
+        titles(tmp_path / "dump.xml.bz2")
+
+
+def test_a_page_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(dumps, "_LONGEST_PAGE", 10_000)
+    monkeypatch.setattr(dumps, "_CHUNK", 1000)
+    pages = [*ARTICLES[:3], page("Lang", "Text. " * 10_000), *ARTICLES[3:]]
+    (tmp_path / "dump.xml").write_bytes(dump(pages))
+    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    assert [document.name for document in documents] == TITLES
+    assert counts.skipped == 1
+
+
+def test_the_articles_of_a_real_dump(shared):
+    path = next(pathlib.Path(shared("data/wikipedia")).glob("*.bz2"))
+    documents, counts = read("wikipedia", [str(path)])
+    articles = 206 - sum(
+        counts.left_out[reason]
+        for reason in ("redirects", "pages of other namespaces", "disambiguation pages")
+    )
+    assert articles > 90
+    assert len(documents) >= 0.95 * articles
+    assert counts.skipped == 0
+    for document in documents:
+        text = "\n".join(document.paragraphs)
+        left = re.search(MARKUP, text)
+        assert not left, (document.name, text[left.start() - 50 : left.end() + 50])
+    by_name = {document.name: " ".join(document.paragraphs) for document in documents}
+    assert by_name["Albert Einstein"].startswith(
+        "Albert Einstein (14 March 1879 – 18 April 1955) was a German-born theoretical physicist."
+    )
+    assert "The highest official temperature was 50.6 °C at In Salah." in by_name["Algeria"]
+    assert sum(map(len, by_name.values())) > 2_000_000

@@ -1,0 +1,180 @@
+"""Wiki text to plain text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.corpora.disambiguation import is_disambiguation
+from data_prep.corpora.formulas import formula_text
+from data_prep.corpora.wikitext import Site, paragraphs
+
+GERMAN = Site("dewiki", frozenset({"file", "image", "category", "datei", "kategorie"}))
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "expected"),
+    [
+        # Links
+        ("A [[cat]] and [[dog]]s.", "A cat and dogs."),
+        ("The [[Felis catus|cat]]'s ''[[paw|paws]]''.", "The cat's paws."),
+        ("[[File:A.jpg|thumb|A [[cat]].]]Text here.", "Text here."),
+        ("Text.[[Category:Cats]] [[Kategorie:Katzen|K]] [[Datei:A.png|mini|B]]", "Text."),
+        ("Text [[:Category:Cats|of cats]].", "Text of cats."),
+        ("Text. [[de:Katze]][[zh-min-nan:Niau]]", "Text."),
+        ("It is in [[wikt:cat|Wiktionary]].", "It is in Wiktionary."),
+        ("Sounds: [[Bild:Alt.jpg|rechts|120px]] here.", "Sounds: here."),
+        ("See [http://x.org the page] of [http://y.org] http://z.org now.", "See the page of now."),
+        # Style
+        ("'''Bold''', ''italic'' and '''''both'''''.", "Bold, italic and both."),
+        ("''Iliad'''s heroes, ''rock 'n' roll''.", "Iliad's heroes, rock 'n' roll."),
+        ("L'''amour'' et l''''Iliade'''.", "L'amour et l'Iliade."),
+        ("Water is H<sub>2</sub>O, 10<sup>-6</sup> m<sup>2</sup>.", "Water is H₂O, 10⁻⁶ m²."),
+        ("<i style='color:red'>Red</i> &amp; blue&nbsp;&ndash; green.", "Red & blue – green."),
+        ("Text<!-- a\ncomment --> goes on.", "Text goes on."),
+        ("__NOTOC__\nText with __init__ in it. __ÍNDICE__", "Text with __init__ in it."),
+        # What is not text
+        ("Text<ref name=a>Note {{cite|x}}.</ref> on<ref name=a/>.<ref group=\"b\" />", "Text on."),
+        ("A {{Infobox\n| a = b {{c|d}}\n}} B.", "A B."),
+        ("{|class=x style='y'\n|-\n|a||b\n{|\n|c\n|}\n|}\nText.", "Text."),
+        ("Text.\n<gallery>\nA.jpg|B\n</gallery>\n<timeline>x</timeline>", "Text."),
+        ("Code: <syntaxhighlight lang=c>int x;</syntaxhighlight>here.", "Code: here."),
+        ("\n  int x = 0;\nText.\n", "Text."),
+        ("Text.\n* item\n# item\n: indented\n; term : definition", "Text."),
+        ("Text.\n<ul><li>item</li></ul>", "Text."),
+        # Templates that say something
+        ("It is {{convert|12|km|mi}} long.", "It is 12 km long."),
+        ("A {{convert|5|to|10|mi|km}} walk, {{cvt|5|ft|3|in}} high.",
+         "A 5 to 10 miles walk, 5 feet 3 inches high."),
+        ("A {{convert|12|ft|m|adj=on}} wall of {{convert|1|lb}}.", "A 12-foot wall of 1 pound."),
+        ("{{As of|2015}}, and {{as of|2015|3|lc=y}}.", "As of 2015, and as of March 2015."),
+        ("The {{lang|fr|''mot juste''}} ({{lang-de|Wort}}).", "The mot juste (Wort)."),
+        ("{{nowrap|1 2}} {{frac|1|2}} {{frac|3|1|2}} x", "1 2 1/2 3 1/2 x"),
+        ("Born {{circa|1900}}, {{val|1.5|e=3|u=km}}.", "Born c. 1900, 1.5 × 10³ km."),
+        ("The {{USS|Hornet|CV-12}} and {{HMS|Hood|51|2}}.",
+         "The USS Hornet (CV-12) and Hood."),
+        ("It cost {{US$|100}}{{snd}}cheap.", "It cost US$100 – cheap."),
+        ("He said:\n{{quote\n|text=Go on.\n|author=X}}\nThey went.",
+         "He said:\nGo on.\nThey went."),
+        # What is left of brackets
+        ("Paris ({{IPAc-en|p}}; {{lang-fr|Paris}}) is", "Paris (Paris) is"),
+        ("Paris ({{IPA|p}}) is a city, {{cn}} big {{x}}, really {{y}}.",
+         "Paris is a city, big, really."),
+        ("Albert ({{IPA|x}}; 14 March 1879) was", "Albert (14 March 1879) was"),
+        ("It cost $5 (${{Inflation|US|5|1950}} in dollars) then.", "It cost $5 then."),
+        # Lines and paragraphs
+        ("A sentence that goes\non in a line.\nAnd one more.",
+         "A sentence that goes on in a line.\nAnd one more."),
+        ("One\n\nTwo", "One\nTwo"),
+        ("One<br/>line. Two.<br>Three.", "One line. Two.\nThree."),
+        # Broken markup
+        ("Text [[with an open link.\n\nAnd {{an open template.", "Text with an open link."),
+        ("Good.\n\n|}\n\n| align=right | 5\n\n|-\n\nBetter.", "Good.\nBetter."),
+        # Chinese
+        ("电脑-{zh-hans:软件;zh-hant:軟體}-和-{A|zh-cn:程序;zh-tw:程式}-，-{T|x}-（）很好。",
+         "电脑软件和程序，很好。"),
+    ],
+)  # fmt: skip
+def test_text_stays_and_markup_goes(wikitext, expected):
+    assert "\n".join(paragraphs(wikitext, GERMAN)) == expected
+
+
+ARTICLE = """
+'''Lead'''.
+== History ==
+Once.
+=== Early ===
+* item
+== Empty ==
+=== Below ===
+{{box}}
+== Works ==
+* [[work]]
+== Notes ==
+He noted this.
+== See also ==
+* [[Other]]
+== References ==
+<references/>
+{{reflist}}
+Smith, J. ''Book''.
+== External links ==
+=== Official ===
+This is [http://x.org a site].
+"""
+
+
+def test_sections_without_text_and_references_go():
+    assert paragraphs(ARTICLE, GERMAN) == ["Lead.", "Once.", "He noted this."]
+    assert paragraphs(ARTICLE, GERMAN, keep_headings=True) == [
+        "Lead.", "History", "Once.", "Notes", "He noted this.",
+    ]  # fmt: skip
+    assert paragraphs(ARTICLE, GERMAN, keep_lists=True) == [
+        "Lead.", "Once.", "item", "work", "He noted this.",
+    ]  # fmt: skip
+    assert paragraphs(ARTICLE, GERMAN, keep_headings=True, keep_lists=True) == [
+        "Lead.", "History", "Once.", "Early", "item", "Works", "work", "Notes", "He noted this.",
+    ]  # fmt: skip
+
+
+PIECES = st.sampled_from(
+    ["{{", "}}", "[[", "]]", "{|", "|}", "|", "\n", "\n|-\n", "<ref>", "</ref>", "<ref name=", ">",
+     "''", "'''", "==", "\n== H ==\n", "*", ":", "<div style=x>", "</div>", "<math>x</math>",
+     "<nowiki>", "</nowiki>", "<!--", "-->", "-{", "}-", "&#x110000;", "&amp;", "http://a.b ",
+     "File:a.jpg", "convert", "12", "km", "quote", "word ", "Sentence. ", "(", ")", ";", " ", "\n "]
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(PIECES, max_size=40).map("".join))
+def test_any_markup_gives_clean_lines(wikitext):
+    for line in paragraphs(wikitext, GERMAN, keep_headings=True, keep_lists=True):
+        assert not re.search(r"\{\{|\}\}|\{\||\|\}|\[\[|\]\]|<ref|<div|[\x00-\x1f]|  ", line)
+        assert line == line.strip()
+        assert any(map(str.isalpha, line))
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["plain", "words", "and,", "more.", "é", "中文。"]), min_size=1))
+def test_plain_text_stays_as_it_is(words):
+    text = " ".join(words)
+    assert paragraphs(text, GERMAN) == [text]
+
+
+@pytest.mark.parametrize(
+    ("tex", "expected"),
+    [
+        ("x", "x"),
+        (r"a_1 + b_{12}^2 \le \alpha", "a₁ + b₁₂² ≤ α"),
+        (r"\frac{n+1}{2}", "(n+1)/2"),
+        (r"\{1, 2\}", "{1, 2}"),
+        (r"\mathrm{d}x \cdot 10^{-3}\,", "dx · 10⁻³"),
+        (r"x_k^n", "x_kⁿ"),
+        (r"\sum_{i=1}^n x_i", ""),
+        (r"\begin{matrix}a & b\end{matrix}", ""),
+        ("x" * 100, ""),
+        ("", ""),
+    ],
+)
+def test_formulas_of_a_line_stay(tex, expected):
+    assert formula_text(tex) == expected
+
+
+@pytest.mark.parametrize(
+    ("title", "text", "expected"),
+    [
+        ("Mercury (disambiguation)", "", True),
+        ("Merkur (Begriffsklärung)", "", True),
+        ("Mercury", "x may refer to\n{{Disambig|surname}}", True),
+        ("Mercure", "{{ Homonymie }}", True),
+        ("水星", "{{消歧义}}", True),
+        ("Mercury", "{{Given_name}}\n__DISAMBIG__", True),
+        ("Mercury (planet)", "{{about|the planet|others|Mercury (disambiguation)}}", False),
+        ("Disambiguation", "{{disambiguation needed|date=x}}", False),
+    ],
+)
+def test_disambiguation_pages(title, text, expected):
+    assert is_disambiguation(title, text) == expected
