@@ -1,0 +1,371 @@
+"""The engine of extraction: the same bytes whatever the processes and the interruptions."""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import extract_corpus, parts, unfinished
+from data_prep.corpora import text
+from data_prep.extract_corpus import Options
+from tests.data_prep.corpora.test_wikipedia import dump, page
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def inputs(tmp_path) -> pathlib.Path:
+    """Books, lines and a dump."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for n in range(6):
+        paragraphs = [
+            f"This is paragraph {p} of book {n}. It has more to say, Mr. Smith." for p in range(40)
+        ]
+        (folder / f"book-{n}.txt").write_text("\n\n".join(paragraphs))
+    lines = [f"Line one of text {n}.\nLine two of it." for n in range(200)]
+    (folder / "lines.txt").write_text("\n\n".join(lines))
+    pages = [page(f"Page {n}", f"This is '''page {n}'''. It is short." * 3) for n in range(120)]
+    (folder / "dump.xml.bz2").write_bytes(bz2.compress(dump(pages)))
+    return folder
+
+
+@pytest.fixture
+def options(inputs, tmp_path, monkeypatch) -> Options:
+    monkeypatch.setattr(text, "_UNIT_BYTES", 1000)
+    return Options(
+        source=(
+            f"wikipedia:{inputs}/*.bz2",
+            f"books:{inputs}/book-*.txt@2",
+            f"text:{inputs}/lines.txt@0.5",
+        ),
+        output_file=str(tmp_path / "out" / "train.txt"),
+        eval_output_file=str(tmp_path / "out" / "eval.txt"),
+        eval_fraction=0.2,
+        max_document_sentences=20,
+        num_processes=1,
+    )
+
+
+def contents(options: Options) -> dict[str, bytes]:
+    """The files of a run, the summary without what depends on time."""
+    folder = pathlib.Path(options.output_file).parent
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    summary = json.loads(found.pop("train.corpus.json"))
+    for name in ("seconds", "settings"):
+        summary.pop(name)
+    return found | {"summary": json.dumps(summary).encode()}
+
+
+def sources(path: str) -> list[tuple[str, str]]:
+    lines = pathlib.Path(unfinished.sources_file(path)).read_text("utf-8").splitlines()
+    return [tuple(line.split("\t")) for line in lines]
+
+
+def documents(path: str) -> list[str]:
+    return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
+
+
+def test_the_number_of_processes_changes_nothing(options, monkeypatch):
+    monkeypatch.setattr("data_prep.extraction._BYTES_WORTH_A_PROCESS", 1)
+    # Large enough for units that other processes cut in the same way.
+    monkeypatch.setattr(text, "_UNIT_BYTES", 4_000_000)
+    extract_corpus.run(options)
+    expected = contents(options)
+    extract_corpus.run(dataclasses.replace(options, num_processes=3))
+    assert contents(options) == expected
+    assert set(expected) == {
+        "train.txt", "train.sources.tsv", "eval.txt", "eval.sources.tsv", "summary",
+    }  # fmt: skip
+
+
+def test_weights_of_sources(options):
+    extract_corpus.run(options)
+    train, held_out = sources(options.output_file), sources(options.eval_output_file)
+    assert len(documents(options.output_file)) == len(train)
+    by_name = Counter(train)
+    for (source, name), count in by_name.items():
+        assert count == (2 if source.startswith("book-") else 1), name
+    assert max(Counter(held_out).values()) == 1, "nothing is measured twice"
+    assert not set(train) & set(held_out)
+    kept = [name for source, name in {*train, *held_out} if source == "lines.txt"]
+    assert 75 < len(kept) < 125
+    # Which ones is decided by their names, not by the company they are in.
+    alone = dataclasses.replace(options, source=options.source[2:])
+    extract_corpus.run(alone)
+    train, held_out = sources(options.output_file), sources(options.eval_output_file)
+    assert sorted(name for _, name in train + held_out) == sorted(kept)
+
+
+def test_fractions_of_weights(inputs, tmp_path):
+    options = Options(source=(f"text:{inputs}/lines.txt@2.5",), output_file=str(tmp_path / "o.txt"))
+    extract_corpus.run(options)
+    counts = Counter(Counter(sources(options.output_file)).values())
+    assert set(counts) == {2, 3}
+    assert 70 < counts[3] < 130
+
+
+def test_the_summary_says_what_was_made_of_what(options, inputs, capsys):
+    extract_corpus.run(options)
+    summary = json.loads(pathlib.Path(options.output_file[:-4] + ".corpus.json").read_text())
+    assert summary["settings"] == json.loads(json.dumps(dataclasses.asdict(options)))
+    assert [source["weight"] for source in summary["sources"]] == [1.0, 2.0, 0.5]
+    assert summary["inputs"] == {str(path): path.stat().st_size for path in inputs.iterdir()}
+    for path in (options.output_file, options.eval_output_file):
+        written = summary["outputs"][path]
+        lines = [line for line in pathlib.Path(path).read_text().split("\n") if line]
+        assert written["documents"] == len(documents(path))
+        assert written["sentences"] == len(lines)
+        assert written["words"] == sum(len(line.split(" ")) for line in lines)
+        assert written["bytes"] == pathlib.Path(path).stat().st_size + 1
+    assert summary["input_bytes"] == sum(summary["inputs"].values())
+    assert {"sentencex", "mwparserfromhell"} < summary["versions"].keys()
+    assert "documents" in capsys.readouterr().out
+
+
+class Killed(BaseException):
+    """A kill, as far as a test can have one without a process of its own."""
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 14])
+@pytest.mark.parametrize("torn", [False, True])
+def test_an_ended_run_goes_on(options, tmp_path, monkeypatch, capsys, after, torn):
+    extract_corpus.run(options)
+    expected = contents(options)
+    other = dataclasses.replace(
+        options,
+        output_file=str(tmp_path / "other" / "train.txt"),
+        eval_output_file=str(tmp_path / "other" / "eval.txt"),
+    )
+    saved = []
+    save = unfinished.Unfinished.save
+
+    def save_or_die(self, state):
+        if len(saved) == after:
+            for output in self.outputs:
+                output.sizes()  # what was written beyond the last line of the journal
+            if torn and self.state:
+                self._journal.write('{"units": 99, "sizes": [[1, ')
+                self._journal.flush()
+            raise Killed
+        saved.append(state["units"])
+        save(self, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unfinished.Unfinished, "save", save_or_die)
+        with pytest.raises(Killed):
+            extract_corpus.run(other)
+    assert [path.name for path in (tmp_path / "other").iterdir()] == [".train.txt.work"]
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            unfinished.Unfinished,
+            "save",
+            lambda self, state: (saved.append(state["units"]), save(self, state)),
+        )
+        extract_corpus.run(other)
+    assert ("going on" in capsys.readouterr().err) == (after > 0)
+    assert saved[:-1] == sorted(set(saved)), "a unit was done twice"
+    found = contents(other)
+    summary = found.pop("summary").decode().replace("/other/", "/out/").encode()
+    assert found | {"summary": summary} == expected
+
+
+def test_a_run_ended_while_files_take_their_places_is_finished(options, monkeypatch):
+    extract_corpus.run(options)
+    expected = contents(options)
+    for name in expected:
+        pathlib.Path(options.output_file).parent.joinpath(name).unlink(missing_ok=True)
+    take_place, taken = unfinished.Output.take_place, []
+
+    def once(self):
+        if taken:
+            raise Killed
+        taken.append(self)
+        take_place(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unfinished.Output, "take_place", once)
+        with pytest.raises(Killed):
+            extract_corpus.run(options)
+    with monkeypatch.context() as patch:
+        patch.setattr("data_prep.extraction._extract", lambda task: 1 / 0)
+        extract_corpus.run(options)
+    assert contents(options) == expected
+
+
+@pytest.mark.parametrize("change", ["flags", "input", "output is gone"])
+def test_another_run_starts_anew(options, inputs, monkeypatch, capsys, change):
+    with monkeypatch.context() as patch:
+        patch.setattr(unfinished.Output, "take_place", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            extract_corpus.run(options)
+    folder = pathlib.Path(options.output_file).parent / ".train.txt.work"
+    if change == "flags":
+        options = dataclasses.replace(options, language="de")
+    elif change == "input":
+        os.utime(inputs / "lines.txt", ns=(0, 0))
+    else:
+        journal = (folder / "journal").read_text().splitlines(keepends=True)
+        (folder / "journal").write_text("".join(journal[:-1]))
+        (folder / "0.txt").write_bytes(b"")
+    capsys.readouterr()
+    extract_corpus.run(options)
+    errors = capsys.readouterr().err
+    assert "going on" not in errors
+    assert ("starting anew" in errors) == (change != "output is gone")
+    found = contents(options)
+    extract_corpus.run(options)
+    assert contents(options) == found
+
+
+def command(options: Options, **kwargs) -> subprocess.Popen:
+    flags = []
+    for name, value in dataclasses.asdict(options).items():
+        if value:
+            text = ",".join(value) if isinstance(value, tuple) else value
+            flags.append(f"--{name}={text}")
+    return subprocess.Popen(
+        [sys.executable, "-m", "data_prep.extract_corpus", *flags],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs,
+    )  # fmt: skip
+
+
+def test_a_process_that_is_killed(inputs, tmp_path):
+    """As it happens: with `kill -9`, in the middle, with worker processes."""
+    for n in range(30):
+        paragraph = f"This is book {n}. " * 3000
+        (inputs / f"book-{n}.txt").write_text(f"{paragraph}\n\n" * 20)
+    options = Options(
+        format="books",
+        input_file=(f"{inputs}/book-*.txt",),
+        output_file=str(tmp_path / "a" / "train.txt"),
+        num_processes=2,
+    )
+    process = command(options)
+    assert process.communicate()[1] == ""
+    expected = pathlib.Path(options.output_file).read_bytes()
+
+    options = dataclasses.replace(options, output_file=str(tmp_path / "b" / "train.txt"))
+    process = command(options)
+    journal = tmp_path / "b" / ".train.txt.work" / "journal"
+    end = time.monotonic() + 60
+    while not (journal.exists() and journal.stat().st_size) and time.monotonic() < end:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert [path.name for path in (tmp_path / "b").iterdir()] == [".train.txt.work"]
+    process = command(options)
+    assert "going on with the unfinished run" in process.communicate()[1]
+    assert pathlib.Path(options.output_file).read_bytes() == expected
+
+
+def test_a_full_disk_is_one_line_and_the_run_goes_on(options, inputs, tmp_path):
+    options = Options(
+        format="books",
+        input_file=(f"{inputs}/book-*.txt",),
+        output_file=str(tmp_path / "out" / "train.txt"),
+        num_processes=1,
+    )
+    process = command(
+        options,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000)),
+    )
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert errors.startswith("extract_corpus.py: error: cannot write in ")
+    assert errors.count("\n") == 1
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".train.txt.work"]
+    process = command(options)
+    assert "going on" in process.communicate()[1]
+    assert len(documents(options.output_file)) == 6
+
+
+def test_sentences_of_languages_without_spaces(tmp_path):
+    (tmp_path / "zh.txt").write_text(
+        "我来到北京。天气很好！你好吗？\n\n他说：“再见。”然后走了。", "utf-8"
+    )
+    (tmp_path / "ja.txt").write_text("今日は晴れです。とても暑い！元気ですか？", "utf-8")
+    for language, expected in {
+        "zh": ["我来到北京。", "天气很好！", "你好吗？", "他说了再见。"],
+        "ja": ["今日は晴れです。", "とても暑い！", "元気ですか？"],
+    }.items():
+        options = Options(
+            format="books",
+            input_file=(str(tmp_path / f"{language}.txt"),),
+            output_file=str(tmp_path / f"{language}-out.txt"),
+            language=language,
+        )
+        extract_corpus.run(options)
+        assert pathlib.Path(options.output_file).read_text("utf-8").split("\n")[:-1] == expected
+
+
+def test_a_line_that_is_no_sentence_is_left_out(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(parts, "LONGEST_SENTENCE", 1000)
+    (tmp_path / "in.txt").write_text("One sentence.\n" + "x" * 5000 + "\nAnother sentence.\n")
+    for format in ("books", "text"):
+        extract_corpus.run(
+            Options(
+                format=format,
+                input_file=(str(tmp_path / "in.txt"),),
+                output_file=str(tmp_path / "out.txt"),
+            )
+        )
+        assert (tmp_path / "out.txt").read_text().startswith("One sentence.\nAnother sentence.")
+        assert "left out: 1 sentences of more than" in capsys.readouterr().out
+
+
+def test_damaged_input_is_a_warning(inputs, tmp_path):
+    content = (inputs / "dump.xml.bz2").read_bytes()
+    xml = bz2.decompress(content)
+    (inputs / "dump.xml").write_bytes(xml[: len(xml) // 2])
+    options = Options(
+        format="wikipedia",
+        input_file=(f"{inputs}/dump.xml",),
+        output_file=str(tmp_path / "out.txt"),
+    )
+    process = command(options)
+    _, errors = process.communicate()
+    assert process.returncode == 0
+    assert errors == (f"warning: {inputs}/dump.xml is cut off; the pages before its end are used\n")
+    assert 50 < len(documents(options.output_file)) < 60
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": ()}, "--format: name one .* neither is there"),
+        ({"format": "text"}, "--format: name one .* both are there"),
+        ({"input_file": ("a",)}, "--input_file: belongs to --format"),
+        ({"source": ("pdf:a.pdf",)}, "--source: 'pdf' is not one of package_docs, books"),
+        ({"source": ("books",)}, "--source: books needs files"),
+        ({"source": ("books:",)}, "--source: books needs files"),
+        ({"source": ("package_docs:a",)}, "--source: package_docs reads no files"),
+        ({"source": ("books:none.txt@2",)}, "--source: no file matches 'none.txt'"),
+        ({"source": ("books:a@b.txt",)}, "--source: no file matches 'a@b.txt'"),
+        ({"source": ("books:a.txt@0",)}, "--source: the weight in 'books:a.txt@0'"),
+        ({"source": ("books:a.txt@-1",)}, "--source: the weight in 'books:a.txt@-1'"),
+        ({"source": ("books:{}/empty",)}, "--source: no file matches '.*empty/"),
+        ({"num_processes": -1}, "--num_processes: -1"),
+    ],
+)  # fmt: skip
+def test_bad_sources_are_named(options, tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    if "source" in changes:
+        changes = {"source": tuple(source.format(tmp_path) for source in changes["source"])}
+    with pytest.raises(InputError, match=message):
+        extract_corpus.run(dataclasses.replace(options, **changes))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "in" not in path.parts]
