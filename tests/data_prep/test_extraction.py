@@ -294,9 +294,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(options, inputs, tmp_path):
 
 
 def test_sentences_of_languages_without_spaces(tmp_path):
-    (tmp_path / "zh.txt").write_text(
-        "我来到北京。天气很好！你好吗？\n\n他说：“再见。”然后走了。", "utf-8"
-    )
+    (tmp_path / "zh.txt").write_text("我来到北京。天气很好！你好吗？\n\n他说了再见。", "utf-8")
     (tmp_path / "ja.txt").write_text("今日は晴れです。とても暑い！元気ですか？", "utf-8")
     for language, expected in {
         "zh": ["我来到北京。", "天气很好！", "你好吗？", "他说了再见。"],

@@ -146,9 +146,10 @@ def test_what_comes_before_a_cut_is_used(tmp_path, monkeypatch, form, share):
         assert counts.warnings == [f"{path} is cut off; the pages before its end are used"]
 
 
-def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch):
+@pytest.mark.parametrize("length", range(2500, 3500, 100))
+def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch, length):
     monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 500)
-    content = bytearray(streams(dump(ARTICLES), 3000))
+    content = bytearray(streams(dump(ARTICLES), length))
     path = tmp_path / "dump.xml.bz2"
     path.write_bytes(content)
     whole = read("wikipedia", [str(path)])[0]
@@ -162,7 +163,23 @@ def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch):
     assert re.match(rf"{re.escape(str(path))} is damaged in the bzip2 stream .* \d+", warning)
 
 
-def test_damaged_xml_costs_its_page_only(tmp_path):
+@pytest.mark.parametrize("chunk", [10, 11, 17, 40, 1000])
+def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(dumps, "_CHUNK", chunk)
+    stream = bz2.compress(b"x")
+    places = [0, 50, 50 + len(stream)]
+    content = stream.ljust(50, b"-") + stream * 2
+    (tmp_path / "file").write_bytes(content)
+    with open(tmp_path / "file", "rb") as file:
+        for begin in range(len(content)):
+            for end in range(begin, len(content) + 1):
+                inside = [place for place in places if begin <= place < end]
+                assert dumps._next_stream(file, begin, end) == min(inside, default=None)
+
+
+def test_damaged_xml_costs_its_page_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 20)
+    monkeypatch.setattr(dumps, "_LARGEST_RANGE", 20)
     pages = list(ARTICLES)
     pages[10] = pages[10].replace("</text>", "")
     pages[15] = pages[15].replace("</page>", "")
@@ -170,7 +187,9 @@ def test_damaged_xml_costs_its_page_only(tmp_path):
     pages[25] = pages[25].replace("<id>2</id>", "<id>two</id>")
     (tmp_path / "dump.xml").write_bytes(dump(pages).replace("– ä".encode(), b"\xff", 1))
     documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
-    lost = sorted(set(TITLES) - {document.name for document in documents})
+    found = [document.name for document in documents]
+    assert len(set(found)) == len(found)
+    lost = [title for title in TITLES if title not in found]
     assert lost == [f"Artikel {n}" for n in (0, 10, 15, 20, 25)]
     assert counts.skipped == 5
 
