@@ -163,6 +163,18 @@ def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch, length):
     assert re.match(rf"{re.escape(str(path))} is damaged in the bzip2 stream .* \d+", warning)
 
 
+def test_what_stands_around_damage_is_not_one_page(tmp_path):
+    """The start of a page and the end of another one, with both of their texts open."""
+    xml = dump(ARTICLES).decode()
+    cuts = [xml.index(f"[[Artikel {n}|") for n in (3, 5)]
+    parts = [xml[: cuts[0]], xml[cuts[0] : cuts[1]], xml[cuts[1] :]]
+    first, damaged, last = (bytearray(bz2.compress(part.encode())) for part in parts)
+    damaged[30:40] = b"\0" * 10
+    path = tmp_path / "dump.xml.bz2"
+    path.write_bytes(first + damaged + last)
+    assert titles(path) == TITLES[:3] + TITLES[6:]
+
+
 @pytest.mark.parametrize("chunk", [10, 11, 17, 40, 1000])
 def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(dumps, "_CHUNK", chunk)
@@ -177,9 +189,10 @@ def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
                 assert dumps._next_stream(file, begin, end) == min(inside, default=None)
 
 
-def test_damaged_xml_costs_its_page_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 20)
-    monkeypatch.setattr(dumps, "_LARGEST_RANGE", 20)
+@pytest.mark.parametrize("unit", [20, 200, 10_000])
+def test_damaged_xml_costs_its_page_only(tmp_path, monkeypatch, unit):
+    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", unit)
+    monkeypatch.setattr(dumps, "_LARGEST_RANGE", unit)
     pages = list(ARTICLES)
     pages[10] = pages[10].replace("</text>", "")
     pages[15] = pages[15].replace("</page>", "")
