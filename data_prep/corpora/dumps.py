@@ -194,7 +194,8 @@ def _split_pages(pieces: Iterator[_Piece], unit: Unit, counts: Counts) -> Iterat
         if piece is _END_OF_FILE:
             if xml.startswith(_PAGE) and inside > 0:
                 counts.skipped += 1
-            if b"</mediawiki>" not in tail:
+            # Too little was seen to tell where a unit begins inside of this very mark.
+            if b"</mediawiki>" not in tail and len(tail) == _TAIL:
                 counts.warn(f"{unit.path} is cut off; the pages before its end are used")
             return
         if piece.inside:

@@ -6,12 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from data_prep.corpora.templates import GAP, UNKNOWN
+
 # Before a heading, as often as its level. XML cannot hold this character.
 HEADING = "\x02"
 
 # At the start of an indented line, in place of its first space: MediaWiki shows such a line as it
 # is, so it is code, as a rule. It has to be white space for the parser; XML cannot hold it.
 INDENT = "\x1f"
+
+# A line of these alone held a template or a formula that is no text.
+_NOTHING = f"{GAP}{UNKNOWN} \t"
 
 # An indented line beyond this is a paragraph whose author slipped.
 _LONGEST_CODE = 160
@@ -75,8 +80,8 @@ def joined_lines(lines: Iterable[str]) -> Iterator[str]:
     """
     before = ""
     for line in lines:
-        if line.startswith(INDENT):
-            line = line if len(line) > _LONGEST_CODE else ""
+        if not line.strip(_NOTHING) or line.startswith(INDENT) and len(line) <= _LONGEST_CODE:
+            line = ""
         if before and line.strip() and not line.startswith((HEADING, *_LIST_MARKS)):
             before = f"{before} {line}"
         else:

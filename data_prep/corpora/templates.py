@@ -127,6 +127,17 @@ def _as_of(arguments: Arguments) -> str:
     return text[0].lower() + text[1:] if arguments["lc"] and not arguments["alt"] else text
 
 
+def _date(arguments: Arguments) -> str:
+    """{{birth date|1809|2|12}} -> "February 12, 1809", "12 February 1809" where days come first."""
+    year, month, day = arguments[1], arguments[2], arguments[3]
+    if not (month.isdecimal() and 1 <= int(month) <= 12):
+        return year
+    name = _MONTHS[int(month) - 1]
+    if not day:
+        return f"{name} {year}"
+    return f"{day} {name} {year}" if arguments["df"] else f"{name} {day}, {year}"
+
+
 def _fraction(arguments: Arguments) -> str:
     words = arguments.unnamed
     forms = {1: "1/{0}", 2: "{0}/{1}", 3: "{0} {1}/{2}"}
@@ -185,6 +196,8 @@ _ROWS: list[tuple[str, Callable[[Arguments], str]]] = [
     ("quote|blockquote|bquote|quotation|cquote|poemquote|zitat|cita|citat", _block),
     ("convert|cvt", _convert),
     ("as of", _as_of),
+    ("birth date|death date|birth date and age|death date and age|start date|end date", _date),
+    ("oldstyledate", lambda a: f"{a[1]} [O.S. {a[3]}] {a[2]}" if a[3] else f"{a[1]} {a[2]}"),
     ("frac|fraction|sfrac|bruch", _fraction),
     ("val", _value),
     ("circa|c.|ca.", _dated("c.")),
@@ -235,6 +248,16 @@ _HANDLERS = {name: handler for names, handler in _ROWS for name in names.split("
 _SHIPS = {"hmas", "hmcs", "hms", "mv", "rms", "sms", "ss", "uscgc", "uss"}
 
 
+def says_nothing(name: str) -> bool:
+    """Whether a template of this name is only a box, a citation or a notice, whatever is in it."""
+    name = _normalised(name)
+    return not (name in _HANDLERS or name in _SHIPS or name.startswith(("lang-", "formatnum:")))
+
+
+def _normalised(name: str) -> str:
+    return name.strip().replace("_", " ").lower()
+
+
 def template_text(template: Template, plain: Callable[[Wikicode], str]) -> str:
     """What a template says in running text; `GAP` for one that says nothing, or is not known.
 
@@ -242,7 +265,7 @@ def template_text(template: Template, plain: Callable[[Wikicode], str]) -> str:
         template: the template.
         plain: turns the wiki text of an argument into plain text.
     """
-    name = str(template.name).strip().replace("_", " ").lower()
+    name = _normalised(str(template.name))
     arguments = Arguments(template, plain)
     if handler := _HANDLERS.get(name):
         return handler(arguments)

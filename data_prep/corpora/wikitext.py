@@ -17,7 +17,7 @@ from mwparserfromhell.wikicode import Wikicode
 
 from data_prep.corpora.formulas import formula_text
 from data_prep.corpora.sections import HEADING, INDENT, joined_lines, kept_lines
-from data_prep.corpora.templates import GAP, UNKNOWN, lowered, raised, template_text
+from data_prep.corpora.templates import GAP, UNKNOWN, lowered, raised, says_nothing, template_text
 
 
 class Site(NamedTuple):
@@ -46,6 +46,10 @@ _MATH = re.compile(r"<math\b[^<>]*?(?:/>|>(.*?)</math\s*>)", re.DOTALL | re.IGNO
 _TABLE = re.compile(
     r"^[ \t:*]*\{\|(?:(?!^[ \t:*]*\{\|).)*?^[ \t]*\|\}(?!\})", re.DOTALL | re.MULTILINE
 )
+# Most of the markup is as plain as this, and costs less here than in the parser: templates without
+# others in them, and links to articles.
+_TEMPLATE = re.compile(r"\{\{([^{}|\[\]<>]*)(?:\|[^{}]*)?\}\}")
+_LINK = re.compile(r"\[\[[^\[\]{}|<>\n:#]+\|([^\[\]{}|<>\n]+)\]\]|\[\[([^\[\]{}|<>\n:#]+)\]\]")
 _MAGIC_WORD = re.compile(r"__[^\W\d_]+(?:_[^\W\d_]+)*__")
 _QUOTES = re.compile(r"'{2,}")
 
@@ -86,7 +90,7 @@ def paragraphs(
         keep_lists: whether items of lists are paragraphs too.
     """
     lines = plain_text(text, site).split("\n")
-    lines = ["" if _BROKEN_LINE.search(line) else line for line in lines]
+    lines = ["" if _is_broken(line) else line for line in lines]
     kept = kept_lines(joined_lines(lines), keep_headings, keep_lists)
     return [line for line in map(clean_line, kept) if line]
 
@@ -94,9 +98,12 @@ def paragraphs(
 def plain_text(text: str, site: Site) -> str:
     """An article without markup, but for `*#:;` before items and `HEADING` before headings."""
     text = _COMMENT.sub("", text)
-    text = _MATH.sub(lambda found: formula_text(found[1] or ""), _ELEMENT.sub("", text))
+    text = _MATH.sub(lambda found: formula_text(found[1] or "") or GAP, _ELEMENT.sub("", text))
     while (shorter := _TABLE.sub("", text)) != text:
         text = shorter
+    while (shorter := _TEMPLATE.sub(_without_template, text)) != text:
+        text = shorter
+    text = _LINK.sub(lambda found: found[1] or found[2], text)
     text = _MAGIC_WORD.sub(_without_magic_word, text)
     text = text.replace("\n ", f"\n{INDENT}")
     # Without style tags: bold and italic quotes are easier taken out afterwards, and unbalanced
@@ -187,6 +194,10 @@ class _Writer:
     }
 
 
+def _without_template(found: re.Match) -> str:
+    return GAP if says_nothing(found[1]) else found[0]
+
+
 def _without_magic_word(found: re.Match) -> str:
     """`__NOTOC__` goes, in any alphabet; `__init__` stays."""
     return "" if found[0] == found[0].upper() else found[0]
@@ -242,18 +253,26 @@ _BROKEN_LINE = re.compile(
 )
 
 
+def _is_broken(line: str) -> bool:
+    # Few lines have any of these characters, and looking for them takes no time.
+    return any(mark in line for mark in "{}|<=") and bool(_BROKEN_LINE.search(line))
+
+
 def clean_line(line: str) -> str:
     """A line without the traces of what was removed; "" for one that is no text."""
     line = line.replace("[[", "").replace("]]", "")
     if UNKNOWN in line:
         line = _UNKNOWN_IN_BRACKETS.sub("", line).replace(UNKNOWN, "")
-    line = _SPACE_BEFORE_GAP.sub("", line).replace(GAP, "")
-    line = _REPEATED_SEPARATOR.sub(r"\1", line)
+    if GAP in line:
+        line = _SPACE_BEFORE_GAP.sub("", line).replace(GAP, "")
+        line = _REPEATED_SEPARATOR.sub(r"\1", line)
     if "(" in line or "[" in line or "（" in line or "【" in line:
         line = _BRACKET_START.sub("", line)
         line = _BRACKET_END.sub("", line)
         line = _EMPTY_BRACKETS.sub("", line)
-    line = " ".join(_SPACE_BEFORE.sub("", line).split())
+    if any(mark in line for mark in (" ,", " .", " )", " ]", " ）")):
+        line = _SPACE_BEFORE.sub("", line)
+    line = " ".join(line.split())
     return line if any(character.isalpha() for character in line) else ""
 
 
