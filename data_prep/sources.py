@@ -98,10 +98,12 @@ def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[Any]]:
     Raises:
         InputError: a pattern matches nothing; the message names `flag`.
     """
+    from data_prep.corpora import FORMATS
+
     found: dict[str, list[Any]] = {}
     for source in sources:
         for path in files.expand_globs(source.patterns, flag):
-            for file in _files_below(path):
+            for file in _files_below(path, FORMATS[source.format].ending):
                 if files.is_remote(file):
                     found[file] = [files.size(file)]
                 else:
@@ -110,12 +112,14 @@ def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[Any]]:
     return found
 
 
-def _files_below(path: str) -> Iterator[str]:
+def _files_below(path: str, ending: str) -> Iterator[str]:
     if files.is_remote(path) or not os.path.isdir(path):
         yield path
         return
-    for folder, _, names in os.walk(path):
-        yield from (os.path.join(folder, name) for name in names)
+    for folder, subfolders, names in os.walk(path):
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(ending))
+        # Deeper ones, too, where any file may belong to the input; in the same order everywhere.
+        subfolders[:] = [] if ending else sorted(subfolders)
 
 
 def fingerprint(options: Options, inputs: dict[str, list[Any]]) -> str:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from albert_tf import files
+from albert_tf.errors import InputError
 
 
 class Document(NamedTuple):
@@ -94,6 +98,7 @@ class Format(NamedTuple):
         needs_input: whether it reads `--input_file` at all.
         has_sentences: whether each paragraph is a sentence already.
         unique_paragraphs: whether a paragraph that came before, in any unit, is left out.
+        ending: of the files for which their folder may stand; "" where it stands for all.
     """
 
     units: Callable[[Sequence[str], ReaderOptions], Iterator[Any]]
@@ -101,6 +106,20 @@ class Format(NamedTuple):
     needs_input: bool = True
     has_sentences: bool = False
     unique_paragraphs: bool = False
+    ending: str = ""
+
+
+def find_files(patterns: Sequence[str]) -> list[str]:
+    """The files of a format that does not read folders.
+
+    Raises:
+        InputError: a pattern matches nothing, or a folder.
+    """
+    found = files.expand_globs(patterns, "input_file")
+    for path in found:
+        if os.path.isdir(path):
+            raise InputError(f"--input_file: {path} is a folder; name its files")
+    return found
 
 
 from data_prep.corpora import books, package_docs, text, wikipedia  # noqa: E402  (they use the types above)
@@ -109,7 +128,7 @@ FORMATS: dict[str, Format] = {
     "package_docs": Format(
         package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
     ),
-    "books": Format(books.units, books.documents),
+    "books": Format(books.units, books.documents, ending=".txt"),
     "text": Format(text.units, text.documents, has_sentences=True),
     "wikipedia": Format(wikipedia.units, wikipedia.documents),
 }

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from albert_tf import files
-from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora import Counts, Document, ReaderOptions, find_files
 from data_prep.units import Unit, read_unit
 
 _UNIT_BYTES = 4_000_000
@@ -24,9 +23,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
     Raises:
         InputError: a pattern matches nothing, or a folder.
     """
-    for number, path in enumerate(files.expand_globs(patterns, "input_file")):
-        if os.path.isdir(path):
-            raise InputError(f"--input_file: {path} is a folder; name its files")
+    for number, path in enumerate(find_files(patterns)):
         size = files.size(path)
         for begin in range(0, size, _UNIT_BYTES):
             yield Unit(path, number, begin, min(begin + _UNIT_BYTES, size))

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import mwxml
 
-from albert_tf import files
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora import Counts, Document, ReaderOptions, find_files
 from data_prep.corpora.disambiguation import is_disambiguation
 from data_prep.corpora.dumps import Unit, pages_of, split_dump
 from data_prep.corpora.wikitext import Site, paragraphs
@@ -26,9 +25,9 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
         options: unused.
 
     Raises:
-        InputError: a pattern matches nothing, or a file is no dump.
+        InputError: a pattern matches nothing or a folder, or a file is no dump.
     """
-    for path in files.expand_globs(patterns, "input_file"):
+    for path in find_files(patterns):
         yield from split_dump(path)
 
 
