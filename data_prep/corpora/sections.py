@@ -137,7 +137,7 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
 
 
 def _is_debris(section: _Section) -> bool:
-    title = section.title.lower().strip(" :'")
+    title = section.title.replace(GAP, "").lower().strip(" :'")
     if title in _POINTER_TITLES:
         return True
     items = sum(line.startswith(_LIST_MARKS) for line in section.lines)

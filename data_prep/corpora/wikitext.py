@@ -37,7 +37,7 @@ _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # Elements whose content is not running text: https://www.mediawiki.org/wiki/Parser_extension_tags
 _ELEMENT = re.compile(
     r"<(ref|references|gallery|timeline|imagemap|score|graph|hiero|templatedata|templatestyles|"
-    r"syntaxhighlight|source|pre|mapframe|maplink|indicator|inputbox|categorytree|section|rss|ref|"
+    r"syntaxhighlight|source|pre|mapframe|maplink|indicator|inputbox|categorytree|section|rss|"
     r"chem|ce|style|noinclude|includeonly|phonos|chart)\b[^<>]*?(?:/>|>.*?</\1\s*>)",
     re.DOTALL | re.IGNORECASE,
 )
@@ -57,19 +57,7 @@ _LINE = "\n"
 _LINE_BREAKS = {"br", "hr"}
 _BLOCKS = {"p", "div", "blockquote", "center", "poem", "ul", "ol", "dl", "h1", "h2", "h3", "h4"}
 _ITEMS = {"li": "\n* ", "dt": "\n* ", "dd": "\n* "}
-_DROPPED = {
-    "table",
-    "tr",
-    "td",
-    "th",
-    "caption",
-    "ref",
-    "references",
-    "gallery",
-    "rt",
-    "rp",
-    "math",
-}
+_DROPPED = {"table", "tr", "td", "th", "caption", "ref", "references", "gallery", "rt", "rp"}
 
 _INTERLANGUAGE = re.compile(r"(?:[a-z]{2,3}|simple)(?:-[a-z]+)*")
 _FILE_NAME = re.compile(
@@ -260,7 +248,7 @@ def _is_broken(line: str) -> bool:
 
 def clean_line(line: str) -> str:
     """A line without the traces of what was removed; "" for one that is no text."""
-    line = line.replace("[[", "").replace("]]", "")
+    line = " ".join(line.replace("[[", "").replace("]]", "").split())
     if UNKNOWN in line:
         line = _UNKNOWN_IN_BRACKETS.sub("", line).replace(UNKNOWN, "")
     if GAP in line:
@@ -272,7 +260,7 @@ def clean_line(line: str) -> str:
         line = _EMPTY_BRACKETS.sub("", line)
     if any(mark in line for mark in (" ,", " .", " )", " ]", " ）")):
         line = _SPACE_BEFORE.sub("", line)
-    line = " ".join(line.split())
+    line = " ".join(line.split())  # once more: what was removed leaves two spaces
     return line if any(character.isalpha() for character in line) else ""
 
 

@@ -30,7 +30,15 @@ def test_help_is_there_without_heavy_imports(command):
 
 
 def test_no_module_but_the_record_writer_loads_tensorflow():
-    modules = ["pipeline", "segments", "vocabulary", "sentences", "corpora", "progress"]
+    modules = [
+        "pipeline",
+        "segments",
+        "vocabulary",
+        "sentences",
+        "corpora",
+        "progress",
+        "extraction",
+    ]
     code = (
         f"import sys, {', '.join(f'data_prep.{module}' for module in modules)};"
         "sys.exit(bool({'tensorflow', 'keras'} & set(sys.modules)))"

@@ -100,7 +100,7 @@ Once.
 He noted this.
 == See also ==
 * [[Other]]
-== References ==
+== References {{anchor|notes}} ==
 <references/>
 {{reflist}}
 Smith, J. ''Book''.
