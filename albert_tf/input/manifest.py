@@ -66,18 +66,16 @@ class DynamicMasks(NamedTuple):
         special_ids: ids that are never masked.
         mask_id: id of `[MASK]`.
         replacement_ids: int32, ids from which random replacements are drawn.
-        seed: seed of the masks.
     """
 
     masking: Masking
     special_ids: tuple[int, ...]
     mask_id: int
     replacement_ids: np.ndarray
-    seed: int
 
 
 def dynamic_masks(
-    manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int, seed: int
+    manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
 ) -> DynamicMasks | None:
     """How the masks of files with these manifests are to be drawn; None if they hold their masks.
 
@@ -118,7 +116,6 @@ def dynamic_masks(
         tuple(vocabulary["special_ids"]),
         vocabulary["mask_id"],
         np.concatenate([np.arange(a, b, dtype=np.int32) for a, b in vocabulary["replacement_ids"]]),
-        seed,
     )
 
 

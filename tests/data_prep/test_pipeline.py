@@ -273,7 +273,7 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     expected = contents(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
     parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
@@ -288,7 +288,7 @@ def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys)
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
         with pytest.raises(ZeroDivisionError):
