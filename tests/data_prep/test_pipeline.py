@@ -447,3 +447,30 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
     (tmp_path / "other.vocab").write_text("\n".join(lines[:500]), "utf-8")
     with pytest.raises(InputError, match=r"--vocab_file: .*other\.vocab \(500 pieces\)"):
         create(dataclasses.replace(options, vocab_file=str(tmp_path / "other.vocab")))
+
+
+def test_remote_files(options, tmp_path, monkeypatch):
+    """Everything on TensorFlow's file layer, through a file system that it keeps in memory."""
+    from tensorflow.io import gfile
+
+    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
+    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    for name, path in (("in.txt", options.input_file[0]), ("v.model", options.spm_model_file)):
+        gfile.copy(path, f"ram://{name}", overwrite=True)
+    remote = dataclasses.replace(
+        options,
+        input_file=("ram://in.txt",),
+        spm_model_file="ram://v.model",
+        output_file=("ram://out/train.tfrecord",),
+        work_dir=str(tmp_path / "work"),
+    )
+    manifest, _ = create(remote)
+    for ours, theirs in zip(options.output_files, remote.output_files, strict=True):
+        with gfile.GFile(theirs, "rb") as file:
+            assert file.read() == pathlib.Path(ours).read_bytes()
+    names = [f"train.tfrecord-{n:05d}-of-00002" for n in range(2)]
+    assert sorted(gfile.listdir("ram://out")) == ["train.manifest.json", *names]
+    assert not list((tmp_path / "work").iterdir())
+    assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
