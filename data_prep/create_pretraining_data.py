@@ -140,6 +140,8 @@ def check(options: Options) -> None:
         raise InputError(
             f"--random_next_sentence means --pair_objective=nsp, not {options.pair_objective}"
         )
+    if options.work_dir and "://" in options.work_dir and not options.runner:
+        raise InputError(f"--work_dir: {options.work_dir} is not a folder of this machine")
     if options.beam_options and not options.runner:
         raise InputError("--beam_options: they need a --runner")
     for name, least, most in (

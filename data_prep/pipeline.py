@@ -9,6 +9,8 @@ the very end, all at once, and the manifest after them.
 from __future__ import annotations
 
 import os
+import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -49,15 +51,15 @@ def create_pretraining_data(options: Options) -> dict[str, Any]:
     plan = make_plan(options, paths, tokenizer)
     if manifest := finished_manifest(plan):
         return manifest
-    work = WorkFolder.resume(plan)
-    try:
-        make_parts(plan, work)
-    except InputError:
-        work.remove()  # this input would end the same way again
-        raise
-    for shard in range(len(options.output_files)):
-        join_parts(plan, work, shard)
-    return publish(plan, work, tokenizer, start)
+    with WorkFolder.resume(plan) as work:
+        try:
+            make_parts(plan, work)
+        except InputError:
+            work.remove()  # this input would end the same way again
+            raise
+        for shard in range(len(options.output_files)):
+            join_parts(plan, work, shard)
+        return publish(plan, work, tokenizer, start)
 
 
 def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) -> dict[str, Any]:
@@ -82,7 +84,16 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     manifest = build_manifest(plan, tokenizer, counts, records, time.monotonic() - start)
     write_manifest(plan, manifest)
     work.remove()
+    _warn_of_others(outputs)
     return manifest
+
+
+def _warn_of_others(outputs: Sequence[str]) -> None:
+    """Tells of shards that a run with another --num_shards left: a glob would read them too."""
+    pattern = re.sub(r"-\d{5}-of-\d{5}$", "-*-of-*", outputs[0])
+    others = set(files.matches(pattern)) - set(outputs) if pattern != outputs[0] else ()
+    if others:
+        print(f"remove what is not of this run: {', '.join(sorted(others))}", file=sys.stderr)
 
 
 def make_parts(plan: Plan, work: WorkFolder) -> None:
@@ -92,12 +103,15 @@ def make_parts(plan: Plan, work: WorkFolder) -> None:
         InputError: the text is not UTF-8, or gives no example.
     """
     units = [unit for unit in range(len(plan.units)) if not work.record(unit_name(unit))]
-    buckets = [
+    shards = [
+        shard for shard in range(len(plan.options.output_files)) if _is_made(plan, work, shard)
+    ]
+    made = [
         bucket
         for bucket in range(plan.buckets)
-        if not work.record(shard_name(bucket // plan.buckets_per_file))
-        and not work.is_whole(part_name(bucket))
+        if bucket // plan.buckets_per_file in shards or work.is_whole(part_name(bucket))
     ]
+    buckets = [bucket for bucket in range(plan.buckets) if bucket not in made]
     if not (units or buckets):
         return
     processes = min(
@@ -111,8 +125,8 @@ def make_parts(plan: Plan, work: WorkFolder) -> None:
         if not counts["examples"]:
             raise InputError(no_examples(plan, counts))
         runs = [run for name in names for run in work.record(name)["runs"]]
-        with Progress("wrote", "examples", counts["examples"]) as progress:
-            written = 0
+        written = work.counts(part_name(bucket) for bucket in made)["written_examples"]
+        with Progress("wrote", "examples", counts["examples"], written) as progress:
             for examples in workers.map(_make_part, [(bucket, runs) for bucket in buckets]):
                 written += examples
                 progress.update(written)
@@ -181,9 +195,9 @@ def write_part(work: WorkFolder, maker: ExampleMaker, bucket: int, parts: Sequen
 
 def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
     """Makes an output file of its parts, still in the work folder."""
-    name = shard_name(shard)
-    if work.is_whole(name) or work.is_whole(name, plan.options.output_files[shard]):
+    if _is_made(plan, work, shard):
         return
+    name = shard_name(shard)
     first = shard * plan.buckets_per_file
     parts = [part_name(bucket) for bucket in range(first, first + plan.buckets_per_file)]
     examples = work.counts(parts)["written_examples"]
@@ -195,6 +209,12 @@ def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
     work.finish(name, {**record, "examples": examples})
     for part in parts:
         files.remove(work.file(part))
+
+
+def _is_made(plan: Plan, work: WorkFolder, shard: int) -> bool:
+    """Whether an output file is made, be it in the work folder or in its place already."""
+    name = shard_name(shard)
+    return work.is_whole(name) or work.is_whole(name, plan.options.output_files[shard])
 
 
 def unit_name(number: int) -> str:

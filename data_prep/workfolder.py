@@ -7,6 +7,8 @@ everything that belongs to it. Whatever has no record is made again.
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -18,6 +20,7 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 from albert_tf import files
+from albert_tf.errors import InputError
 from data_prep.plan import Plan, sha256_of
 
 
@@ -30,15 +33,21 @@ class WorkFolder:
 
     def __init__(self, path: str):
         self.path = path
+        self._lock: int | None = None
 
     @classmethod
     def resume(cls, plan: Plan) -> WorkFolder:
-        """The folder of a plan, with what an earlier run has finished; emptied of other plans."""
+        """The folder of a plan, with what an earlier run has finished; emptied of other plans.
+
+        Raises:
+            InputError: another process is at work in it.
+        """
         first = plan.options.output_files[0]
         folder = plan.options.work_dir or os.path.dirname(first)
         if files.is_remote(folder):
             folder = tempfile.gettempdir()
         work = cls(os.path.join(folder, f".{os.path.basename(first)}.work"))
+        work._take()
         fingerprint = work.file("fingerprint")
         if os.path.exists(fingerprint):
             if files.read_text(fingerprint) == plan.fingerprint:
@@ -83,11 +92,30 @@ class WorkFolder:
         return total
 
     def empty(self) -> None:
-        self.remove()
         files.make_folder(self.path, "work_dir")
+        for path in files.matches(os.path.join(glob.escape(self.path), "*")):
+            files.remove(path)
 
     def remove(self) -> None:
         files.remove(self.path)
+
+    def __enter__(self) -> WorkFolder:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _take(self) -> None:
+        """Locks the folder; the end of the process, whatever ends it, unlocks it."""
+        files.make_folder(self.path, "work_dir")
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"--output_file: another process is making these files, in {self.path}"
+            ) from None
 
 
 class HashedFile:

@@ -283,6 +283,36 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     assert contents(tmp_path / "out") == expected
 
 
+def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+    """Even where its parts are gone already."""
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "publish", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    (shard, *_) = sorted((tmp_path / "out").glob(".*/shard-*.tfrecord"))
+    shard.unlink()
+    create(options)
+    assert contents(tmp_path / "out") == expected
+
+
+def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
+        with pytest.raises(InputError, match="--output_file: another process is making these"):
+            create(options)
+
+
+def test_shards_of_another_run_are_named(options, tmp_path, capsys):
+    create(dataclasses.replace(options, num_shards=2))
+    assert not capsys.readouterr().err
+    create(dataclasses.replace(options, num_shards=3))
+    assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
+
+
 def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
     text = tmp_path / "in.txt"
     shutil.copy(options.input_file[0], text)
@@ -380,6 +410,12 @@ def test_statistics_of_the_original(shared, tmp_path):
         ({"max_predictions_per_seq": 65}, "--max_predictions_per_seq: 65"),
         ({"spm_model_file": None}, "--spm_model_file"),
         ({"output_file": ("a", "a")}, "named twice"),
+        ({"num_shards": -1}, "--num_shards: -1"),
+        ({"num_shards": 2, "output_file": ("a", "b")}, "--num_shards: 2 shards need one name"),
+        ({"num_processes": -1}, "--num_processes: -1"),
+        ({"random_next_sentence": True, "pair_objective": "sop"}, "--random_next_sentence"),
+        ({"beam_options": ("--project=p",)}, "--beam_options: they need a --runner"),
+        ({"work_dir": "gs://bucket/work"}, "--work_dir: gs://bucket/work"),
         ({"input_file": ("nothing-*.txt",)}, "--input_file: no file matches 'nothing-\\*.txt'"),
     ],
 )
