@@ -135,14 +135,14 @@ def make_parts(plan: Plan, work: WorkFolder) -> None:
 def _make_runs(plan: Plan, units: list[int], workers: parallel.Workers) -> None:
     sizes = [unit.end - unit.begin for unit in plan.units]
     before = plan.text_bytes - sum(sizes[unit] for unit in units)
-    done = documents = 0
+    done = documents = examples = 0
     with Progress("tokenized", "MB", plan.text_bytes / 1e6, before / 1e6) as progress:
         for unit, counts in zip(units, workers.map(_make_run, units), strict=True):
             done += sizes[unit]
             documents += counts["documents"]
-            progress.update(
-                (before + done) / 1e6, f"{documents:,} documents, {counts['examples']:,} examples"
-            )
+            examples += counts["examples"]
+            details = f"{documents:,} documents, {examples:,} examples"
+            progress.update((before + done) / 1e6, details)
 
 
 class _Worker:
