@@ -23,6 +23,11 @@ def _gfile():
     return tf.io.gfile
 
 
+def matches(pattern: str) -> list[str]:
+    """The files that match a pattern, sorted."""
+    return sorted(_gfile().glob(pattern) if is_remote(pattern) else glob.glob(pattern))
+
+
 def expand_globs(patterns: Iterable[str], flag: str) -> list[str]:
     """The files that match any of `patterns`, sorted, each once.
 
@@ -31,10 +36,9 @@ def expand_globs(patterns: Iterable[str], flag: str) -> list[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        matches = _gfile().glob(pattern) if is_remote(pattern) else glob.glob(pattern)
-        if not matches:
+        if not (paths := matches(pattern)):
             raise InputError(f"--{flag}: no file matches {pattern!r}")
-        found.update(matches)
+        found.update(paths)
     return sorted(found)
 
 
@@ -49,6 +53,11 @@ def open_file(path: str, mode: str = "r") -> IO:
 
 def exists(path: str) -> bool:
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
+
+
+def size(path: str) -> int:
+    """Bytes of a file."""
+    return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
 
 def read_text(path: str) -> str:

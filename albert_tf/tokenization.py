@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import os
 import re
 import string
@@ -93,6 +94,15 @@ class Tokenizer(abc.ABC):
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text: int32 arrays, without `[CLS]` and `[SEP]`."""
 
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of all texts in one int32 array `[tokens]`, and how many each has, `[texts]`.
+
+        For data preparation: works in this thread alone, since others have cores of their own.
+        """
+        encoded = self.encode_batch(texts)
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without `[CLS]` and `[SEP]`."""
         return self.encode_batch([text])[0].tolist()
@@ -151,12 +161,22 @@ class SentencePieceTokenizer(Tokenizer):
         return self._with_commas_apart(self._processor.encode(self.preprocess(text), out_type=str))
 
     def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        encoded = self._processor.encode([self.preprocess(text) for text in texts])
+        return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        encoded = self._encode(texts, num_threads=1)
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, int(lengths.sum()))
+        return ids, lengths
+
+    def _encode(self, texts: Sequence[str], num_threads: int) -> list[list[int]]:
+        texts = [self.preprocess(text) for text in texts]
+        encoded = self._processor.encode(texts, num_threads=num_threads)
         for number, ids in enumerate(encoded):
             if not self._ids_to_split.isdisjoint(ids):
                 tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
                 encoded[number] = [self._processor.piece_to_id(token) for token in tokens]
-        return [np.array(ids, np.int32) for ids in encoded]
+        return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
         return self._processor.decode([int(id) for id in ids])

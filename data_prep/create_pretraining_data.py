@@ -37,26 +37,86 @@ class Options:
     favor_shorter_ngram: bool = option(
         True, "Spans of n words in proportion to 1/n; else reversed."
     )
+    do_permutation: bool = option(
+        False, "Whether as many tokens again change places and are predicted too."
+    )
+    masking: str = option(
+        "static",
+        "static: masks are in the files, different ones in every copy; dynamic: the files hold "
+        "whole text, and training draws new masks at every visit.",
+        choices=("static", "dynamic"),
+    )
+    pair_objective: str | None = option(
+        None,
+        "sop: are the two segments in order (the default); nsp: is the second from the same "
+        "document; none: one segment.",
+        choices=("sop", "nsp", "none"),
+    )
+    random_next_sentence: bool = option(False, "The original's name of --pair_objective=nsp.")
     one_segment_chunks: str = option(
         "split",
         "A chunk of a single sentence is split inside it, or dropped.",
         choices=("split", "drop"),
     )
+    num_shards: int = option(
+        0, "Writes --output_file as so many files NAME-00000-of-00008; 0: just the files named."
+    )
+    num_processes: int = option(0, "Worker processes; 0: one for each core.")
+    work_dir: str | None = option(
+        None, "Local folder for unfinished work, instead of one beside the output."
+    )
+    runner: str | None = option(
+        None,
+        "Apache Beam runner to use instead of this machine: DirectRunner, DataflowRunner, ...",
+    )
+    beam_options: tuple[str, ...] = option(
+        (), "Options of the runner, separated by commas: --project=p,--region=r,..."
+    )
+
+    @property
+    def output_files(self) -> tuple[str, ...]:
+        """The files to write, `--num_shards` taken into account."""
+        if not self.num_shards:
+            return self.output_file
+        (name,) = self.output_file
+        return tuple(f"{name}-{n:05d}-of-{self.num_shards:05d}" for n in range(self.num_shards))
+
+    @property
+    def objective(self) -> str:
+        """What is to be told about a pair: "sop", "nsp" or "none"."""
+        return self.pair_objective or ("nsp" if self.random_next_sentence else "sop")
+
+
+_LISTED_FILES = 10
+_LABELS = {"sop": "swapped", "nsp": "from another document"}
 
 
 def run(options: Options) -> None:
     check(options)
-    from data_prep.pipeline import create_pretraining_data
+    if options.runner:
+        from data_prep.beam import create_pretraining_data
+    else:
+        from data_prep.pipeline import create_pretraining_data
 
     manifest = create_pretraining_data(options)
+    shares = [f"padding {manifest['padding_share']:.1%}"]
+    if options.masking == "static":
+        shares.append(f"masked {manifest['masked_share']:.1%}")
+    if options.objective in _LABELS:
+        label = _LABELS[options.objective]
+        shares.append(f"{label} {manifest['positive_label_share']:.1%}")
+    megabytes, seconds = manifest["text_bytes"] / 1e6, manifest["seconds"]
     print(
         f"{manifest['examples']:,} examples of {manifest['documents']:,} documents, "
-        f"{manifest['tokens']:,} tokens ({manifest['text_bytes'] / 1e6:.1f} MB), "
-        f"in {manifest['seconds']:.1f} s; padding {manifest['padding_share']:.1%}, "
-        f"masked {manifest['masked_share']:.1%}, swapped {manifest['swapped_share']:.1%}"
+        f"{manifest['tokens']:,} tokens ({megabytes:.1f} MB), in {seconds:.1f} s "
+        f"({megabytes / seconds:.1f} MB/s); {', '.join(shares)}"
     )
-    for file, examples in manifest["files"].items():
+    if manifest["skipped_lines"]:
+        print(f"{manifest['skipped_lines']:,} lines of more than a megabyte were left out")
+    for file, examples in list(manifest["files"].items())[:_LISTED_FILES]:
         print(f"{file}: {examples:,} examples")
+    if len(manifest["files"]) > _LISTED_FILES:
+        print(f"... and {len(manifest['files']) - _LISTED_FILES} more files")
 
 
 def check(options: Options) -> None:
@@ -71,7 +131,20 @@ def check(options: Options) -> None:
         raise InputError("--input_file and --output_file need a file each")
     if len(set(options.output_file)) < len(options.output_file):
         raise InputError(f"--output_file: a file is named twice in {','.join(options.output_file)}")
+    if options.num_shards and len(options.output_file) > 1:
+        raise InputError(
+            f"--num_shards: {options.num_shards} shards need one name in --output_file, not "
+            f"{len(options.output_file)}"
+        )
+    if options.random_next_sentence and options.pair_objective not in (None, "nsp"):
+        raise InputError(
+            f"--random_next_sentence means --pair_objective=nsp, not {options.pair_objective}"
+        )
+    if options.beam_options and not options.runner:
+        raise InputError("--beam_options: they need a --runner")
     for name, least, most in (
+        ("num_shards", 0, 99_999),
+        ("num_processes", 0, None),
         ("max_seq_length", 5, None),  # [CLS] a [SEP] b [SEP]
         ("max_predictions_per_seq", 1, options.max_seq_length),
         ("dupe_factor", 1, None),

@@ -1,37 +1,35 @@
-"""Text to TFRecords on one machine: tokenize, cut into pairs, shuffle, mask, write.
+"""Text to TFRecords on one machine, with all its cores: in two passes, resumable, the same bytes.
 
-The ids of the corpus are held once, as one flat array; every copy of every example is five numbers
-until the batch that writes it. What an example holds follows from the seed, its document's number
-and the copy, so neither the order of the work nor the number of processes can change it.
+Pass 1 turns units of text into runs, pass 2 buckets of examples into parts of TFRecord files (see
+`examples` and `runs`). Every unit and every part is finished work in a hidden folder: whoever
+starts the same command again after a kill goes on from there. The output files take their names at
+the very end, all at once, and the manifest after them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import hashlib
-import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.input.features import pretraining_features
-from albert_tf.input.masking import MaskedBatch, Masking, derive_seeds, draw_masks
-from albert_tf.tokenization import Tokenizer
-from data_prep.corpora.text import read_documents
+from albert_tf.input.manifest import manifest_file
+from data_prep import parallel
+from data_prep.examples import ExampleMaker, load_tokenizer
+from data_prep.manifest import build_manifest, finished_manifest, no_examples, write_manifest
+from data_prep.plan import Plan, make_plan
 from data_prep.progress import Progress
-from data_prep.segments import Examples, Pairing, Pairs, TokenizedDocuments, assemble, make_pairs
+from data_prep.records import write_records
+from data_prep.runs import read_buckets, token_dtype, write_run
+from data_prep.workfolder import HashedFile, WorkFolder, concatenate, move
 
 if TYPE_CHECKING:
     from data_prep.create_pretraining_data import Options
 
-_SENTENCES_AT_ONCE = 20_000
-_EXAMPLES_AT_ONCE = 1024
+# A process of its own takes a second to start.
+_BYTES_WORTH_A_PROCESS = 2_000_000
 
 
 def create_pretraining_data(options: Options) -> dict[str, Any]:
@@ -43,232 +41,150 @@ def create_pretraining_data(options: Options) -> dict[str, Any]:
     """
     start = time.monotonic()
     paths = files.expand_globs(options.input_file, "input_file")
-    for path in options.output_file:
+    for path in options.output_files:
         files.make_folder(os.path.dirname(path), "output_file")
     tokenizer = load_tokenizer(options)
-
-    documents = tokenize(paths, tokenizer)
-    if not len(documents.ids):
-        raise InputError(f"--input_file: no text in {', '.join(paths)}")
-    pairing = Pairing(options.max_seq_length, options.short_seq_prob, options.one_segment_chunks)
-    pairs = make_copies(documents, tokenizer, pairing, options.random_seed, options.dupe_factor)
-    if not len(pairs.spans):
-        raise InputError(
-            "--one_segment_chunks: every document is a single sentence, so no pair is left; "
-            "use split, and check that blank lines stand between documents only"
-        )
-    manifest_path = manifest_file(options.output_file[0])
-    with contextlib.ExitStack() as stack:
-        partial = [stack.enter_context(files.replacing(path)) for path in options.output_file]
-        statistics = write_examples(partial, documents, pairs, tokenizer, options)
-        files.remove(manifest_path)  # it would not fit the files that now take their places
-    examples_per_file = dict(zip(options.output_file, statistics.pop("per_file"), strict=True))
-    manifest = {
-        "settings": dataclasses.asdict(options),
-        "vocabulary_sha256": _sha256(tokenizer.path),
-        "vocab_size": tokenizer.vocab_size,
-        "text_bytes": text_bytes(paths),
-        "documents": len(documents.document_offsets) - 1,
-        "sentences": len(documents.sentence_offsets) - 1,
-        "tokens": len(documents.ids),
-        "examples": len(pairs.spans),
-        "files": {os.path.basename(path): count for path, count in examples_per_file.items()},
-        **statistics,
-        "swapped_share": float(pairs.swapped.mean()),
-        "truncated_tokens": pairs.truncated_tokens,
-        "dropped_chunks": pairs.dropped_chunks,
-        "seconds": round(time.monotonic() - start, 3),
-        "versions": _versions(),
-    }
-    files.write_text(manifest_path, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+    plan = make_plan(options, paths, tokenizer)
+    if manifest := finished_manifest(plan):
+        return manifest
+    work = WorkFolder(plan)
+    try:
+        counts = make_parts(plan, work)
+    except InputError:
+        work.remove()  # this input would end the same way again
+        raise
+    shards = [_join_parts(plan, work, shard) for shard in range(len(options.output_files))]
+    files.remove(manifest_file(options.output_files[0]))  # soon it would not fit its files
+    for shard, path in enumerate(options.output_files):
+        if not work.is_whole(_shard(shard), path):
+            move(work.file(_shard(shard)), path)
+    manifest = build_manifest(plan, tokenizer, counts, shards, time.monotonic() - start)
+    write_manifest(plan, manifest)
+    work.remove()
     return manifest
 
 
-def manifest_file(first_output: str) -> str:
-    """`data/train-0.tfrecord` -> `data/train-0.manifest.json`."""
-    return os.path.splitext(first_output)[0] + ".manifest.json"
-
-
-def load_tokenizer(options: Options) -> Tokenizer:
-    """The tokenizer of `--spm_model_file`, or of `--vocab_file` alone; they must agree.
+def make_parts(plan: Plan, work: WorkFolder) -> Counter[str]:
+    """Makes what is not there yet of the runs and the parts; returns the counts of all of them.
 
     Raises:
-        InputError: a file is missing or no vocabulary, or the two differ.
+        InputError: the text is not UTF-8, or gives no example.
     """
-    tokenizer = Tokenizer.load(options.spm_model_file or options.vocab_file, options.do_lower_case)
-    if options.spm_model_file and options.vocab_file:
-        pieces = [line.split("\t")[0] for line in files.read_lines(options.vocab_file)]
-        if pieces != tokenizer.pieces:
-            raise InputError(
-                f"--vocab_file: {options.vocab_file} ({len(pieces):,} pieces) is not the "
-                f"vocabulary of {options.spm_model_file} ({tokenizer.vocab_size:,} pieces)"
-            )
-    return tokenizer
-
-
-def tokenize(paths: Sequence[str], tokenizer: Tokenizer) -> TokenizedDocuments:
-    """Reads and tokenizes text files into one flat array, without sentences that have no token."""
-    ids: list[np.ndarray] = []
-    sentence_lengths: list[np.ndarray] = []
-    document_lengths: list[int] = []
-    characters = 0
-    with Progress("tokenized", "MB", text_bytes(paths) / 1e6) as progress:
-        for documents in _batches(paths):
-            texts = [sentence for document in documents for sentence in document]
-            encoded = tokenizer.encode_batch(texts)
-            lengths = np.array([len(sentence) for sentence in encoded])
-            ids.append(np.concatenate(encoded))
-            sentence_lengths.append(lengths[lengths > 0])
-            document_lengths += _nonempty_per_document(documents, lengths)
-            characters += sum(map(len, texts))
-            progress.update(characters / 1e6)
-    return TokenizedDocuments(
-        ids=np.concatenate([np.empty(0, np.int32), *ids]),
-        sentence_offsets=_offsets(np.concatenate([np.empty(0, np.int64), *sentence_lengths])),
-        document_offsets=_offsets(np.array(document_lengths, np.int64)),
-    )
-
-
-def text_bytes(paths: Sequence[str]) -> int:
-    """The size of the local ones among some files."""
-    return sum(os.path.getsize(path) for path in paths if not files.is_remote(path))
-
-
-def _batches(paths: Sequence[str]) -> Iterator[list[list[str]]]:
-    """Groups of documents with about `_SENTENCES_AT_ONCE` sentences."""
-    batch: list[list[str]] = []
-    sentences = 0
-    for path in paths:
-        for document in read_documents(path):
-            batch.append(document)
-            sentences += len(document)
-            if sentences >= _SENTENCES_AT_ONCE:
-                yield batch
-                batch, sentences = [], 0
-    if batch:
-        yield batch
-
-
-def _nonempty_per_document(documents: list[list[str]], lengths: np.ndarray) -> list[int]:
-    """How many sentences of each document have a token; documents without any are left out."""
-    starts = _offsets(np.array([len(document) for document in documents]))[:-1]
-    counts = np.add.reduceat(lengths > 0, starts, dtype=np.int64)
-    return counts[counts > 0].tolist()
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def make_copies(
-    documents: TokenizedDocuments,
-    tokenizer: Tokenizer,
-    pairing: Pairing,
-    random_seed: int,
-    dupe_factor: int,
-) -> Pairs:
-    """Cuts the corpus `dupe_factor` times, each time differently, and shuffles all the pairs."""
-    copies = [
-        make_pairs(documents, tokenizer.word_starts, pairing, int(derive_seeds(random_seed, copy)))
-        for copy in range(dupe_factor)
+    units = [unit for unit in range(len(plan.units)) if not work.record(_unit(unit))]
+    buckets = [
+        bucket
+        for bucket in range(plan.buckets)
+        if not work.record(_shard(bucket // plan.buckets_per_file))
+        and not work.is_whole(_part(bucket))
     ]
-    seeds = np.concatenate([copy.seeds for copy in copies])
-    # Sorting by a number of their own shuffles the examples, the same way whoever made them.
-    order = np.argsort(derive_seeds(random_seed, seeds), kind="stable")
-    return Pairs(
-        spans=np.concatenate([copy.spans for copy in copies])[order],
-        swapped=np.concatenate([copy.swapped for copy in copies])[order],
-        seeds=seeds[order],
-        truncated_tokens=sum(copy.truncated_tokens for copy in copies),
-        dropped_chunks=sum(copy.dropped_chunks for copy in copies),
+    processes = min(
+        parallel.process_count(plan.options.num_processes),
+        1 + plan.text_bytes * plan.options.dupe_factor // _BYTES_WORTH_A_PROCESS,
     )
+    if units or buckets:
+        with parallel.Workers(processes, _prepare_worker, (plan, work)) as workers:
+            _make_runs(plan, units, workers)
+            counts = _counts(work, [_unit(unit) for unit in range(len(plan.units))])
+            if not counts["examples"]:
+                raise InputError(no_examples(plan, counts))
+            runs = [
+                run for unit in range(len(plan.units)) for run in work.record(_unit(unit))["runs"]
+            ]
+            with Progress("wrote", "examples", counts["examples"]) as progress:
+                written = 0
+                for examples in workers.map(_make_part, [(bucket, runs) for bucket in buckets]):
+                    written += examples
+                    progress.update(written)
+    pieces = [_unit(unit) for unit in range(len(plan.units))]
+    return _counts(work, pieces + [_part(bucket) for bucket in range(plan.buckets)])
 
 
-def write_examples(
-    paths: Sequence[str],
-    documents: TokenizedDocuments,
-    pairs: Pairs,
-    tokenizer: Tokenizer,
-    options: Options,
-) -> dict[str, Any]:
-    """Masks and writes all examples in their order; returns statistics for the manifest."""
-    from data_prep.records import RecordWriter
-
-    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
-    masking = Masking(
-        options.max_predictions_per_seq,
-        options.masked_lm_prob,
-        options.ngram,
-        options.favor_shorter_ngram,
-    )
-    drawn = np.zeros(options.ngram, np.int64)
-    masked_lengths = np.zeros(options.ngram, np.int64)
-    tokens = masked_tokens = 0
-    total = len(pairs.spans)
-    with (
-        RecordWriter(paths, features) as writer,
-        Progress("wrote", "examples", total) as progress,
-    ):
-        for begin in range(0, total, _EXAMPLES_AT_ONCE):
-            batch = slice(begin, begin + _EXAMPLES_AT_ONCE)
-            examples = assemble(
-                documents.ids, pairs.spans[batch], tokenizer, options.max_seq_length
+def _make_runs(plan: Plan, units: list[int], workers: parallel.Workers) -> None:
+    sizes = [unit.end - unit.begin for unit in plan.units]
+    before = plan.text_bytes - sum(sizes[unit] for unit in units)
+    done = documents = 0
+    with Progress("tokenized", "MB", plan.text_bytes / 1e6, before / 1e6) as progress:
+        for unit, counts in zip(units, workers.map(_make_run, units), strict=True):
+            done += sizes[unit]
+            documents += counts["documents"]
+            progress.update(
+                (before + done) / 1e6, f"{documents:,} documents, {counts['examples']:,} examples"
             )
-            words = examples.token_boundary
-            masked = draw_masks(
-                examples.input_ids,
-                examples.lengths,
-                words if options.do_whole_word_mask else np.ones_like(words),
-                pairs.seeds[batch],
-                masking,
-                (tokenizer.cls_id, tokenizer.sep_id),
-                tokenizer.mask_id,
-                tokenizer.replacement_ids,
-            )
-            writer.write(as_features(examples, masked, pairs.swapped[batch]))
-            drawn += masked.drawn_lengths
-            masked_lengths += masked.masked_lengths
-            tokens += int(examples.lengths.sum())
-            masked_tokens += int(masked.weights.sum())
-            progress.update(begin + len(examples.lengths))
-    return {
-        "per_file": writer.examples_per_file,
-        "padding_share": 1 - tokens / (total * options.max_seq_length),
-        "masked_tokens": masked_tokens,
-        "masked_share": masked_tokens / tokens,
-        "ngrams_drawn": {n: int(count) for n, count in enumerate(drawn, start=1)},
-        "ngrams_masked": {n: int(count) for n, count in enumerate(masked_lengths, start=1)},
-    }
 
 
-def as_features(
-    examples: Examples, masked: MaskedBatch, swapped: np.ndarray
-) -> dict[str, np.ndarray]:
-    """A batch of masked examples by feature name, `[batch, *shape]`."""
-    is_token = np.arange(examples.input_ids.shape[1]) < examples.lengths[:, None]
-    return {
-        "input_ids": masked.input_ids,
-        "input_mask": is_token.astype(np.int32),
-        "segment_ids": examples.segment_ids,
-        "token_boundary": examples.token_boundary,
-        "masked_lm_positions": masked.positions,
-        "masked_lm_ids": masked.ids,
-        "masked_lm_weights": masked.weights,
-        "next_sentence_labels": swapped.astype(np.int32)[:, None],
-    }
+class _Worker:
+    """What a process needs for every unit and every bucket."""
+
+    def __init__(self, plan: Plan, work: WorkFolder):
+        self.plan, self.work = plan, work
+        self.maker = ExampleMaker(plan.options, plan.buckets)
 
 
-def _sha256(path: str) -> str:
-    with files.open_file(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+_worker: _Worker
 
 
-def _versions() -> dict[str, str]:
-    from importlib import metadata
+def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
+    global _worker
+    _worker = _Worker(plan, work)
 
-    names = ("albert-tf", "sentencepiece", "numpy", "numba", "tensorflow")
-    versions = {}
-    for name in names:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return versions
+
+def _make_run(number: int) -> Counter[str]:
+    """Pass 1: tokenizes and cuts a unit."""
+    work, counts, names = _worker.work, Counter(), []
+    for run in _worker.maker.runs_of(_worker.plan.units[number], counts):
+        names.append(f"{_unit(number)}-{len(names):03d}.run")
+        with files.replacing(work.file(names[-1])) as partial:
+            write_run(partial, run)
+    work.finish(_unit(number), {"runs": names, "counts": counts})
+    return counts
+
+
+def _make_part(task: tuple[int, list[str]]) -> int:
+    """Pass 2: shuffles, masks and writes a bucket."""
+    bucket, runs = task
+    plan, work, maker, counts = _worker.plan, _worker.work, _worker.maker, Counter()
+    paths = [work.file(run) for run in runs]
+    parts = list(read_buckets(paths, bucket, plan.buckets, token_dtype(maker.tokenizer.vocab_size)))
+    with files.replacing(work.file(_part(bucket))) as partial, HashedFile(partial) as file:
+        for features in maker.examples_of(parts, counts):
+            write_records(file, features)
+    work.finish(_part(bucket), {**file.record, "counts": counts})
+    return counts["written_examples"]
+
+
+def _join_parts(plan: Plan, work: WorkFolder, shard: int) -> dict[str, Any]:
+    """Makes an output file of its parts, still in the work folder; returns its record."""
+    name = _shard(shard)
+    if work.is_whole(name) or work.is_whole(name, plan.options.output_files[shard]):
+        return work.record(name)
+    first = shard * plan.buckets_per_file
+    parts = [_part(bucket) for bucket in range(first, first + plan.buckets_per_file)]
+    examples = sum(work.record(part)["counts"].get("written_examples", 0) for part in parts)
+    if len(parts) == 1:
+        record = {key: work.record(parts[0])[key] for key in ("bytes", "sha256")}
+        os.replace(work.file(parts[0]), work.file(name))
+    else:
+        record = concatenate([work.file(part) for part in parts], work.file(name))
+    work.finish(name, {**record, "examples": examples})
+    for part in parts:
+        files.remove(work.file(part))
+    return work.record(name)
+
+
+def _counts(work: WorkFolder, pieces: list[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for piece in pieces:
+        counts.update(work.record(piece)["counts"])
+    return counts
+
+
+def _unit(number: int) -> str:
+    return f"unit-{number:05d}"
+
+
+def _part(bucket: int) -> str:
+    return f"part-{bucket:05d}.tfrecord"
+
+
+def _shard(number: int) -> str:
+    return f"shard-{number:05d}.tfrecord"

@@ -18,25 +18,33 @@ class Progress:
         verb: what is happening, such as "read".
         unit: what is counted.
         total: how much there will be, where that is known: gives the time left.
+        before: how much of it an earlier run has done.
         stream: where to write; standard error by default.
     """
 
     def __init__(
-        self, verb: str, unit: str, total: float | None = None, stream: TextIO | None = None
+        self,
+        verb: str,
+        unit: str,
+        total: float | None = None,
+        before: float = 0.0,
+        stream: TextIO | None = None,
     ):
-        self._verb, self._unit, self._total = verb, unit, total
+        self._verb, self._unit, self._total, self._before = verb, unit, total, before
         self._line = ProgressLine(stream)
         self._start = time.monotonic()
 
-    def update(self, done: float) -> None:
-        """Reports how much is done; costs next to nothing between two lines."""
+    def update(self, done: float, details: str = "") -> None:
+        """Reports how much is done, and details; costs next to nothing between two lines."""
         if not self._line.due:
             return
-        rate = done / (time.monotonic() - self._start)
+        rate = (done - self._before) / (time.monotonic() - self._start)
         of = f" of {self._total:,.1f}" if self._total else ""
         line = f"{self._verb} {done:,.1f}{of} {self._unit}, {rate:,.1f} {self._unit}/s"
         if self._total and rate:
             line += f", {duration((self._total - done) / rate)} left"
+        if details:
+            line += f", {details}"
         self._line.update(line)
 
     def __enter__(self) -> Progress:

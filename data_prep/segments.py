@@ -1,14 +1,20 @@
-"""Documents cut into pairs of segments for sentence-order prediction (ALBERT paper, section 3.1).
+"""Documents cut into pairs of segments (ALBERT paper, section 3.1).
 
-A pair is four offsets into one flat array of token ids, so a corpus is cut, shuffled and duplicated
-without a token being copied; `assemble` then builds whole batches of examples at once.
+A pair is four offsets into one flat array of token ids, so a corpus is cut and duplicated without a
+token being copied; `assemble` then builds whole batches of examples at once.
 
 As the original's `create_instances_from_document_albert`: sentences are collected until they reach
-a target length (`max_num_tokens`, sometimes a random shorter one), the chunk is split between two
-random sentences, and in half of the pairs the two segments change places. One difference: where the
-chunk is a single sentence the original takes the second segment from another document and labels
-it as swapped, which lets a model tell the label by the topic. Here such a chunk is split at a word
-inside the sentence, or dropped.
+a target length (`max_num_tokens`, sometimes a random shorter one), and the chunk is split between
+two random sentences. What is to be told about a pair is its objective:
+
+- sop, sentence order: in half of the pairs the two segments change places.
+- nsp, next sentence, as in BERT: half of the pairs are to get the second segment of another
+  document, which `exchange_seconds` gives them once pairs of the whole corpus have met.
+- none: a chunk stays one segment.
+
+One difference from the original: where the chunk is a single sentence, it takes the second segment
+from another document and labels it as swapped, which lets a model tell the label by the topic. Here
+such a chunk is split at a word inside the sentence, or dropped.
 """
 
 from __future__ import annotations
@@ -20,14 +26,16 @@ import numpy as np
 from albert_tf.input.masking import compiled, derive_seeds, random_below, random_unit
 from albert_tf.tokenization import Tokenizer
 
+OBJECTIVES = ("sop", "nsp", "none")
 ONE_SEGMENT_CHUNKS = ("split", "drop")
+_SOP, _NSP, _NONE = range(len(OBJECTIVES))
 
 
 class TokenizedDocuments(NamedTuple):
     """Documents as one flat array.
 
     Attributes:
-        ids: int32 `[tokens]`.
+        ids: `[tokens]`.
         sentence_offsets: int64 `[sentences + 1]`, where each sentence begins in `ids`.
         document_offsets: int64 `[documents + 1]`, where each document begins in the sentences.
     """
@@ -41,19 +49,21 @@ class Pairing(NamedTuple):
     """How documents become pairs.
 
     Attributes:
-        max_seq_length: tokens of an example, `[CLS]` and two `[SEP]` included.
+        max_seq_length: tokens of an example, `[CLS]` and `[SEP]` included.
+        objective: "sop", "nsp" or "none".
         short_seq_prob: share of the documents cut to a random shorter length, against the mismatch
             with fine-tuning on short texts.
         one_segment_chunks: "split" or "drop", for chunks of a single sentence.
     """
 
     max_seq_length: int
+    objective: str = "sop"
     short_seq_prob: float = 0.1
     one_segment_chunks: str = "split"
 
     @property
     def max_num_tokens(self) -> int:
-        return self.max_seq_length - 3
+        return self.max_seq_length - (2 if self.objective == "none" else 3)
 
 
 class Pairs(NamedTuple):
@@ -61,22 +71,25 @@ class Pairs(NamedTuple):
 
     Attributes:
         spans: int64 `[pairs, 4]`: begin and end of the first segment and of the second, in the flat
-            ids, in the order in which the example holds them.
-        swapped: bool `[pairs]`, whether the second segment precedes the first in the document.
+            ids, in the order in which the example holds them. The second is empty without pairs.
+        labels: bool `[pairs]`. sop: whether the second segment precedes the first in the document;
+            nsp: whether the second segment is to come from another document.
         seeds: uint64 `[pairs]`, the seed of each example.
+        documents: int64 `[pairs]`, the document that each comes from.
         truncated_tokens: how many tokens were cut off to fit the length.
         dropped_chunks: how many chunks gave no pair (too short to split, or told to drop).
     """
 
     spans: np.ndarray
-    swapped: np.ndarray
+    labels: np.ndarray
     seeds: np.ndarray
+    documents: np.ndarray
     truncated_tokens: int
     dropped_chunks: int
 
 
 class Examples(NamedTuple):
-    """A batch of examples `[CLS] first [SEP] second [SEP]`, not masked yet.
+    """A batch of examples `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]`, without masks.
 
     Attributes:
         input_ids, segment_ids, token_boundary: int32 `[batch, seq]`, padded with 0.
@@ -90,11 +103,7 @@ class Examples(NamedTuple):
 
 
 def make_pairs(
-    documents: TokenizedDocuments,
-    word_starts: np.ndarray,
-    pairing: Pairing,
-    seed: int,
-    first_document: int = 0,
+    documents: TokenizedDocuments, word_starts: np.ndarray, pairing: Pairing, seeds: np.ndarray
 ) -> Pairs:
     """Cuts every document into pairs.
 
@@ -102,16 +111,12 @@ def make_pairs(
         documents: the documents.
         word_starts: bool `[vocab_size]`, where a single sentence may be split.
         pairing: the settings.
-        seed: seed of this copy of the corpus.
-        first_document: number of the first of these documents in the corpus; a document's pairs
-            depend on the seed and its number alone.
+        seeds: uint64 `[documents]`; a document's pairs depend on its own alone.
     """
-    numbers = np.arange(len(documents.document_offsets) - 1) + first_document
-    seeds = derive_seeds(seed, numbers)
-    # A pair takes two tokens at least, and every chunk ends at a sentence.
-    most = min(len(documents.sentence_offsets) - 1, len(documents.ids) // 2)
+    # Every chunk ends at a sentence.
+    most = len(documents.sentence_offsets) - 1
     spans = np.empty((most, 4), np.int64)
-    swapped = np.empty(most, np.bool_)
+    labels = np.empty(most, np.bool_)
     document_of = np.empty(most, np.int64)
     count, truncated_tokens, dropped_chunks = _cut_documents(
         documents.ids,
@@ -120,10 +125,11 @@ def make_pairs(
         word_starts,
         pairing.max_num_tokens,
         pairing.short_seq_prob,
+        OBJECTIVES.index(pairing.objective),
         pairing.one_segment_chunks == "split",
         seeds,
         spans,
-        swapped,
+        labels,
         document_of,
     )
     document_of = document_of[:count]
@@ -131,11 +137,37 @@ def make_pairs(
     number_in_document = np.arange(count) - np.searchsorted(document_of, document_of)
     return Pairs(
         spans=spans[:count],
-        swapped=swapped[:count],
-        seeds=derive_seeds(seed, numbers[document_of], number_in_document),
+        labels=labels[:count],
+        seeds=derive_seeds(seeds[document_of], number_in_document),
+        documents=document_of,
         truncated_tokens=truncated_tokens,
         dropped_chunks=dropped_chunks,
     )
+
+
+def exchange_seconds(
+    spans: np.ndarray,
+    labels: np.ndarray,
+    seeds: np.ndarray,
+    documents: np.ndarray,
+    max_num_tokens: int,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Gives the pairs with label 1 the second segment of another document (BERT, section 3.1).
+
+    The segment is that of the next pair, in the shuffled order given, that comes from another
+    document. Where there is none the pair stays a true one.
+
+    Args:
+        spans, labels, seeds: as in `Pairs`, shuffled.
+        documents: `[pairs]`, equal for pairs of one document.
+        max_num_tokens: what a pair may hold; it is cut to fit again.
+
+    Returns:
+        The new spans and labels, and how many tokens were cut off.
+    """
+    spans, labels = spans.copy(), labels.copy()
+    truncated = _exchange_seconds(spans, labels, seeds, documents, max_num_tokens)
+    return spans, labels, truncated
 
 
 def assemble(
@@ -144,7 +176,7 @@ def assemble(
     """Builds examples from pairs.
 
     Args:
-        ids: int32 `[tokens]`, the flat ids.
+        ids: `[tokens]`, the flat ids.
         spans: int64 `[batch, 4]`, see `Pairs`.
         tokenizer: gives the ids of `[CLS]`, `[SEP]` and padding, and the word starts.
         max_seq_length: width of the batch.
@@ -164,7 +196,7 @@ def assemble(
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    split_one_segment, seeds, spans, swapped, document_of,
+    objective, split_one_segment, seeds, spans, labels, document_of,
 ):  # fmt: skip
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
@@ -179,7 +211,9 @@ def _cut_documents(
             begin, end = sentence_offsets[first], sentence_offsets[sentence + 1]
             if sentence < last_sentence and end - begin < target:
                 continue
-            if sentence > first:
+            if objective == _NONE:
+                middle = end
+            elif sentence > first:
                 middle = sentence_offsets[first + 1 + random_below(state, sentence - first)]
             elif split_one_segment:
                 middle = _split_inside(ids, begin, end, word_starts, state)
@@ -187,16 +221,16 @@ def _cut_documents(
                 middle = end
             first = sentence + 1
             # An empty side: nothing to split, or a sentence without a token.
-            if middle in (begin, end):
+            if begin == end or (objective != _NONE and middle in (begin, end)):
                 dropped += end > begin
                 continue
             pair = (begin, middle, middle, end)
-            swap = random_unit(state) < 0.5
-            if swap:
+            label = objective != _NONE and random_unit(state) < 0.5
+            if label and objective == _SOP:
                 pair = (middle, end, begin, middle)
             pair, cut = _truncate(pair, max_num_tokens, state)
             spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = pair
-            swapped[count] = swap
+            labels[count] = label
             document_of[count] = document
             truncated += cut
             count += 1
@@ -237,6 +271,33 @@ def _truncate(pair, max_num_tokens, state):
 
 
 @compiled
+def _exchange_seconds(spans, labels, seeds, documents, max_num_tokens):
+    count = len(spans)
+    originals = spans.copy()
+    state = np.empty(1, np.uint64)
+    truncated = 0
+    for pair in range(count):
+        if not labels[pair]:
+            continue
+        labels[pair] = False
+        for distance in range(1, count):
+            other = (pair + distance) % count
+            if documents[other] == documents[pair]:
+                continue
+            state[0] = ~seeds[pair]  # the seed itself is the masks'
+            merged, cut = _truncate(
+                (originals[pair, 0], originals[pair, 1], originals[other, 2], originals[other, 3]),
+                max_num_tokens,
+                state,
+            )
+            spans[pair, 0], spans[pair, 1], spans[pair, 2], spans[pair, 3] = merged
+            truncated += cut
+            labels[pair] = True
+            break
+    return truncated
+
+
+@compiled
 def _assemble(ids, spans, cls_id, sep_id, input_ids, segment_ids, lengths):
     for row in range(len(spans)):
         a_begin, a_end, b_begin, b_end = spans[row]
@@ -245,6 +306,9 @@ def _assemble(ids, spans, cls_id, sep_id, input_ids, segment_ids, lengths):
         place = 1 + a_end - a_begin
         tokens[1:place] = ids[a_begin:a_end]
         tokens[place] = sep_id
+        lengths[row] = place + 1
+        if b_begin == b_end:
+            continue
         length = place + 2 + b_end - b_begin
         tokens[place + 1 : length - 1] = ids[b_begin:b_end]
         tokens[length - 1] = sep_id

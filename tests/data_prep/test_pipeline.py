@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from scipy import stats
 
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
-from albert_tf.tokenization import Tokenizer
-from data_prep import create_pretraining_data, pipeline
+from albert_tf.input.manifest import manifest_file
+from data_prep import create_pretraining_data, examples, pipeline, plan, units, workfolder
 from data_prep.create_pretraining_data import Options
 from data_prep.records import read_examples
+from tests.data_prep.texts import tokenized
 
 
 @pytest.fixture
@@ -36,7 +38,9 @@ def create(options: Options):
     create_pretraining_data.check(options)
     manifest = pipeline.create_pretraining_data(options)
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
-    read = [read_examples(path, features) for path in options.output_file]
+    if options.masking == "dynamic":
+        features = {name: f for name, f in features.items() if not name.startswith("masked_lm")}
+    read = [read_examples(path, features) for path in options.output_files]
     return manifest, {name: np.concatenate([part[name] for part in read]) for name in features}
 
 
@@ -51,7 +55,7 @@ def unmasked(examples) -> np.ndarray:
 
 def test_examples_are_text_of_one_document_with_true_labels(options, corpus, tokenizer):
     manifest, examples = create(options)
-    documents = pipeline.tokenize([str(corpus)], tokenizer)
+    documents = tokenized(corpus, tokenizer)
     ends = documents.sentence_offsets[documents.document_offsets]
     texts = [
         documents.ids[begin:end].astype(">i4").tobytes()
@@ -81,9 +85,9 @@ def test_examples_are_text_of_one_document_with_true_labels(options, corpus, tok
 def test_the_manifest_counts_what_is_in_the_files(options, corpus, model_file):
     options = dataclasses.replace(options, max_predictions_per_seq=20)
     manifest, examples = create(options)
-    path = pipeline.manifest_file(options.output_file[0])
+    path = manifest_file(options.output_file[0])
     assert json.loads(pathlib.Path(path).read_text("utf-8")) == json.loads(json.dumps(manifest))
-    assert manifest["vocabulary_sha256"] == hashlib.sha256(model_file.read_bytes()).hexdigest()
+    assert manifest["vocabulary"]["sha256"] == hashlib.sha256(model_file.read_bytes()).hexdigest()
     assert manifest["settings"]["ngram"] == 3
     text = corpus.read_text("utf-8")
     assert manifest["documents"] == text.count("\n\n") + 1
@@ -91,41 +95,225 @@ def test_the_manifest_counts_what_is_in_the_files(options, corpus, model_file):
     assert manifest["examples"] == len(examples["input_ids"]) == sum(manifest["files"].values())
     assert manifest["padding_share"] == pytest.approx(1 - examples["input_mask"].mean())
     assert manifest["masked_tokens"] == examples["masked_lm_weights"].sum()
-    assert manifest["swapped_share"] == pytest.approx(examples["next_sentence_labels"].mean())
+    assert manifest["positive_label_share"] == pytest.approx(
+        examples["next_sentence_labels"].mean()
+    )
     drawn = np.array(list(manifest["ngrams_drawn"].values()))
     assert stats.chisquare(drawn, np.array([6, 3, 2]) / 11 * drawn.sum()).pvalue > 1e-3
 
 
-def test_the_same_seed_gives_the_same_bytes(options, tmp_path, monkeypatch):
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    """All files of a folder, but the manifests' times and number of processes."""
+    found = {}
+    for path in folder.iterdir():
+        found[path.name] = path.read_bytes()
+        if path.name.endswith(".manifest.json"):
+            manifest = json.loads(path.read_text("utf-8"))
+            del manifest["seconds"], manifest["settings"]["num_processes"]
+            found[path.name] = json.dumps(manifest).encode()
+    return found
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """A small corpus in as many pieces as a large one."""
+    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
+    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
+    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 1_000)
+    monkeypatch.setattr(examples, "_CHARACTERS_AT_ONCE", 3_000)
+    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 17)
+
+
+def test_the_same_seed_gives_the_same_bytes(options, request):
     file = pathlib.Path(options.output_file[0])
     create(options)
     first = file.read_bytes()
-    # Not even the size of the batches in between may matter.
-    monkeypatch.setattr(pipeline, "_SENTENCES_AT_ONCE", 100)
-    monkeypatch.setattr(pipeline, "_EXAMPLES_AT_ONCE", 17)
+    file.unlink()
+    # Not even the pieces in which the work is done may matter.
+    request.getfixturevalue("small_pieces")
     create(options)
     assert file.read_bytes() == first
     create(dataclasses.replace(options, random_seed=1))
     assert file.read_bytes() != first
 
 
-def test_shards_hold_the_examples_in_turn_and_in_random_order(options, tmp_path):
+def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(pipeline, "_BYTES_WORTH_A_PROCESS", 1)
+    found = []
+    for processes in (1, 3):
+        create(dataclasses.replace(options, num_processes=processes, num_shards=3))
+        found.append(contents(tmp_path / "out"))
+        shutil.rmtree(tmp_path / "out")
+    assert found[0] == found[1]
+    assert len(found[0]) == 4
+
+
+def test_shards_are_one_data_set_in_random_order(options, tmp_path, corpus, tokenizer):
     _, whole = create(options)
-    shards = tuple(str(tmp_path / f"shard-{number}.tfrecord") for number in range(3))
-    manifest, _ = create(dataclasses.replace(options, output_file=shards))
+    sharded = dataclasses.replace(options, num_shards=3)
+    manifest, parts = create(sharded)
+    for name, array in whole.items():
+        assert (parts[name] == array).all(), name
+    names = [f"train.tfrecord-{n:05d}-of-00003" for n in range(3)]
+    assert list(manifest["files"]) == names
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *names, "train.tfrecord", "train.manifest.json",
+    }  # fmt: skip
     features = pretraining_features(64, 10)
-    for number, path in enumerate(shards):
-        part = read_examples(path, features)
-        assert (part["input_ids"] == whole["input_ids"][number::3]).all()
-        assert manifest["files"][f"shard-{number}.tfrecord"] == len(part["input_ids"])
-    # Neighbours in the file come from different documents and copies: the first tokens of a
-    # document do not come first.
-    documents = pipeline.tokenize(list(options.input_file), Tokenizer.load(options.spm_model_file))
-    pairing = pipeline.Pairing(64)
-    tokenizer = Tokenizer.load(options.spm_model_file)
-    spans = pipeline.make_copies(documents, tokenizer, pairing, 12345, 2).spans
-    place = stats.spearmanr(spans[:, 0], np.arange(len(spans))).statistic
-    assert abs(place) < 0.15
+    for name, count in manifest["files"].items():
+        path = tmp_path / "out" / name
+        assert len(read_examples(str(path), features)["input_ids"]) == count
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == manifest["sha256"][name]
+    # Where an example stands in the files says nothing about where it stood in the text.
+    text = tokenized(corpus, tokenizer).ids.astype(">i4").tobytes()
+    places = []
+    for ids, mask in zip(unmasked(whole), whole["input_mask"], strict=True):
+        tokens = ids[: mask.sum()]
+        first = tokens[1 : np.flatnonzero(tokens == tokenizer.sep_id)[0]]
+        places.append(text.find(first.astype(">i4").tobytes()))
+    assert min(places) >= 0
+    assert abs(stats.spearmanr(places, np.arange(len(places))).statistic) < 0.12
+
+
+def test_the_next_sentence_comes_from_another_document(options, corpus, tokenizer):
+    for flags in ({"pair_objective": "nsp"}, {"random_next_sentence": True}):
+        manifest, examples = create(dataclasses.replace(options, **flags))
+        assert manifest["settings"]["pair_objective"] == "nsp"
+    documents = tokenized(corpus, tokenizer)
+    ends = documents.sentence_offsets[documents.document_offsets]
+    texts = [
+        documents.ids[begin:end].astype(">i4").tobytes()
+        for begin, end in zip(ends[:-1], ends[1:], strict=True)
+    ]
+    labels = examples["next_sentence_labels"][:, 0]
+    assert 0.4 < labels.mean() < 0.6
+    chance = 0
+    for ids, mask, label in zip(unmasked(examples), examples["input_mask"], labels, strict=True):
+        tokens = ids[mask == 1]
+        middle = np.flatnonzero(tokens == tokenizer.sep_id)[0]
+        first = tokens[1:middle].astype(">i4").tobytes()
+        second = tokens[middle + 1 : -1].astype(">i4").tobytes()
+        together = any(first in text and second in text[text.index(first) :] for text in texts)
+        if label:  # short segments may well occur in both documents
+            chance += together
+        else:
+            assert together
+    assert chance < 0.05 * labels.sum()
+
+
+def test_without_pairs_an_example_is_one_segment(options, tokenizer):
+    manifest, examples = create(dataclasses.replace(options, pair_objective="none"))
+    assert manifest["positive_label_share"] == 0
+    assert not examples["segment_ids"].any()
+    assert not examples["next_sentence_labels"].any()
+    assert ((unmasked(examples) == tokenizer.sep_id).sum(1) == 1).all()
+
+
+def test_dynamic_files_hold_the_text_that_static_ones_mask(options):
+    _, static = create(options)
+    manifest, dynamic = create(dataclasses.replace(options, masking="dynamic"))
+    assert (dynamic["input_ids"] == unmasked(static)).all()
+    for name in set(dynamic) - {"input_ids"}:
+        assert (dynamic[name] == static[name]).all(), name
+    assert manifest["vocabulary"]["mask_id"] == 4
+    assert "masked_tokens" not in manifest
+
+
+def test_permuted_tokens_are_predicted_as_well(options):
+    flags = {"max_predictions_per_seq": 20, "masked_lm_prob": 0.1}
+    plain, _ = create(dataclasses.replace(options, **flags))
+    permuted, _ = create(dataclasses.replace(options, do_permutation=True, **flags))
+    assert 1.9 < permuted["masked_tokens"] / plain["masked_tokens"] <= 2
+
+
+class Killed(BaseException):
+    """A kill, as far as a test can have one without a process of its own."""
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 12, 20, 30])
+def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces, after, capsys):
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+
+    finished: list[str] = []
+    finish = workfolder.WorkFolder.finish
+
+    def finish_or_die(self, name, record):
+        if len(finished) == after:
+            raise Killed
+        finished.append(name)
+        finish(self, name, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workfolder.WorkFolder, "finish", finish_or_die)
+        with pytest.raises(Killed):
+            create(options)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [
+        ".train.tfrecord-00000-of-00002.work"
+    ]
+    made: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            workfolder.WorkFolder,
+            "finish",
+            lambda self, name, record: (made.append(name), finish(self, name, record)),
+        )
+        create(options)
+    assert contents(tmp_path / "out") == expected
+    assert not set(made) & set(finished)
+    assert "going on with the unfinished run" in capsys.readouterr().err
+
+
+def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+    options = dataclasses.replace(options, num_processes=1)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
+    parts[3].write_bytes(parts[3].read_bytes()[:-1] + b"?")
+    parts[5].unlink()
+    create(options)
+    assert contents(tmp_path / "out") == expected
+
+
+def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "in.txt"
+    shutil.copy(options.input_file[0], text)
+    options = dataclasses.replace(options, input_file=(str(text),))
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting anew" in capsys.readouterr().err
+        text.write_text(text.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting anew" in capsys.readouterr().err
+    create(dataclasses.replace(options, ngram=2, num_processes=2))
+    assert "going on" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
+    manifest, _ = create(options)
+    file = pathlib.Path(options.output_file[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "make_parts", lambda *arguments: 1 / 0)
+        assert create(options)[0] == json.loads(json.dumps(manifest))
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + b"?")
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    create(options)
+    assert file.read_bytes() == content
 
 
 def test_copies_are_cut_and_masked_differently(options):
@@ -227,13 +415,13 @@ def test_a_bad_text_leaves_nothing_behind(options, tmp_path, content, message):
 
 def test_sentences_without_a_token_are_left_out(tmp_path, tokenizer):
     (tmp_path / "in.txt").write_text("one\n\u200b\ntwo three\n\n\ufeff\u200b\n\nfour\n", "utf-8")
-    documents = pipeline.tokenize([str(tmp_path / "in.txt")], tokenizer)
-    assert documents.document_offsets.tolist() == [0, 2, 3]
+    documents = tokenized(tmp_path / "in.txt", tokenizer)
+    assert documents.document_offsets.tolist() == [0, 2, 2, 3]
     expected = [len(tokenizer.encode(text)) for text in ("one", "two three", "four")]
     assert np.diff(documents.sentence_offsets).tolist() == expected
 
 
-def test_a_failure_while_writing_leaves_nothing_behind(options, tmp_path, monkeypatch):
+def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monkeypatch):
     create(options)
     folder = tmp_path / "out"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -242,10 +430,15 @@ def test_a_failure_while_writing_leaves_nothing_behind(options, tmp_path, monkey
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pipeline, "as_features", fail)
-    with pytest.raises(OSError, match="No space"):
-        create(options)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    other = dataclasses.replace(options, ngram=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "write_records", fail)
+        with pytest.raises(OSError, match="No space"):
+            create(other)
+    left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert left == before
+    create(other)
+    assert {path.name for path in folder.iterdir()} == set(before)
 
 
 def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path):

@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf.input.masking import derive_seeds
 from albert_tf.tokenization import Tokenizer
-from data_prep.pipeline import tokenize
-from data_prep.segments import Pairing, TokenizedDocuments, assemble, make_pairs
+from data_prep.segments import (
+    Pairing,
+    Pairs,
+    TokenizedDocuments,
+    assemble,
+    exchange_seconds,
+    make_pairs,
+)
+from tests.data_prep.texts import tokenized
 
 LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_size=6)
 
@@ -24,6 +32,14 @@ def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
             np.int64
         ),
     )
+
+
+def cut(documents: TokenizedDocuments, pairing: Pairing, seed: int, word_starts=None) -> Pairs:
+    """Pairs of documents whose every token is a word, unless told otherwise."""
+    if word_starts is None:
+        word_starts = every_word(documents)
+    numbers = np.arange(len(documents.document_offsets) - 1)
+    return make_pairs(documents, word_starts, pairing, derive_seeds(seed, numbers))
 
 
 def every_word(documents: TokenizedDocuments) -> np.ndarray:
@@ -42,12 +58,12 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
     lengths, max_seq_length, short_seq_prob, one_segment_chunks, seed
 ):
     documents = numbered(lengths)
-    pairing = Pairing(max_seq_length, short_seq_prob, one_segment_chunks)
-    pairs = make_pairs(documents, every_word(documents), pairing, seed)
+    pairing = Pairing(max_seq_length, "sop", short_seq_prob, one_segment_chunks)
+    pairs = cut(documents, pairing, seed)
 
     document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
     seen: list[int] = []
-    for (a_begin, a_end, b_begin, b_end), swapped in zip(pairs.spans, pairs.swapped, strict=True):
+    for (a_begin, a_end, b_begin, b_end), swapped in zip(pairs.spans, pairs.labels, strict=True):
         first, second = range(a_begin, a_end), range(b_begin, b_end)
         assert first
         assert second
@@ -71,14 +87,13 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
 def test_a_document_gives_the_same_pairs_whatever_stands_around_it(lengths, seed):
     documents = numbered(lengths)
     pairing = Pairing(24)
-    whole = make_pairs(documents, every_word(documents), pairing, seed)
+    whole = cut(documents, pairing, seed)
     alone = [
         make_pairs(
             documents._replace(document_offsets=documents.document_offsets[number : number + 2]),
             every_word(documents),
             pairing,
-            seed,
-            first_document=number,
+            derive_seeds(seed, np.array([number])),
         )
         for number in range(len(lengths))
     ]
@@ -91,7 +106,7 @@ def test_a_document_gives_the_same_pairs_whatever_stands_around_it(lengths, seed
 def test_chunks_end_where_the_original_ends_them(lengths):
     """Sentences are collected up to the target length; the segments meet between two of them."""
     documents = numbered(lengths)
-    pairs = make_pairs(documents, every_word(documents), Pairing(1003, 0.0, "drop"), 0)
+    pairs = cut(documents, Pairing(1003, "sop", 0.0, "drop"), 0)
     one_chunk_each = [d for d in lengths if len(d) > 1]
     assert len(pairs.spans) == len(one_chunk_each)
     for (a_begin, a_end, b_begin, b_end), document in zip(pairs.spans, one_chunk_each, strict=True):
@@ -106,15 +121,15 @@ def test_chunks_end_where_the_original_ends_them(lengths):
             if sum(chunk) >= 17 or number == len(document) - 1:
                 expected.append(min(17, sum(chunk)))
                 chunk = []
-    pairs = make_pairs(documents, every_word(documents), Pairing(20, 0.0, "split"), 0)
+    pairs = cut(documents, Pairing(20, "sop", 0.0, "split"), 0)
     found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
     assert found.tolist() == [length for length in expected if length > 1]
 
 
 def test_half_of_the_pairs_are_swapped_and_all_split_points_occur():
     documents = numbered([[1, 2, 3, 4]] * 4000)
-    pairs = make_pairs(documents, every_word(documents), Pairing(64, 0.0), 5)
-    assert abs(pairs.swapped.mean() - 0.5) < 0.03
+    pairs = cut(documents, Pairing(64, "sop", 0.0), 5)
+    assert abs(pairs.labels.mean() - 0.5) < 0.03
     second = np.maximum(pairs.spans[:, 0], pairs.spans[:, 2]) % 10
     assert np.unique(second).tolist() == [1, 3, 6]
     assert np.unique(second, return_counts=True)[1].min() > 4000 / 3 * 0.9
@@ -123,16 +138,16 @@ def test_half_of_the_pairs_are_swapped_and_all_split_points_occur():
 def test_a_single_sentence_is_split_where_a_word_starts():
     documents = numbered([[10]] * 500)
     word_starts = np.isin(np.arange(len(documents.ids)) % 10, [0, 4, 7])
-    pairs = make_pairs(documents, word_starts, Pairing(64, 0.0), 5)
+    pairs = cut(documents, Pairing(64, "sop", 0.0), 5, word_starts)
     second = np.maximum(pairs.spans[:, 0], pairs.spans[:, 2]) % 10
     assert np.unique(second).tolist() == [4, 7]
-    assert not len(make_pairs(documents, word_starts, Pairing(64, 0.0, "drop"), 5).spans)
+    assert not len(cut(documents, Pairing(64, "sop", 0.0, "drop"), 5, word_starts).spans)
 
 
 def test_truncation_takes_from_both_ends_of_the_longer_segment():
     documents = numbered([[55, 30]] * 300)
-    pairs = make_pairs(documents, every_word(documents), Pairing(63, 0.0), 5)
-    first_long = pairs.spans[~pairs.swapped]
+    pairs = cut(documents, Pairing(63, "sop", 0.0), 5)
+    first_long = pairs.spans[~pairs.labels]
     assert (first_long[:, 1] - first_long[:, 0] == 30).all()
     assert (first_long[:, 3] - first_long[:, 2] == 30).all()
     cut_in_front = first_long[:, 0] % 85
@@ -142,20 +157,20 @@ def test_truncation_takes_from_both_ends_of_the_longer_segment():
 
 def test_short_examples_have_every_length():
     documents = numbered([[1] * 200] * 300)
-    pairs = make_pairs(documents, every_word(documents), Pairing(23, 1.0), 5)
+    pairs = cut(documents, Pairing(23, "sop", 1.0), 5)
     lengths = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
     assert set(range(2, 21)) <= set(lengths.tolist())
-    share = len(make_pairs(documents, every_word(documents), Pairing(23, 0.1), 5).spans)
+    share = len(cut(documents, Pairing(23, "sop", 0.1), 5).spans)
     assert 300 * 10 < share < len(pairs.spans)
 
 
 def test_as_many_examples_of_the_same_lengths_as_the_original(shared):
     """In the original's run no document was drawn to be short, so nothing random is left."""
     tokenizer = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model")))
-    documents = tokenize([str(shared("golden/tfrecord/input.txt"))], tokenizer)
+    documents = tokenized(shared("golden/tfrecord/input.txt"), tokenizer)
     lengths: list[int] = []
     for seed in (1, 2):  # dupe_factor 2
-        pairs = make_pairs(documents, tokenizer.word_starts, Pairing(128, 0.0), seed)
+        pairs = cut(documents, Pairing(128, "sop", 0.0), seed, tokenizer.word_starts)
         spans = pairs.spans
         lengths += (spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2] + 3).tolist()
     original = np.load(shared("golden/tfrecord/en_30k.npz"))["input_mask"].sum(1)
@@ -177,6 +192,63 @@ def test_assembled_examples(tokenizer):
         assert examples.lengths[row] == len(tokens)
         starts = [1 if id in (cls, sep) else int(tokenizer.word_starts[id]) for id in tokens]
         assert examples.token_boundary[row].tolist() == starts + [0] * len(padding)
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, max_seq_length=st.integers(5, 40), seed=st.integers(0, 2**32))
+def test_without_pairs_a_chunk_is_one_segment(lengths, max_seq_length, seed):
+    documents = numbered(lengths)
+    pairs = cut(documents, Pairing(max_seq_length, "none"), seed)
+    assert not pairs.labels.any()
+    assert (pairs.spans[:, 2] == pairs.spans[:, 3]).all()
+    sizes = pairs.spans[:, 1] - pairs.spans[:, 0]
+    assert (sizes > 0).all()
+    assert (sizes <= max_seq_length - 2).all()
+    assert sizes.sum() + pairs.truncated_tokens == len(documents.ids)
+    assert not pairs.dropped_chunks
+    ends = documents.sentence_offsets[documents.document_offsets]
+    for (begin, end, _, _), document in zip(pairs.spans, pairs.documents, strict=True):
+        assert ends[document] <= begin < end <= ends[document + 1]
+
+
+def test_an_example_of_one_segment(tokenizer):
+    ids = np.array(tokenizer.encode("one two three"), np.int32)
+    examples = assemble(ids, np.array([[0, len(ids), len(ids), len(ids)]]), tokenizer, 12)
+    length = len(ids) + 2
+    tokens = [tokenizer.cls_id, *ids, tokenizer.sep_id] + [tokenizer.pad_id] * (12 - length)
+    assert examples.input_ids[0].tolist() == tokens
+    assert examples.lengths[0] == length
+    assert not examples.segment_ids.any()
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, max_seq_length=st.integers(5, 40), seed=st.integers(0, 2**32))
+def test_exchanged_segments_come_from_another_document(lengths, max_seq_length, seed):
+    documents = numbered(lengths)
+    pairing = Pairing(max_seq_length, "nsp")
+    pairs = cut(documents, pairing, seed)
+    # Nothing has changed places yet: label or not, the text goes on in the second segment.
+    assert (pairs.spans[:, 0] < pairs.spans[:, 2]).all()
+    spans, labels, truncated = exchange_seconds(
+        pairs.spans, pairs.labels, pairs.seeds, pairs.documents, pairing.max_num_tokens
+    )
+    document_of_token = np.repeat(np.arange(len(lengths)), [sum(d) for d in lengths])
+    assert truncated >= 0
+    assert (labels <= pairs.labels).all()
+    assert (spans[~labels] == pairs.spans[~labels]).all()
+    if len(np.unique(pairs.documents)) > 1:
+        assert (labels == pairs.labels).all()
+    for (a_begin, a_end, b_begin, b_end), label in zip(spans, labels, strict=True):
+        assert a_begin < a_end
+        assert b_begin < b_end
+        assert (a_end - a_begin) + (b_end - b_begin) <= max_seq_length - 3
+        assert (document_of_token[a_begin] != document_of_token[b_begin]) == label
+
+
+def test_half_of_the_next_sentences_come_from_another_document():
+    documents = numbered([[1, 2, 3, 4]] * 2000)
+    pairs = cut(documents, Pairing(64, "nsp", 0.0), 5)
+    assert abs(pairs.labels.mean() - 0.5) < 0.04
 
 
 @pytest.mark.parametrize("property", ["input_ids", "segment_ids", "token_boundary"])

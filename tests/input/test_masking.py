@@ -55,6 +55,8 @@ def words_of(ids, length, starts) -> list[list[int]]:
         masked_lm_prob=st.floats(0.01, 1.0),
         ngram=st.integers(1, 5),
         favor_shorter_ngram=st.booleans(),
+        do_permutation=st.just(False),
+        whole_words=st.booleans(),
     ),
     word_length=st.floats(1.0, 4.0),
     seed=st.integers(0, 2**32),
@@ -82,7 +84,7 @@ def test_whole_words_within_the_budget_and_every_label_is_what_stood_there(
         changed = np.flatnonzero(masked.input_ids[row] != ids[row])
         assert set(changed) <= set(positions)
         chosen = set(positions.tolist())
-        words = words_of(ids[row], seq, starts[row])
+        words = words_of(ids[row], seq, starts[row] | (not settings.whole_words))
         left = [word for word in words if not chosen & set(word)]
         assert all(set(word) <= chosen for word in words if chosen & set(word))
         # Nothing that would still fit is left out.
@@ -90,8 +92,51 @@ def test_whole_words_within_the_budget_and_every_label_is_what_stood_there(
     assert masked.masked_lengths @ np.arange(1, settings.ngram + 1) == sum(
         bool(set(word) & set(masked.positions[row, masked.weights[row] > 0].tolist()))
         for row in range(3)
-        for word in words_of(ids[row], seq, starts[row])
+        for word in words_of(ids[row], seq, starts[row] | (not settings.whole_words))
     )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seq=st.integers(5, 60),
+    max_predictions=st.integers(1, 30),
+    masked_lm_prob=st.floats(0.01, 0.5),
+    seed=st.integers(0, 2**32),
+)
+def test_permuted_tokens_change_places_and_are_predicted_too(
+    seq, max_predictions, masked_lm_prob, seed
+):
+    ids, lengths, starts = examples(3, seq, seed)
+    seeds = derive_seeds(seed, np.arange(3))
+    settings = Masking(max_predictions, masked_lm_prob)
+    plain = draw(ids, lengths, starts, seeds, settings)
+    masked = draw(ids, lengths, starts, seeds, settings._replace(do_permutation=True))
+    budget = min(max_predictions, max(1, int(round(seq * masked_lm_prob))))
+    for row in range(3):
+        count = int(masked.weights[row].sum())
+        positions = masked.positions[row, :count]
+        only_masked = plain.positions[row, plain.weights[row] > 0]
+        assert set(only_masked) <= set(positions)
+        assert count <= min(max_predictions, 2 * budget)
+        assert (np.diff(positions) > 0).all()
+        assert (masked.ids[row, :count] == ids[row, positions]).all()
+        # What is predicted and not masked holds the same tokens as before, in some order.
+        permuted = sorted(set(positions) - set(only_masked))
+        assert sorted(masked.input_ids[row, permuted]) == sorted(ids[row, permuted])
+        others = np.setdiff1d(np.arange(seq), positions)
+        assert (masked.input_ids[row, others] == ids[row, others]).all()
+        words = words_of(ids[row], seq, starts[row])
+        assert all(set(word) <= set(permuted) for word in words if set(word) & set(permuted))
+
+
+def test_a_permutation_moves_most_of_its_tokens_and_as_many_as_masks():
+    ids, lengths, starts = examples(500, 512)
+    settings = Masking(max_predictions=160, do_permutation=True)
+    masked = draw(ids, lengths, starts, derive_seeds(5, np.arange(500)), settings)
+    assert (masked.weights.sum(1) == 2 * round(512 * 0.15)).all()
+    moved = (masked.input_ids != ids).sum(1)
+    # 90 % of the masked tokens change, and all but one or two of the permuted ones.
+    assert 0.93 < moved.mean() / masked.weights.sum(1).mean() < 0.96
 
 
 @pytest.mark.parametrize("favor_shorter_ngram", [True, False])

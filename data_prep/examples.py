@@ -1,0 +1,255 @@
+"""What becomes of text on its way to examples: pure functions of their input and the flags.
+
+    units of text -> tokens -> pairs, sorted into runs  |  buckets -> shuffled, masked features
+
+Whoever moves the data between the two halves, this machine or a cluster, gets the same examples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.input.masking import Masking, derive_seeds, draw_masks
+from albert_tf.tokenization import Tokenizer
+from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
+from data_prep.segments import (
+    Examples,
+    Pairing,
+    TokenizedDocuments,
+    assemble,
+    exchange_seconds,
+    make_pairs,
+)
+from data_prep.units import TextDocument, Unit, read_unit
+
+if TYPE_CHECKING:
+    from data_prep.create_pretraining_data import Options
+
+# Characters given to the tokenizer at once, and tokens held before they become a run.
+_CHARACTERS_AT_ONCE = 1_000_000
+_TOKENS_AT_ONCE = 8_000_000
+_EXAMPLES_AT_ONCE = 1024
+
+
+class ExampleMaker:
+    """Text to runs, and buckets to examples.
+
+    Args:
+        options: the flags.
+        buckets: how many buckets the examples are shuffled in.
+
+    Attributes:
+        tokenizer: the vocabulary.
+        pairing, masking: the flags that concern segments and masks.
+    """
+
+    def __init__(self, options: Options, buckets: int):
+        self.tokenizer = load_tokenizer(options)
+        self.pairing = pairing_of(options)
+        self.masking = masking_of(options)
+        self._options, self._buckets = options, buckets
+
+    def runs_of(self, unit: Unit, counts: Counter[str]) -> Iterator[Run]:
+        """Tokenizes and cuts the documents of a unit; usually gives one run.
+
+        Args:
+            unit: the text.
+            counts: what was read and cut is counted in it.
+        """
+        documents: list[TextDocument] = []
+        encoded: list[tuple[np.ndarray, np.ndarray]] = []
+        characters = tokens = 0
+        waiting = 0  # documents that are tokenized already
+
+        def encode() -> int:
+            new = documents[waiting:]
+            texts = [sentence for document in new for sentence in document.sentences]
+            encoded.append(self.tokenizer.encode_flat(texts))
+            return len(encoded[-1][0])
+
+        for document in read_unit(unit, counts):
+            documents.append(document)
+            characters += sum(map(len, document.sentences))
+            if characters >= _CHARACTERS_AT_ONCE:
+                tokens += encode()
+                characters, waiting = 0, len(documents)
+                if tokens >= _TOKENS_AT_ONCE:
+                    yield self._run(documents, encoded, counts)
+                    documents, encoded, tokens, waiting = [], [], 0, 0
+        if characters:
+            encode()
+        if documents:
+            yield self._run(documents, encoded, counts)
+
+    def _run(
+        self,
+        documents: list[TextDocument],
+        encoded: list[tuple[np.ndarray, np.ndarray]],
+        counts: Counter[str],
+    ) -> Run:
+        tokenized = join_documents(documents, encoded, self.tokenizer.vocab_size)
+        seed, copies = self._options.random_seed, self._options.dupe_factor
+        file = np.array([document.file for document in documents])
+        offset = np.array([document.offset for document in documents])
+        pairs = [
+            make_pairs(
+                tokenized,
+                self.tokenizer.word_starts,
+                self.pairing,
+                derive_seeds(seed, copy, file, offset),
+            )
+            for copy in range(copies)
+        ]
+        counts.update(
+            documents=int((np.diff(tokenized.document_offsets) > 0).sum()),
+            sentences=len(tokenized.sentence_offsets) - 1,
+            tokens=len(tokenized.ids),
+            truncated_tokens=sum(copy.truncated_tokens for copy in pairs),
+            dropped_chunks=sum(copy.dropped_chunks for copy in pairs),
+            examples=sum(len(copy.seeds) for copy in pairs),
+        )
+        return make_run(tokenized.ids, pairs, derive_seeds(seed, file, offset), seed, self._buckets)
+
+    def examples_of(
+        self, parts: Sequence[Bucket], counts: Counter[str]
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Shuffles and masks the examples of a bucket.
+
+        Args:
+            parts: the bucket's parts, in the order of the units.
+            counts: examples, tokens and masks are counted in it.
+
+        Yields:
+            Batches by feature name, `[batch, *shape of the feature]`.
+        """
+        bucket, order = merge(parts, self._options.random_seed)
+        examples = bucket.examples[order]
+        begins = _offsets(bucket.examples["first"].astype(np.int64) + bucket.examples["second"])
+        begins = begins[:-1][order]
+        middles = begins + examples["first"]
+        spans = np.stack([begins, middles, middles, middles + examples["second"]], 1)
+        labels = examples["label"].astype(np.bool_)
+        if self.pairing.objective == "nsp":
+            spans, labels, truncated = exchange_seconds(
+                spans,
+                labels,
+                examples["seed"],
+                examples["document"],
+                self.pairing.max_num_tokens,
+            )
+            counts["truncated_tokens"] += truncated
+        for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
+            batch = slice(begin, begin + _EXAMPLES_AT_ONCE)
+            yield self._features(
+                assemble(bucket.tokens, spans[batch], self.tokenizer, self.pairing.max_seq_length),
+                labels[batch],
+                examples["seed"][batch],
+                counts,
+            )
+
+    def _features(
+        self, examples: Examples, labels: np.ndarray, seeds: np.ndarray, counts: Counter[str]
+    ) -> dict[str, np.ndarray]:
+        is_token = np.arange(examples.input_ids.shape[1]) < examples.lengths[:, None]
+        features = {
+            "input_ids": examples.input_ids,
+            "input_mask": is_token.astype(np.int32),
+            "segment_ids": examples.segment_ids,
+            "token_boundary": examples.token_boundary,
+            "next_sentence_labels": labels.astype(np.int32)[:, None],
+        }
+        counts.update(
+            written_examples=len(labels),
+            example_tokens=int(examples.lengths.sum()),
+            positive_labels=int(labels.sum()),
+        )
+        if self._options.masking == "dynamic":
+            return features
+        masked = draw_masks(
+            examples.input_ids,
+            examples.lengths,
+            examples.token_boundary,
+            seeds,
+            self.masking,
+            (self.tokenizer.cls_id, self.tokenizer.sep_id),
+            self.tokenizer.mask_id,
+            self.tokenizer.replacement_ids,
+        )
+        counts["masked_tokens"] += int(masked.weights.sum())
+        for n, (drawn, covered) in enumerate(
+            zip(masked.drawn_lengths.tolist(), masked.masked_lengths.tolist(), strict=True), start=1
+        ):
+            counts[f"ngrams_drawn_{n}"] += drawn
+            counts[f"ngrams_masked_{n}"] += covered
+        return features | {
+            "input_ids": masked.input_ids,
+            "masked_lm_positions": masked.positions,
+            "masked_lm_ids": masked.ids,
+            "masked_lm_weights": masked.weights,
+        }
+
+
+def join_documents(
+    documents: Sequence[TextDocument],
+    encoded: Sequence[tuple[np.ndarray, np.ndarray]],
+    vocab_size: int,
+) -> TokenizedDocuments:
+    """Documents whose sentences `Tokenizer.encode_flat` turned into `encoded`, as one flat array.
+
+    Sentences without a token, of nothing but control characters, are left out.
+    """
+    lengths = np.concatenate([lengths for _, lengths in encoded])
+    has_token = lengths > 0
+    sentences = np.array([len(document.sentences) for document in documents])
+    return TokenizedDocuments(
+        ids=np.concatenate([ids for ids, _ in encoded]).astype(token_dtype(vocab_size)),
+        sentence_offsets=_offsets(lengths[has_token]),
+        document_offsets=_offsets(has_token)[_offsets(sentences)],
+    )
+
+
+def pairing_of(options: Options) -> Pairing:
+    return Pairing(
+        options.max_seq_length,
+        options.objective,
+        options.short_seq_prob,
+        options.one_segment_chunks,
+    )
+
+
+def masking_of(options: Options) -> Masking:
+    return Masking(
+        options.max_predictions_per_seq,
+        options.masked_lm_prob,
+        options.ngram,
+        options.favor_shorter_ngram,
+        options.do_permutation,
+        options.do_whole_word_mask,
+    )
+
+
+def load_tokenizer(options: Options) -> Tokenizer:
+    """The tokenizer of `--spm_model_file`, or of `--vocab_file` alone; they must agree.
+
+    Raises:
+        InputError: a file is missing or no vocabulary, or the two differ.
+    """
+    tokenizer = Tokenizer.load(options.spm_model_file or options.vocab_file, options.do_lower_case)
+    if options.spm_model_file and options.vocab_file:
+        pieces = [line.split("\t")[0] for line in files.read_lines(options.vocab_file)]
+        if pieces != tokenizer.pieces:
+            raise InputError(
+                f"--vocab_file: {options.vocab_file} ({len(pieces):,} pieces) is not the "
+                f"vocabulary of {options.spm_model_file} ({tokenizer.vocab_size:,} pieces)"
+            )
+    return tokenizer
+
+
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
