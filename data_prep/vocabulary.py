@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,9 +32,7 @@ def read_sentences(paths: Iterable[str], do_lower_case: bool) -> Iterator[str]:
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
     """Yields the lines of text files that are not blank, and shows how far it is."""
     done = 0
-    remote = any(files.is_remote(path) for path in paths)
-    total = None if remote else sum(map(os.path.getsize, paths)) / 1e6
-    with Progress("read", "MB", total) as progress:
+    with Progress("read", "MB", sum(map(files.size, paths)) / 1e6) as progress:
         for path in paths:
             for line in files.read_lines(path):
                 done += len(line.encode()) + 1
