@@ -79,7 +79,13 @@ class Format(NamedTuple):
     unique_paragraphs: bool = False
 
 
-from data_prep.corpora import books, package_docs, text  # noqa: E402  (they use the types above)
+from data_prep.corpora import (  # noqa: E402  (they use the types above)
+    books,
+    package_docs,
+    reading_sets,
+    table,
+    text,
+)
 
 FORMATS: dict[str, Format] = {
     "package_docs": Format(
@@ -87,4 +93,6 @@ FORMATS: dict[str, Format] = {
     ),
     "books": Format(books.units, books.documents),
     "text": Format(text.units, text.documents, has_sentences=True),
+    "table": Format(table.units, table.documents),
+    "reading_sets": Format(reading_sets.units, reading_sets.documents),
 }
