@@ -77,9 +77,10 @@ def pieces_shown(block: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["static", "words"])
-def test_printed_examples_say_what_was_masked_and_how(made, capsys, name):
+def test_printed_examples_say_what_was_masked_and_how(made, capsys, monkeypatch, name):
+    monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 5)
     path = made / f"{name}-a.tfrecord"
-    run(path, num_examples=20, first=3)
+    run(path, num_examples=20, first=8)
     legend, *blocks = capsys.readouterr().out.strip("\n").split("\n\n")
     assert legend == show.LEGEND
     arrays = read_examples(str(path), pretraining_features(48, 9))
@@ -90,7 +91,7 @@ def test_printed_examples_say_what_was_masked_and_how(made, capsys, name):
     )
     assert len(blocks) == 20
     kinds = Counter()
-    for number, block in enumerate(blocks, start=3):
+    for number, block in enumerate(blocks, start=8):
         ids = arrays["input_ids"][number]
         length = int(arrays["input_mask"][number].sum())
         masked = predictions({name: values[number] for name, values in arrays.items()})
@@ -131,7 +132,8 @@ def test_files_without_masks_show_whole_text(made, capsys, tokenizer):
     assert "none in the files; training draws them" in table
 
 
-def test_statistics_are_those_of_the_arrays(made, tokenizer):
+def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
+    monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 50)
     paths = [str(made / "static-a.tfrecord"), str(made / "static-b.tfrecord")]
     features = reading.find_features(paths)
     assert features == pretraining_features(48, 9)

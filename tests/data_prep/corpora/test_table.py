@@ -6,6 +6,7 @@ import bz2
 import csv
 import gzip
 import json
+import os
 import pathlib
 import tracemalloc
 from collections.abc import Callable
@@ -150,6 +151,24 @@ def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
     counts = Counts()
     assert [d.paragraphs for d in read(path, counts)] == [["one"], ["half \ufffd, whole 😀"]]
     assert (counts.skipped, counts.left_out) == (6, {"rows without text": 1})
+
+
+def test_rows_may_lie_across_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 100)
+    rows = [{"text": f"Row {number},\nits second line,\n\nits third."} for number in range(50)]
+    write_csv(tmp_path / "t.csv", rows)
+    found = read(tmp_path / "t.csv")
+    assert [d.paragraphs[0] for d in found] == [f"Row {number}," for number in range(50)]
+    assert {tuple(d.paragraphs[1:]) for d in found} == {("its second line,", "its third.")}
+
+
+def test_a_long_file_is_not_read_to_its_end_for_a_column_that_is_not_there(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    rows = [{"body": os.urandom(200).hex()} for _ in range(3000)]
+    write_compressed(path, rows)
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(InputError, match="has no column 'text'; it has body"):
+        read(path)
 
 
 def test_remote_files_are_read_through_tensorflow(tmp_path, monkeypatch):
