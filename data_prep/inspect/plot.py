@@ -57,7 +57,7 @@ def _labels(axes, statistics: Statistics, names: Names) -> None:
 
 def _masked(axes, statistics: Statistics, names: Names) -> None:
     axes.bar(np.arange(len(statistics.masked)), statistics.masked, width=1, edgecolor="white")
-    share = statistics.kinds.sum() / statistics.tokens
+    share = statistics.kinds.sum() / max(1, statistics.tokens)
     axes.set(title=f"Masked, {share:.1%} of all tokens", xlabel="masked tokens", ylabel="examples")
 
 

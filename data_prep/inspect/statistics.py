@@ -27,6 +27,7 @@ class Statistics:
     Attributes:
         lengths: int64 `[seq + 1]`, how many examples have so many tokens.
         first_segment_tokens: tokens of all first segments together.
+        unknown: tokens that the vocabulary does not know, before masking.
         labels: int64 `[2]`, or None.
         masked: int64 `[predictions + 1]`, how many examples have so many masked tokens, or None.
         kinds: int64 `[3]`: masked tokens that became `[MASK]`, stayed, were replaced.
@@ -37,7 +38,7 @@ class Statistics:
     def __init__(self, features: Mapping[str, Feature]):
         self.sequence = features["input_ids"].shape[0]
         self.lengths = np.zeros(self.sequence + 1, np.int64)
-        self.first_segment_tokens = 0
+        self.first_segment_tokens = self.unknown = 0
         self.labels = np.zeros(2, np.int64) if "next_sentence_labels" in features else None
         self.masked = None
         if "masked_lm_weights" in features:
@@ -61,6 +62,8 @@ class Statistics:
         is_token = batch["input_mask"] > 0
         self.lengths += np.bincount(is_token.sum(axis=1), minlength=len(self.lengths))
         self.first_segment_tokens += int((is_token & (batch["segment_ids"] == 0)).sum())
+        if names.tokenizer:
+            self.unknown += int((is_token & (batch["input_ids"] == names.tokenizer.unk_id)).sum())
         if self.labels is not None:
             self.labels += np.bincount(batch["next_sentence_labels"][:, 0] > 0, minlength=2)
         if self.masked is not None:
@@ -79,6 +82,9 @@ class Statistics:
             return
 
         seen = batch["input_ids"][row, position]
+        if names.tokenizer:
+            is_unknown = np.stack([ids, seen]) == names.tokenizer.unk_id
+            self.unknown += int(is_unknown[0].sum() - is_unknown[1].sum())
         if self._mask_id is None:
             self._mask_id = names.mask_id(seen, ids)
         kinds = np.select([seen == self._mask_id, seen == ids], [0, 1], 2)
@@ -111,6 +117,8 @@ class Statistics:
             ("length", _spread(self.lengths)),
             ("segments", f"first {first:.1f}, second {tokens / self.examples - first:.1f} tokens"),
         ]
+        if names.tokenizer:
+            rows.append(("unknown", f"{self.unknown:,} tokens, {self.unknown / max(1, tokens):.2%} of all"))
         if self.labels is not None:
             shares = zip(names.labels, self.labels / self.examples, strict=True)
             rows.append(("labels", ", ".join(f"{name} {share:.1%}" for name, share in shares)))
@@ -141,7 +149,7 @@ class Statistics:
             if share > 0
         ]
         return [
-            ("masked", f"{masked:,} tokens, {masked / self.tokens:.1%} of all"),
+            ("masked", f"{masked:,} tokens, {masked / max(1, self.tokens):.1%} of all"),
             ("masked per example", _spread(self.masked)),
             ("of these", ", ".join(f"{name} {share:.1%}" for name, share in kinds)),
             # Spans that happen to be neighbours cannot be told apart.

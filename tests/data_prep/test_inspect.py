@@ -144,7 +144,7 @@ def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
 
     # The same, counted one by one.
     lengths, labels, masked, kinds, runs = Counter(), Counter(), Counter(), Counter(), Counter()
-    words, first_segment = Counter(), 0
+    words, first_segment, restored = Counter(), 0, []
     for path in paths:
         arrays = read_examples(path, features)
         for row in range(len(arrays["input_ids"])):
@@ -154,6 +154,9 @@ def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
             first_segment += example["segment_ids"][: sum(example["input_mask"])].count(0)
             predicted = predictions(example)
             masked[len(predicted)] += 1
+            restored += [
+                predicted.get(position, id) for position, id in enumerate(example["input_ids"])
+            ]
             run_words, word = 0, []
             for position in range(49):
                 if position not in predicted:
@@ -181,6 +184,8 @@ def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
     assert found.first_segment_tokens == first_segment
     assert max(len(word) for word in words) > 2
 
+    restored = np.array(restored)
+    assert found.unknown == (restored == tokenizer.unk_id).sum() > 0
     table = " ".join(found.table(2, names).split())
     manifest = json.loads((made / "static-a.manifest.json").read_text())
     assert f"{manifest['examples']:,} in 2 files" in table
@@ -198,15 +203,16 @@ def test_a_file_of_the_original(shared, capsys, tmp_path):
     for flags in ({}, {"spm_model_file": str(vocabulary)}):
         run(path, num_examples=1, statistics=True, plot=str(tmp_path / "a.png"), **flags)
         shown = capsys.readouterr()
-        tables.append(shown.out.split("\n\n")[2].split("words masked most")[0])
+        table = shown.out.split("\n\n")[2].split("words masked most")[0]
+        tables.append([line for line in table.splitlines() if not line.startswith("unknown")])
         assert ("ids are shown" in shown.err) == (not flags)
     # The id of [MASK] was guessed right.
     assert tables[0] == tables[1]
     arrays = np.load(path.with_suffix(".npz"))
-    assert f"{len(arrays['input_ids'])} in 1 file\n" in tables[0]
+    assert f"{len(arrays['input_ids'])} in 1 file\n" in table
     masked = int(arrays["masked_lm_weights"].sum())
-    assert f"{masked:,} tokens, {masked / arrays['input_mask'].sum():.1%} of all" in tables[0]
-    assert f"swapped {arrays['next_sentence_labels'].mean():.1%}" in tables[0]
+    assert f"{masked:,} tokens, {masked / arrays['input_mask'].sum():.1%} of all" in table
+    assert f"swapped {arrays['next_sentence_labels'].mean():.1%}" in table
 
 
 @pytest.mark.parametrize("name", ["static", "dynamic", "words"])
