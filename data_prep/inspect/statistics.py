@@ -118,7 +118,8 @@ class Statistics:
             ("segments", f"first {first:.1f}, second {tokens / self.examples - first:.1f} tokens"),
         ]
         if names.tokenizer:
-            rows.append(("unknown", f"{self.unknown:,} tokens, {self.unknown / max(1, tokens):.2%} of all"))
+            share = self.unknown / max(1, tokens)
+            rows.append(("unknown", f"{self.unknown:,} tokens, {share:.2%} of all"))
         if self.labels is not None:
             shares = zip(names.labels, self.labels / self.examples, strict=True)
             rows.append(("labels", ", ".join(f"{name} {share:.1%}" for name, share in shares)))
