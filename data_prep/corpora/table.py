@@ -23,7 +23,7 @@ from data_prep.corpora import Counts, Document, ReaderOptions
 from data_prep.corpora.streams import COMPRESSIONS, opened, split_ending
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which JSON can spell but not UTF-8
-_BLOCK_BYTES = 32 << 20  # of a CSV file, at once; no row may be longer
+_BLOCK_BYTES = 8 << 20  # of a CSV file, at once; no row may be longer
 _ROWS_AT_ONCE = 1000
 # A JSON row may leave out a column that is empty, but so many of them do not have it at all.
 _ROWS_WITHOUT_COLUMN = 1000
@@ -168,6 +168,8 @@ def _errors_named(path: str) -> Iterator[None]:
         raise InputError(f"{path}: no such file") from None
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         reason = str(error).splitlines()[0]
+        if "straddling object" in reason:
+            reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark never ends"
         raise InputError(f"{path}: damaged, or not what its name says: {reason}") from None
 
 

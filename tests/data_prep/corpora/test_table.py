@@ -252,6 +252,16 @@ def test_what_cannot_be_read_is_named(tmp_path, name, write, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_quotation_mark_that_never_ends_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 1000)
+    path = tmp_path / "t.csv"
+    path.write_text('text\n"' + "the cat sat\n" * 500)
+    with pytest.raises(
+        InputError, match=r"t\.csv: .*: a row is longer than 1,000 bytes, or a quot"
+    ):
+        read(path)
+
+
 def test_a_parquet_file_damaged_inside_is_named(tmp_path):
     path = tmp_path / "t.parquet"
     write_parquet(path, [{"text": f"some text {n}" * 20} for n in range(10)])
