@@ -156,25 +156,32 @@ class _Patterns(NamedTuple):
 
 @functools.cache
 def _patterns() -> _Patterns:
-    of_category: dict[str, list[str]] = collections.defaultdict(list)
-    for character in map(chr, range(sys.maxunicode + 1)):
-        of_category[unicodedata.category(character)].append(character)
-    control = "".join(of_category["Cc"] + of_category["Cf"])
-    for white_space in "\t\n\r":
-        control = control.replace(white_space, "")
+    of_category: dict[str, list[int]] = collections.defaultdict(list)
+    for character in range(sys.maxunicode + 1):
+        of_category[unicodedata.category(chr(character))].append(character)
+    control = {*of_category["Cc"], *of_category["Cf"], 0xFFFD}.difference(map(ord, "\t\n\r"))
     # ASCII symbols such as ^ and $ count as punctuation, those of other scripts do not.
-    ascii_punctuation = re.escape(string.punctuation)
-    punctuation = ascii_punctuation + "".join(
-        re.escape("".join(characters))
-        for category, characters in of_category.items()
-        if category.startswith("P")
-    )
+    punctuation = set(map(ord, string.punctuation))
+    for category, characters in of_category.items():
+        if category.startswith("P"):
+            punctuation.update(characters)
     return _Patterns(
-        dropped=re.compile(f"[{re.escape(control)}\ufffd]+"),
-        marks=re.compile(f"[{re.escape(''.join(of_category['Mn']))}]+"),
-        ascii_words=_words_pattern(ascii_punctuation),
-        words=_words_pattern(punctuation + _IDEOGRAPHS),
+        dropped=re.compile(f"[{_ranges(control)}]+"),
+        marks=re.compile(f"[{_ranges(of_category['Mn'])}]+"),
+        ascii_words=_words_pattern(re.escape(string.punctuation)),
+        words=_words_pattern(_ranges(punctuation) + _IDEOGRAPHS),
     )
+
+
+def _ranges(characters: Iterable[int]) -> str:
+    """The inside of a character class; as ranges, since beyond U+FFFF each entry costs time."""
+    ranges: list[list[int]] = []
+    for character in sorted(characters):
+        if ranges and ranges[-1][1] == character - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges)
 
 
 def _words_pattern(alone: str) -> re.Pattern:
