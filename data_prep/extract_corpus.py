@@ -110,7 +110,7 @@ def run(options: Options) -> None:
     with contextlib.ExitStack() as stack:
         train, *held_out = (Output(path, stack) for path in outputs)
         progress = stack.enter_context(Progress("read", "MB"))
-        documents = format.read(options.input_file, counts)
+        documents = _documents(format, options, counts)
         sample = _Sample(options, stack) if options.max_megabytes else None
         for document in documents:
             progress.update(counts.characters / 1e6)
@@ -144,6 +144,25 @@ def run(options: Options) -> None:
             f"only a part was taken, drawn uniformly: {sample.left_out / 1e6:.1f} MB of sentences "
             f"left out by --max_megabytes={options.max_megabytes:g}"
         )
+
+
+def _documents(format, options: Options, counts) -> Iterator:
+    from data_prep.corpora import ReaderOptions
+
+    reader_options = ReaderOptions(options.language)
+    seen: set[str] = set()
+    for unit in format.units(options.input_file, reader_options):
+        for document in format.documents(unit, reader_options, counts):
+            if format.unique_paragraphs:
+                new = []
+                for paragraph in document.paragraphs:
+                    if paragraph in seen:
+                        counts.repeated_characters += len(paragraph)
+                    else:
+                        seen.add(paragraph)
+                        new.append(paragraph)
+                document = document._replace(paragraphs=new)
+            yield document
 
 
 def _check(options: Options) -> None:

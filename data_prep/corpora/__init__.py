@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Document(NamedTuple):
@@ -23,37 +24,75 @@ class Document(NamedTuple):
 
 @dataclasses.dataclass
 class Counts:
-    """What a reader left out, for the summary at the end.
+    """What a reader read and left out, for the summary at the end; of several units as a sum.
 
     Attributes:
-        skipped: files or pages that could not be parsed.
+        input_bytes: bytes of the input files that were read, compressed ones as they are.
         characters: characters of text found, repeated ones included.
         repeated_characters: characters left out because the same paragraph came before.
+        skipped: files, pages or rows that could not be parsed.
+        left_out: what was left out on purpose, by reason: {"redirects": 12}.
+        warnings: damage that the user should know of, a line each.
     """
 
-    skipped: int = 0
+    input_bytes: int = 0
     characters: int = 0
     repeated_characters: int = 0
+    skipped: int = 0
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def __add__(self, other: Counts) -> Counts:
+        fields = (field.name for field in dataclasses.fields(Counts))
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in fields))
+
+
+@dataclasses.dataclass(frozen=True)
+class ReaderOptions:
+    """What the readers need of the flags of the same names."""
+
+    language: str = "en"
+    keep_headings: bool = False
+    keep_lists: bool = False
+    text_column: str = "text"
+    title_column: str | None = None
 
 
 class Format(NamedTuple):
     """A row of the table.
 
+    A corpus is read in units, so that several processes can share the work. Units come in an order
+    that is always the same; each is a small thing that can be sent to another process.
+
     Attributes:
-        read: yields the documents of some files or globs, always in the same order.
+        units: the units of some files or globs, found quickly; they go through `documents`.
+        documents: yields the documents of a unit, and counts them in the counts of that unit.
         needs_input: whether it reads `--input_file` at all.
         has_sentences: whether each paragraph is a sentence already.
+        unique_paragraphs: whether a paragraph that came before, in any unit, is left out.
     """
 
-    read: Callable[[Sequence[str], Counts], Iterator[Document]]
+    units: Callable[[Sequence[str], ReaderOptions], Iterator[Any]]
+    documents: Callable[[Any, ReaderOptions, Counts], Iterator[Document]]
     needs_input: bool = True
     has_sentences: bool = False
+    unique_paragraphs: bool = False
 
 
-from data_prep.corpora import books, package_docs, text  # noqa: E402  (they use the types above)
+from data_prep.corpora import (  # noqa: E402  (they use the types above)
+    books,
+    package_docs,
+    reading_sets,
+    table,
+    text,
+)
 
 FORMATS: dict[str, Format] = {
-    "package_docs": Format(package_docs.read, needs_input=False),
-    "books": Format(books.read),
-    "text": Format(text.read, has_sentences=True),
+    "package_docs": Format(
+        package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
+    ),
+    "books": Format(books.units, books.documents),
+    "text": Format(text.units, text.documents, has_sentences=True),
+    "table": Format(table.units, table.documents),
+    "reading_sets": Format(reading_sets.units, reading_sets.documents),
 }

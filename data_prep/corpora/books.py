@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document
+from data_prep.corpora import Counts, Document, ReaderOptions
 
 # Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***".
 _FRAME_START = re.compile(r"\s*\*\*\*\s*START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
@@ -22,15 +22,15 @@ _ORNAMENT = re.compile(r"[\W_]*")
 _LONGEST_WRAPPED_LINE = 120
 
 
-def read(patterns: Sequence[str], counts: Counts) -> Iterator[Document]:
-    """Yields each text file as one document.
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
+    """The text files, a unit each.
 
     Args:
         patterns: files, globs, or folders, whose `.txt` files are read.
-        counts: characters are counted in it.
+        options: unused.
 
     Raises:
-        InputError: a pattern matches nothing, or a file is not UTF-8.
+        InputError: a pattern matches nothing, or a folder.
     """
     patterns = [
         os.path.join(glob.escape(pattern), "*.txt") if os.path.isdir(pattern) else pattern
@@ -39,10 +39,20 @@ def read(patterns: Sequence[str], counts: Counts) -> Iterator[Document]:
     for path in files.expand_globs(patterns, "input_file"):
         if os.path.isdir(path):
             raise InputError(f"--input_file: {path} is a folder; name it alone, or its files")
-        found = paragraphs(without_frame(list(files.read_lines(path))))
-        counts.characters += sum(map(len, found))
-        name = os.path.basename(path)
-        yield Document(name, name, found)
+        yield path
+
+
+def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+    """Yields a text file as one document.
+
+    Raises:
+        InputError: the file is not UTF-8.
+    """
+    found = paragraphs(without_frame(list(files.read_lines(path))))
+    counts.input_bytes += files.size(path)
+    counts.characters += sum(map(len, found))
+    name = os.path.basename(path)
+    yield Document(name, name, found)
 
 
 def without_frame(lines: list[str]) -> list[str]:

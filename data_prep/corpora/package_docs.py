@@ -1,8 +1,8 @@
 """The documentation in the Python packages of this interpreter: real English that is always there.
 
 Docstrings are read from the sources with `ast` (nothing is imported), README texts from the
-packages' metadata and files. A paragraph that came before is left out, so what packages copy from
-one another, or from a shared template, is there once.
+packages' metadata and files. A paragraph that came before is left out (`unique_paragraphs` in the
+table of formats), so what packages copy from one another, or from a shared template, is there once.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import ast
 import email.parser
 import importlib.metadata
 import inspect
-import multiprocessing
 import os
 import re
 import sysconfig
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from data_prep.corpora import Counts, Document
+from data_prep.corpora import Counts, Document, ReaderOptions
 from data_prep.corpora.prose import prose_paragraphs
 
 _README = re.compile(r"readme(\.(md|rst|txt))?", re.IGNORECASE)
@@ -26,42 +26,51 @@ _README = re.compile(r"readme(\.(md|rst|txt))?", re.IGNORECASE)
 _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 # This project itself: a change of its texts would change every model of its demo.
 _OWN = {"albert_tf", "data_prep", "run_pretraining", "run_classifier", "export_saved_model"}
+_FILES_PER_UNIT = 64
 # Copies of other packages come last, so that a text counts for the package it was written in.
 _VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
 
 
-def read(patterns: Sequence[str], counts: Counts) -> Iterator[Document]:
+class Source(NamedTuple):
+    """A file to read.
+
+    Attributes:
+        path: where it is.
+        name: the name of its document, the same on every machine.
+        package: which package it belongs to.
+    """
+
+    path: str
+    name: str
+    package: str
+
+
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[Source]]:
+    """The files of the packages of the running interpreter, some at a time."""
+    sources = _find_sources()
+    for begin in range(0, len(sources), _FILES_PER_UNIT):
+        yield sources[begin : begin + _FILES_PER_UNIT]
+
+
+def documents(unit: list[Source], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
     """Yields a document for each module with docstrings and each README.
 
     Args:
-        patterns: ignored: the packages of the running interpreter are read.
-        counts: unparsable files and repeated text are counted in it.
+        unit: the files.
+        options: unused.
+        counts: unparsable files are counted in it.
     """
-    seen: set[str] = set()
-    sources = _find_sources()
-    # `spawn`, not `fork`: the caller may have threads running.
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(min(os.cpu_count() or 1, 8)) as pool:
-        for (_, name, source), found in zip(
-            sources, pool.imap(_paragraphs, sources, chunksize=64), strict=True
-        ):
-            if found is None:
-                counts.skipped += 1
-                continue
-            new = []
-            for paragraph in found:
-                counts.characters += len(paragraph)
-                if paragraph in seen:
-                    counts.repeated_characters += len(paragraph)
-                else:
-                    seen.add(paragraph)
-                    new.append(paragraph)
-            if new:
-                yield Document(name, source, new)
+    for source in unit:
+        found = _paragraphs(source.path)
+        if found is None:
+            counts.skipped += 1
+        elif found:
+            counts.characters += sum(map(len, found))
+            yield Document(source.name, source.package, found)
 
 
-def _find_sources() -> list[tuple[str, str, str]]:
-    """All files to read as (path, document name, package), in an order that is always the same."""
+def _find_sources() -> list[Source]:
+    """All files to read, in an order that is always the same."""
     paths = sysconfig.get_paths()
     packages = _packages_of_distributions()
     roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
@@ -79,13 +88,13 @@ def _find_sources() -> list[tuple[str, str, str]]:
                     continue
                 if name.endswith(".py") or _README.fullmatch(name):
                     package = relative.split(os.sep)[0].removesuffix(".py")
-                    found.append((path, relative, package))
+                    found.append(Source(path, relative, package))
                 elif name == "METADATA" and folder.endswith(".dist-info"):
                     distribution = _normalised(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)
-                    found.append((path, relative, package))
-    found = [source for source in found if source[2] not in _OWN]
-    return sorted(found, key=lambda source: (bool(_VENDORED.search(source[0])), source[1]))
+                    found.append(Source(path, relative, package))
+    found = [source for source in found if source.package not in _OWN]
+    return sorted(found, key=lambda source: (bool(_VENDORED.search(source.path)), source.name))
 
 
 def _packages_of_distributions() -> dict[str, str]:
@@ -110,9 +119,8 @@ def _normalised(distribution: str) -> str:
     return re.sub(r"[-_.]+", "_", distribution).lower()
 
 
-def _paragraphs(source: tuple[str, str, str]) -> list[str] | None:
+def _paragraphs(path: str) -> list[str] | None:
     """The prose of one file; None if it cannot be read or parsed."""
-    path = source[0]
     try:
         with open(path, "rb") as file:
             content = file.read()

@@ -7,7 +7,8 @@ import textwrap
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, books
+from data_prep.corpora import books
+from tests.data_prep.corpora.reading import read
 
 PARAGRAPHS = [
     "It was the best of times, it was the worst of times. " * 3,
@@ -35,8 +36,7 @@ def wrapped(paragraph: str) -> str:
 )
 def test_paragraphs_come_out_whatever_the_line_breaks(tmp_path, text):
     (tmp_path / "book.txt").write_bytes(text.encode())
-    counts = Counts()
-    (document,) = books.read([str(tmp_path)], counts)
+    (document,), counts = read("books", [str(tmp_path)])
     assert document.paragraphs == PARAGRAPHS
     assert document.source == "book.txt"
     assert counts.characters == sum(map(len, PARAGRAPHS))
@@ -64,19 +64,18 @@ def test_the_frame_of_project_gutenberg_goes():
 def test_a_file_that_is_not_utf_8_is_named(tmp_path):
     (tmp_path / "latin.txt").write_bytes("Café\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin\.txt: line 1 is not UTF-8.*iconv"):
-        list(books.read([str(tmp_path)], Counts()))
+        read("books", [str(tmp_path)])
 
 
 def test_a_folder_without_texts_is_named(tmp_path):
     with pytest.raises(InputError, match="--input_file: no file matches"):
-        list(books.read([str(tmp_path)], Counts()))
+        read("books", [str(tmp_path)])
 
 
 def test_real_books(shared):
     folder = shared("data/books")
-    counts = Counts()
     names = ["Woolf_Night_1919.txt", "Trollope_Phineas_1869.txt", "Doyle_Lost_1912.txt"]
-    for document in books.read([str(folder / name) for name in names], counts):
+    for document in read("books", [str(folder / name) for name in names])[0]:
         lengths = [len(paragraph) for paragraph in document.paragraphs]
         assert max(lengths) < 15_000
         assert 100 < sum(lengths) / len(lengths) < 1500

@@ -6,8 +6,10 @@ import textwrap
 
 import pytest
 
-from data_prep.corpora import Counts, package_docs
+from data_prep import extract_corpus
+from data_prep.corpora import package_docs
 from data_prep.corpora.prose import prose_paragraphs
+from tests.data_prep.corpora.reading import read
 
 SENTENCE = "This is a sentence of the text that should be kept."
 
@@ -87,29 +89,35 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     (tmp_path / "two.py").write_text(f'"""{SENTENCE}\n\nThis is only in the second file."""')
     (tmp_path / "README.md").write_text("# Title\n\nThis is what the package is for.")
     names = ["bad.py", "one.py", "two.py", "README.md"]
-    sources = [(str(tmp_path / name), name, "package") for name in names]
+    sources = [package_docs.Source(str(tmp_path / name), name, "package") for name in names]
     monkeypatch.setattr(package_docs, "_find_sources", lambda: sources)
-    counts = Counts()
-    documents = list(package_docs.read((), counts))
+    monkeypatch.setattr(package_docs, "_FILES_PER_UNIT", 1)
+    documents, counts = read("package_docs", ())
     assert [(d.name, d.source, d.paragraphs) for d in documents] == [
         ("one.py", "package", [SENTENCE, "This is only in the first file."]),
-        ("two.py", "package", ["This is only in the second file."]),
+        ("two.py", "package", [SENTENCE, "This is only in the second file."]),
         ("README.md", "package", ["This is what the package is for."]),
     ]
     assert counts.skipped == 1
-    assert counts.repeated_characters == len(SENTENCE)
+    output = tmp_path / "corpus.txt"
+    extract_corpus.run(extract_corpus.Options(format="package_docs", output_file=str(output)))
+    assert output.read_text().split("\n\n") == [
+        f"{SENTENCE}\nThis is only in the first file.",
+        "This is only in the second file.",
+        "This is what the package is for.\n",
+    ]
 
 
 def test_sources_of_this_interpreter():
     found = package_docs._find_sources()
-    names = {name: package for _, name, package in found}
+    names = {source.name: source.package for source in found}
     assert len(names) == len(found) > 1000
     assert names["argparse.py"] == "argparse"
     assert names["numpy/linalg/__init__.py"] == "numpy"
     assert next(p for n, p in names.items() if n.startswith("scikit_learn-")) == "sklearn"
     assert not any(name.startswith("albert_tf") for name in names), "the project's own texts"
     # Copies inside other packages come after the originals.
-    order = [name for _, name, _ in found]
+    order = [source.name for source in found]
     vendored = [i for i, name in enumerate(order) if "/_vendor/" in name]
     assert min(vendored, default=len(order)) > order.index(
         "wheel/__init__.py" if "wheel/__init__.py" in names else "argparse.py"

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from data_prep.corpora import Counts, text
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.corpora import text
+from tests.data_prep.corpora.reading import read
 
 
 def test_blank_lines_stand_between_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf\n\none \r\ntwo\r\n\r\n \n\nthree")
     (tmp_path / "b.txt").write_text("four\n")
-    counts = Counts()
-    found = list(text.read([str(tmp_path / "*.txt")], counts))
+    found, counts = read("text", [str(tmp_path / "*.txt")])
     assert [document.paragraphs for document in found] == [["one", "two"], ["three"], ["four"]]
     assert [document.source for document in found] == ["a.txt", "a.txt", "b.txt"]
-    assert len({document.name for document in found}) == 3
+    assert [document.name for document in found] == ["a.txt:5", "a.txt:21", "b.txt:0"]
     assert counts.characters == len("onetwothreefour")
+
+
+def test_units_of_any_length_give_the_same_documents(tmp_path, monkeypatch):
+    blocks = [f"This is text {n}.\n" * (n % 7) for n in range(200)]
+    (tmp_path / "a.txt").write_text("\n".join(blocks))
+    whole = read("text", [str(tmp_path / "a.txt")])
+    monkeypatch.setattr(text, "_UNIT_BYTES", 100)
+    assert read("text", [str(tmp_path / "a.txt")]) == whole
+
+
+def test_a_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="--input_file: .* is a folder"):
+        read("text", [str(tmp_path)])

@@ -1,0 +1,22 @@
+"""What tests of readers share."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+
+from data_prep.corpora import FORMATS, Counts, Document, ReaderOptions
+
+
+def read(
+    format: str, patterns: Sequence[str], options: ReaderOptions | None = None
+) -> tuple[list[Document], Counts]:
+    """All documents of a corpus and the sum of their counts, units sent as to processes."""
+    options = options or ReaderOptions()
+    found, counts = [], Counts()
+    for unit in FORMATS[format].units(patterns, options):
+        unit_counts = Counts()
+        unit = pickle.loads(pickle.dumps(unit))
+        found += FORMATS[format].documents(unit, options, unit_counts)
+        counts += unit_counts
+    return found, counts
