@@ -126,7 +126,10 @@ def check(options: Options) -> None:
         InputError: a flag is out of its range.
     """
     if not (options.spm_model_file or options.vocab_file):
-        raise InputError("--spm_model_file: the vocabulary is missing; name a .model file")
+        raise InputError(
+            "--spm_model_file: the vocabulary is missing; name a .model file, or a WordPiece "
+            "vocab.txt with --vocab_file"
+        )
     if not options.input_file or not options.output_file:
         raise InputError("--input_file and --output_file need a file each")
     if len(set(options.output_file)) < len(options.output_file):

@@ -46,13 +46,21 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Args:
         records: the files; those without a manifest, such as the original's, are fine.
+
+    Raises:
+        InputError: a manifest that has the name of these files' manifest is damaged.
     """
     found: dict[str, dict[str, Any]] = {}
     for folder in sorted({os.path.dirname(path) for path in records}):
         names = {os.path.basename(path) for path in records if os.path.dirname(path) == folder}
-        pattern = os.path.join(glob.escape(folder), "*.manifest.json")
-        for path in files.matches(pattern):
-            manifest = read_manifest(path)
+        expected = {os.path.basename(manifest_file(name)) for name in names}
+        for path in files.matches(os.path.join(glob.escape(folder), "*.manifest.json")):
+            try:
+                manifest = read_manifest(path)
+            except InputError:
+                if os.path.basename(path) in expected:
+                    raise
+                continue  # something else of that name
             if names & set(manifest["files"]):
                 found[path] = manifest
     return found

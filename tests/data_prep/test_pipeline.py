@@ -510,3 +510,30 @@ def test_remote_files(options, tmp_path, monkeypatch):
     assert sorted(gfile.listdir("ram://out")) == ["train.manifest.json", *names]
     assert not list((tmp_path / "work").iterdir())
     assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
+
+
+def test_chinese_text_with_a_wordpiece_vocabulary(shared, tmp_path):
+    options = Options(
+        input_file=(str(shared("data/chinese/news_zh_1.txt")),),
+        output_file=(str(tmp_path / "zh.tfrecord"),),
+        vocab_file=str(shared("data/chinese/vocab.txt")),
+        max_seq_length=128,
+        dupe_factor=3,
+    )
+    manifest, examples = create(options)
+    tokenizer = Tokenizer.load(options.vocab_file)
+    assert manifest["vocab_size"] == 21128
+    assert manifest["examples"] > 100
+    is_text = examples["input_mask"] == 1
+    tokens = unmasked(examples)[is_text]
+    pieces = np.array(tokenizer.convert_ids_to_tokens(tokens))
+    assert np.mean([len(piece) == 1 and "\u4e00" <= piece <= "\u9fff" for piece in pieces]) > 0.7
+    # A piece that goes on is masked together with the word it belongs to.
+    goes_on = np.array([piece.startswith("##") for piece in pieces])
+    assert (examples["token_boundary"][is_text] == ~goes_on).all()
+    predicted = np.zeros(is_text.shape, bool)
+    rows, columns = np.nonzero(examples["masked_lm_weights"])
+    predicted[rows, examples["masked_lm_positions"][rows, columns]] = True
+    predicted = predicted[is_text]
+    assert goes_on.any()
+    assert (predicted[1:] == predicted[:-1])[goes_on[1:]].all()

@@ -61,6 +61,11 @@ def test_only_manifests_that_list_a_file_are_found(tmp_path):
     found = find_manifests([str(tmp_path / "a-00001-of-00002"), str(tmp_path / "c")])
     assert found == {str(tmp_path / "a.manifest.json"): MANIFEST}
     assert find_manifests([str(tmp_path / "c")]) == {}
+    # The manifest of an extracted corpus, or a damaged one of other files, is not in the way.
+    (tmp_path / "corpus.manifest.json").write_text('{"documents": 3}')
+    assert list(find_manifests([str(tmp_path / "b")])) == [str(tmp_path / "b.manifest.json")]
+    with pytest.raises(InputError, match=r"corpus\.manifest\.json: not a manifest"):
+        find_manifests([str(tmp_path / "corpus.tfrecord")])
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {}}'])
