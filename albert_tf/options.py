@@ -79,22 +79,33 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     return options_class(**values)
 
 
-def command(options_class: type[Options], run: Callable[[Options], None]) -> Callable[[], None]:
+def command(
+    options_class: type[Options], run: Callable[[Options], None], positional: str | None = None
+) -> Callable[[], None]:
     """The console entry point that parses the flags and calls `run(options)`.
 
     An `InputError`, or an error of the operating system, is printed as one line; the exit code is
     then 1, and 130 after Ctrl-C.
+
+    Args:
+        options_class: dataclass of the flags.
+        run: the work.
+        positional: the tuple among the fields that arguments without a name are added to.
     """
 
     def main(arguments: list[str]) -> int:
-        program = arguments[0].rsplit("/", 1)[-1]
+        program = arguments[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
         logging.set_verbosity(logging.WARNING)
         try:
-            if len(arguments) > 1:
+            options = from_flags(options_class, flags.FLAGS)
+            if positional:
+                named = getattr(options, positional)
+                options = dataclasses.replace(options, **{positional: (*named, *arguments[1:])})
+            elif len(arguments) > 1:
                 raise InputError(
                     f"unexpected argument {arguments[1]!r}; flags are written --name=value"
                 )
-            run(from_flags(options_class, flags.FLAGS))
+            run(options)
         except (InputError, OSError) as error:
             print(f"{program}: error: {error}", file=sys.stderr)
             return 1

@@ -19,7 +19,7 @@ import re
 import string
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Tokenizer(abc.ABC):
         """The tokenizer of a vocabulary file, chosen by the ending of its name.
 
         Args:
-            path: a SentencePiece `.model`.
+            path: a SentencePiece `.model`, or a WordPiece vocabulary `.txt` with a piece a line.
             do_lower_case: whether to lower-case text, as the vocabulary was trained.
 
         Raises:
@@ -196,7 +196,16 @@ class SentencePieceTokenizer(Tokenizer):
         return tokens
 
 
-TOKENIZERS: dict[str, type[Tokenizer]] = {".model": SentencePieceTokenizer}
+def _wordpiece(path: str, do_lower_case: bool) -> Tokenizer:
+    from albert_tf.wordpiece import WordPieceTokenizer  # which takes its base class from here
+
+    return WordPieceTokenizer(path, do_lower_case)
+
+
+TOKENIZERS: dict[str, Callable[[str, bool], Tokenizer]] = {
+    ".model": SentencePieceTokenizer,
+    ".txt": _wordpiece,
+}
 
 
 def preprocess(text: str, do_lower_case: bool) -> str:

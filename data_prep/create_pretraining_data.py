@@ -126,7 +126,10 @@ def check(options: Options) -> None:
         InputError: a flag is out of its range.
     """
     if not (options.spm_model_file or options.vocab_file):
-        raise InputError("--spm_model_file: the vocabulary is missing; name a .model file")
+        raise InputError(
+            "--spm_model_file: the vocabulary is missing; name a .model file, or a WordPiece "
+            "vocab.txt with --vocab_file"
+        )
     if not options.input_file or not options.output_file:
         raise InputError("--input_file and --output_file need a file each")
     if len(set(options.output_file)) < len(options.output_file):
@@ -140,6 +143,8 @@ def check(options: Options) -> None:
         raise InputError(
             f"--random_next_sentence means --pair_objective=nsp, not {options.pair_objective}"
         )
+    if options.work_dir and "://" in options.work_dir and not options.runner:
+        raise InputError(f"--work_dir: {options.work_dir} is not a folder of this machine")
     if options.beam_options and not options.runner:
         raise InputError("--beam_options: they need a --runner")
     for name, least, most in (

@@ -24,7 +24,9 @@ from albert_tf.options import command, option
 class Options:
     output_file: str = option(help="Text file to write: a sentence a line.")
     format: str | None = option(
-        None, "What to read: package_docs, books, text or wikipedia. With --input_file."
+        None,
+        "What to read: wikipedia, books, text, table, reading_sets or package_docs. "
+        "With --input_file.",
     )
     input_file: tuple[str, ...] = option(
         (), "Files, globs or folders, separated by commas. Not for package_docs."

@@ -85,6 +85,7 @@ def extract(options: Options) -> dict[str, Any]:
     try:
         if not work.state.get("done"):
             run.write_all()
+        return run.finish(inputs)
     except InputError:
         work.close()
         work.remove()  # this input would end the same way again
@@ -92,7 +93,6 @@ def extract(options: Options) -> dict[str, Any]:
     except BaseException:
         work.give_up()
         raise
-    return run.finish(inputs)
 
 
 class _Run:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from importlib import metadata
@@ -94,6 +95,7 @@ def finished_manifest(plan: Plan) -> dict[str, Any] | None:
             files.exists(file) and sha256_of(file) == manifest["sha256"][os.path.basename(file)]
             for file in plan.options.output_files
         ):
+            print(f"{path}: made before by the same command, checksums verified", file=sys.stderr)
             return manifest
     return None
 

@@ -7,6 +7,7 @@ again cuts the files to that length and goes on, so the outcome is that of an un
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from albert_tf import files
+from albert_tf.errors import InputError
 from data_prep.parts import Part
 
 _STATISTICS = ("documents", "sentences", "words", "bytes")
@@ -98,6 +100,9 @@ class Unfinished:
         fingerprint: of the run. A folder of another run is emptied.
         resumable: whether a run that was ended can go on at all.
 
+    Raises:
+        InputError: another process is at work in the folder, or it cannot be made.
+
     Attributes:
         folder: the folder.
         outputs: the files in it.
@@ -117,6 +122,8 @@ class Unfinished:
         self.state: dict[str, Any] = {}
         self._resumable = resumable
 
+        self._lock: int | None = None
+        self._take(work_dir)
         mark = os.path.join(self.folder, "fingerprint")
         if resumable and os.path.exists(mark):
             if files.read_text(mark) == fingerprint:
@@ -128,10 +135,21 @@ class Unfinished:
                     file=sys.stderr,
                 )
         if not self.state:
-            self.remove()
-            files.make_folder(self.folder, "work_dir" if work_dir else "output_file")
+            for name in os.listdir(self.folder):
+                files.remove(os.path.join(self.folder, name))
             if resumable:
                 files.write_text(mark, fingerprint)
+
+    def _take(self, work_dir: str | None) -> None:
+        """Makes the folder and locks it; the end of the process, whatever ends it, unlocks it."""
+        files.make_folder(self.folder, "work_dir" if work_dir else "output_file")
+        self._lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"--output_file: another process is making this corpus, in {self.folder}"
+            ) from None
 
     def _take_up(self) -> None:
         end = 0
@@ -195,8 +213,15 @@ class Unfinished:
     def give_up(self) -> None:
         """Closes the files, and removes them if nobody can go on with them."""
         self.close()
+        self.unlock()
         if not self._resumable:
             self.remove()
 
     def remove(self) -> None:
         files.remove(self.folder)
+        self.unlock()
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

@@ -1,15 +1,18 @@
-"""SentencePiece vocabularies with the settings of the original ALBERT."""
+"""Samples of text for a vocabulary, and SentencePiece ones with the original ALBERT's settings."""
 
 from __future__ import annotations
 
 import io
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenization import preprocess
+from data_prep import wordpiece_vocabulary
+from data_prep.progress import Progress
 
 CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
 USER_DEFINED_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
@@ -24,6 +27,18 @@ def read_sentences(paths: Iterable[str], do_lower_case: bool) -> Iterator[str]:
         for line in files.read_lines(path):
             if sentence := preprocess(line, do_lower_case):
                 yield sentence
+
+
+def read_lines(paths: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of text files that are not blank, and shows how far it is."""
+    done = 0
+    with Progress("read", "MB", sum(map(files.size, paths)) / 1e6) as progress:
+        for path in paths:
+            for line in files.read_lines(path):
+                done += len(line.encode()) + 1
+                progress.update(done / 1e6)
+                if line := line.strip():
+                    yield line
 
 
 def sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
@@ -132,3 +147,30 @@ def _largest_size(sentences: list[str], vocab_size: int, reason: str) -> int:
             return size
         except RuntimeError as error:
             reason = str(error)
+
+
+class ModelType(NamedTuple):
+    """A row of the table of vocabularies.
+
+    Attributes:
+        prepare: `prepare(line, do_lower_case)` is the text as the trainer and the tokenizer see it.
+        train: `train(sentences, prefix, vocab_size)` writes the files.
+        ending: of the file that the other commands take.
+        smallest: the least number of pieces.
+    """
+
+    prepare: Callable[[str, bool], str]
+    train: Callable[[list[str], str, int], None]
+    ending: str
+    smallest: int
+
+
+MODEL_TYPES: dict[str, ModelType] = {
+    "unigram": ModelType(preprocess, train, ".model", SMALLEST_VOCABULARY),
+    "wordpiece": ModelType(
+        wordpiece_vocabulary.prepare,
+        wordpiece_vocabulary.train,
+        ".txt",
+        wordpiece_vocabulary.SMALLEST_VOCABULARY,
+    ),
+}

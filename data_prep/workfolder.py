@@ -6,17 +6,21 @@ everything that belongs to it. Whatever has no record is made again.
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import fcntl
+import glob
 import hashlib
 import json
 import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterable
 from typing import IO, Any
 
 from albert_tf import files
+from albert_tf.errors import InputError
 from data_prep.plan import Plan, sha256_of
 
 
@@ -24,35 +28,46 @@ class WorkFolder:
     """Finished pieces of a plan.
 
     Args:
-        plan: what is being made. A folder with pieces of another plan is emptied.
-
-    Attributes:
-        path: the folder.
+        path: the folder; may be `gs://...` where it need not hold runs.
     """
 
-    def __init__(self, plan: Plan):
-        self.path = _folder_of(plan)
-        fingerprint = os.path.join(self.path, "fingerprint")
+    def __init__(self, path: str):
+        self.path = path
+        self._lock: int | None = None
+
+    @classmethod
+    def resume(cls, plan: Plan) -> WorkFolder:
+        """The folder of a plan, with what an earlier run has finished; emptied of other plans.
+
+        Raises:
+            InputError: another process is at work in it.
+        """
+        first = plan.options.output_files[0]
+        folder = plan.options.work_dir or os.path.dirname(first)
+        if files.is_remote(folder):
+            folder = tempfile.gettempdir()
+        work = cls(os.path.join(folder, f".{os.path.basename(first)}.work"))
+        work._take()
+        fingerprint = work.file("fingerprint")
         if os.path.exists(fingerprint):
             if files.read_text(fingerprint) == plan.fingerprint:
-                print(f"going on with the unfinished run in {self.path}", file=sys.stderr)
-                return
+                print(f"going on with the unfinished run in {work.path}", file=sys.stderr)
+                return work
             print(
-                f"starting anew: flags or input are not those of the unfinished run in {self.path}",
+                f"starting anew: flags or input are not those of the unfinished run in {work.path}",
                 file=sys.stderr,
             )
-        self.remove()
-        files.make_folder(self.path, "work_dir")
+        work.empty()
         files.write_text(fingerprint, plan.fingerprint)
+        return work
 
     def file(self, name: str) -> str:
         return os.path.join(self.path, name)
 
     def record(self, name: str) -> dict[str, Any] | None:
         """The record of a piece; None while the piece is not finished."""
-        with contextlib.suppress(FileNotFoundError), open(self.file(name + ".json")) as file:
-            return json.load(file)
-        return None
+        path = self.file(name + ".json")
+        return json.loads(files.read_text(path)) if files.exists(path) else None
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
         """Says that a piece is finished."""
@@ -69,16 +84,38 @@ class WorkFolder:
             and sha256_of(path) == record["sha256"]
         )
 
+    def counts(self, names: Iterable[str]) -> Counter[str]:
+        """The sum of what was counted while some pieces were made."""
+        total: Counter[str] = Counter()
+        for name in names:
+            total.update(self.record(name)["counts"])
+        return total
+
+    def empty(self) -> None:
+        files.make_folder(self.path, "work_dir")
+        for path in files.matches(os.path.join(glob.escape(self.path), "*")):
+            files.remove(path)
+
     def remove(self) -> None:
         files.remove(self.path)
 
+    def __enter__(self) -> WorkFolder:
+        return self
 
-def _folder_of(plan: Plan) -> str:
-    first = plan.options.output_files[0]
-    folder = plan.options.work_dir or os.path.dirname(first)
-    if files.is_remote(folder):
-        folder = tempfile.gettempdir()
-    return os.path.join(folder, f".{os.path.basename(first)}.work")
+    def __exit__(self, *exception) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+
+    def _take(self) -> None:
+        """Locks the folder; the end of the process, whatever ends it, unlocks it."""
+        files.make_folder(self.path, "work_dir")
+        self._lock = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"--output_file: another process is making these files, in {self.path}"
+            ) from None
 
 
 class HashedFile:
@@ -87,7 +124,7 @@ class HashedFile:
     def __init__(self, path: str):
         self._path = path
         self._digest = hashlib.sha256()
-        self._file: IO[bytes] = open(path, "wb")  # noqa: SIM115  (closed in `__exit__`)
+        self._file: IO[bytes] = files.open_file(path, "wb")
         self._bytes = 0
 
     def write(self, content: bytes) -> None:
@@ -110,7 +147,7 @@ def concatenate(paths: list[str], target: str) -> dict[str, Any]:
     """Writes files one after the other into `target`; returns its record."""
     with files.replacing(target) as partial, HashedFile(partial) as joined:
         for path in paths:
-            with open(path, "rb") as file:
+            with files.open_file(path, "rb") as file:
                 while chunk := file.read(1 << 20):
                     joined.write(chunk)
     return joined.record
@@ -118,17 +155,17 @@ def concatenate(paths: list[str], target: str) -> dict[str, Any]:
 
 def move(path: str, target: str) -> None:
     """Moves a finished file to its place, also to another file system, whole or not at all."""
-    if not files.is_remote(target):
+    if files.is_remote(path) == files.is_remote(target):
         try:
-            os.replace(path, target)
+            files.rename(path, target)
             return
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
     with (
-        open(path, "rb") as source,
+        files.open_file(path, "rb") as source,
         files.replacing(target) as partial,
         files.open_file(partial, "wb") as file,
     ):
         shutil.copyfileobj(source, file, 1 << 20)
-    os.remove(path)
+    files.remove(path)

@@ -29,18 +29,28 @@ def encoder_features(max_seq_length: int) -> dict[str, Feature]:
     }
 
 
-def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, Feature]:
-    """Features of a pretraining example with static masks.
+def unmasked_features(max_seq_length: int) -> dict[str, Feature]:
+    """Features of a pretraining example whose masks are drawn in training.
 
-    `token_boundary` is 1 where a word starts; `masked_lm_*` are padded with position 0, id 0 and
-    weight 0; `next_sentence_labels` is the sentence-order label, 1 where the segments were swapped
-    (the name is the original's, so that either side reads the other's files).
+    `token_boundary` is 1 where a word starts; `next_sentence_labels` is the sentence-order label, 1
+    where the segments were swapped (the name is the original's, so that either side reads the
+    other's files).
     """
     return {
         **encoder_features(max_seq_length),
         "token_boundary": Feature((max_seq_length,), "int64"),
+        "next_sentence_labels": Feature((1,), "int64"),
+    }
+
+
+def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, Feature]:
+    """Features of a pretraining example with static masks.
+
+    `masked_lm_*` are padded with position 0, id 0 and weight 0.
+    """
+    return {
+        **unmasked_features(max_seq_length),
         "masked_lm_positions": Feature((max_predictions_per_seq,), "int64"),
         "masked_lm_ids": Feature((max_predictions_per_seq,), "int64"),
         "masked_lm_weights": Feature((max_predictions_per_seq,), "float32"),
-        "next_sentence_labels": Feature((1,), "int64"),
     }

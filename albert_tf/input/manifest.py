@@ -46,13 +46,21 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
 
     Args:
         records: the files; those without a manifest, such as the original's, are fine.
+
+    Raises:
+        InputError: a manifest that has the name of these files' manifest is damaged.
     """
     found: dict[str, dict[str, Any]] = {}
     for folder in sorted({os.path.dirname(path) for path in records}):
         names = {os.path.basename(path) for path in records if os.path.dirname(path) == folder}
-        pattern = os.path.join(glob.escape(folder), "*.manifest.json")
-        for path in files.matches(pattern):
-            manifest = read_manifest(path)
+        expected = {os.path.basename(manifest_file(name)) for name in names}
+        for path in files.matches(os.path.join(glob.escape(folder), "*.manifest.json")):
+            try:
+                manifest = read_manifest(path)
+            except InputError:
+                if os.path.basename(path) in expected:
+                    raise
+                continue  # something else of that name
             if names & set(manifest["files"]):
                 found[path] = manifest
     return found
@@ -66,18 +74,16 @@ class DynamicMasks(NamedTuple):
         special_ids: ids that are never masked.
         mask_id: id of `[MASK]`.
         replacement_ids: int32, ids from which random replacements are drawn.
-        seed: seed of the masks.
     """
 
     masking: Masking
     special_ids: tuple[int, ...]
     mask_id: int
     replacement_ids: np.ndarray
-    seed: int
 
 
 def dynamic_masks(
-    manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int, seed: int
+    manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
 ) -> DynamicMasks | None:
     """How the masks of files with these manifests are to be drawn; None if they hold their masks.
 
@@ -118,7 +124,6 @@ def dynamic_masks(
         tuple(vocabulary["special_ids"]),
         vocabulary["mask_id"],
         np.concatenate([np.arange(a, b, dtype=np.int32) for a, b in vocabulary["replacement_ids"]]),
-        seed,
     )
 
 

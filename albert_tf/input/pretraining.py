@@ -9,11 +9,16 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import derive_seeds, draw_masks
 
 # Files read side by side, and files whose first records are checked before a run starts.
 _CYCLE_LENGTH = 16
 _CHECKED_FILES = 64
 _CHECKED_RECORDS = 32
+
+# Masks drawn for evaluation are others than those drawn for training with the same seed.
+_TRAINING, _EVALUATION = 0, 1
 
 
 def training_batches(
@@ -23,19 +28,23 @@ def training_batches(
     seed: int,
     shuffle_buffer_size: int = 10000,
     first_step: int = 0,
+    masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches; every epoch holds every example once, in an order of its own.
 
     The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
-    that restarts at `first_step` sees the batches that an uninterrupted run would see.
+    that restarts at `first_step` sees the batches that an uninterrupted run would see. Masks, where
+    the files hold none, are a function of `seed` and of an example's place in that order: they are
+    others in every epoch, and the same after a restart.
 
     Args:
         files: TFRecord files.
         features: what an example holds.
         batch_size: examples in a batch.
-        seed: seed of the order.
+        seed: seed of the order and of dynamic masks.
         shuffle_buffer_size: examples among which the next one is drawn.
         first_step: batches to leave out; their records are skipped unparsed.
+        masks: how to draw masks; None where the files hold them.
 
     Returns:
         Dictionaries of `[batch_size, ...]` tensors, int32 or float32.
@@ -50,21 +59,33 @@ def training_batches(
     )
     records = records.shuffle(shuffle_buffer_size, seed=seed + 1, reshuffle_each_iteration=True)
     records = records.repeat()
-    records = records.skip(first_step * batch_size).batch(batch_size, drop_remainder=True)
-    return records.map(_parser(features), num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    first = first_step * batch_size
+    numbered = records.skip(first).enumerate(first).batch(batch_size, drop_remainder=True)
+    parse = _parser(features, masks, seed, _TRAINING)
+    return numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
 
 
 def evaluation_batches(
-    files: Sequence[str], features: dict[str, Feature], batch_size: int
+    files: Sequence[str],
+    features: dict[str, Feature],
+    batch_size: int,
+    seed: int = 0,
+    masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
     """All examples once, in order; the last batch is filled up.
+
+    Args:
+        files, features, batch_size: as in `training_batches`.
+        seed: seed of dynamic masks, which are the same in every evaluation.
+        masks: how to draw masks; None where the files hold them.
 
     Returns:
         Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`: 0 for what
         only fills up the last batch.
     """
-    records = tf.data.TFRecordDataset(list(files)).batch(batch_size)
-    examples = records.map(_parser(features), num_parallel_calls=tf.data.AUTOTUNE)
+    numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
+    parse = _parser(features, masks, seed, _EVALUATION)
+    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return examples.map(lambda batch: fill_up(batch, batch_size)).prefetch(4)
 
 
@@ -80,20 +101,51 @@ def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor
     return {name: filled(value) for name, value in {**batch, "is_real_example": real}.items()}
 
 
-def _parser(features: dict[str, Feature]):
+def _parser(features: dict[str, Feature], masks: DynamicMasks | None, seed: int, purpose: int):
     specification = {
         name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
         for name, feature in features.items()
     }
 
-    def parse(records):
-        batch = tf.io.parse_example(records, specification)
-        return {
+    def parse(numbers, records):
+        batch = {
             name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-            for name, value in batch.items()
+            for name, value in tf.io.parse_example(records, specification).items()
         }
+        return batch if masks is None else _draw(batch, numbers, masks, seed, purpose)
 
     return parse
+
+
+def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
+    """Masks a batch of examples with these numbers."""
+
+    def draw(input_ids, input_mask, token_boundary, numbers):
+        return draw_masks(
+            input_ids,
+            input_mask.sum(1),
+            token_boundary,
+            derive_seeds(seed, purpose, numbers),
+            masks.masking,
+            masks.special_ids,
+            masks.mask_id,
+            masks.replacement_ids,
+        )[:4]
+
+    names = ("input_ids", "input_mask", "token_boundary")
+    drawn = tf.numpy_function(
+        draw,
+        [*(batch[name] for name in names), numbers],
+        [tf.int32, tf.int32, tf.int32, tf.float32],
+        stateful=False,
+    )
+    shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
+    shapes = [batch["input_ids"].shape, shape, shape, shape]
+    names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+    return batch | {
+        name: tf.ensure_shape(value, shape)
+        for name, value, shape in zip(names, drawn, shapes, strict=True)
+    }
 
 
 def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: int) -> None:
@@ -130,6 +182,8 @@ def _check_example(path, example, features: dict[str, Feature], vocab_size: int)
                 "input_ids": "max_seq_length",
             }.get(name)
             hint = f"; --{flag} must be {length}" if flag and length else ""
+            if name.startswith("masked_lm") and not length:
+                hint = "; files made with --masking=dynamic need their manifest beside them"
             raise InputError(
                 f"{path}: examples have {length or 'no'} values of {name}, {expected} are "
                 f"expected{hint}"

@@ -77,34 +77,39 @@ class PretrainingObjective(Objective):
 
     A batch holds `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
     `next_sentence_labels` `[batch, 1]`.
+
+    Args:
+        sentence_order: whether the labels of pairs are to be learnt; without pairs there are none.
     """
 
-    parts = ("masked_lm", "sentence_order")
-    quantities = (
-        "masked_lm_loss",
-        "masked_lm_accuracy",
-        "sentence_order_loss",
-        "sentence_order_accuracy",
-    )
-    losses = ("masked_lm_loss", "sentence_order_loss")
     epsilon = {"masked_lm": 1e-5}
+
+    def __init__(self, sentence_order: bool = True):
+        self.parts = ("masked_lm", "sentence_order") if sentence_order else ("masked_lm",)
+        measures = ("loss", "accuracy")
+        self.quantities = tuple(f"{part}_{measure}" for part in self.parts for measure in measures)
+        self.losses = tuple(f"{part}_loss" for part in self.parts)
 
     def weights(self, batch):
         examples = _example_weights(batch)
         masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
-        return {"masked_lm": masked, "sentence_order": ops.sum(examples)}
+        weights = {"masked_lm": masked, "sentence_order": ops.sum(examples)}
+        return {part: weights[part] for part in self.parts}
 
     def sums(self, outputs, batch):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
-        order, order_logits = batch["next_sentence_labels"][:, 0], outputs["sentence_order_logits"]
-        return {
+        sums = {
             "masked_lm_loss": ops.sum(masked * cross_entropy(logits, ids)),
             "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids)),
-            "sentence_order_loss": ops.sum(examples * cross_entropy(order_logits, order)),
-            "sentence_order_accuracy": ops.sum(examples * _correct(order_logits, order)),
         }
+        if "sentence_order" in self.parts:
+            order = batch["next_sentence_labels"][:, 0]
+            logits = outputs["sentence_order_logits"]
+            sums["sentence_order_loss"] = ops.sum(examples * cross_entropy(logits, order))
+            sums["sentence_order_accuracy"] = ops.sum(examples * _correct(logits, order))
+        return sums
 
 
 class ClassificationObjective(Objective):

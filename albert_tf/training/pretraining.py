@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from albert_tf.config import AlbertConfig
 from albert_tf.files import expand_globs
-from albert_tf.input.features import pretraining_features
+from albert_tf.input.features import Feature, pretraining_features, unmasked_features
+from albert_tf.input.manifest import (
+    DynamicMasks,
+    check_manifests,
+    dynamic_masks,
+    find_manifests,
+    pair_objective,
+)
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
@@ -12,6 +22,38 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import initialize, prepare, train_model, trained_step, write_results
 from albert_tf.training.step import EvalStep
 from albert_tf.training.strategy import dtype_policy
+
+
+class Records(NamedTuple):
+    """TFRecord files and what their manifests say of them.
+
+    Attributes:
+        files: the files.
+        features: what an example holds.
+        masks: how to draw masks; None where the files hold them.
+        pair_objective: what pairs are to teach: "sop", "nsp" or "none".
+    """
+
+    files: list[str]
+    features: dict[str, Feature]
+    masks: DynamicMasks | None
+    pair_objective: str
+
+    @classmethod
+    def find(cls, options: PretrainingOptions, flag: str, config: AlbertConfig) -> Records:
+        """The files of a flag.
+
+        Raises:
+            InputError: they, or their manifests, do not fit the flags or the model.
+        """
+        files = expand_globs(getattr(options, flag), flag)
+        length, predictions = options.max_seq_length, options.max_predictions_per_seq
+        manifests = find_manifests(files)
+        check_manifests(manifests, length, predictions, config.vocab_size)
+        masks = dynamic_masks(manifests, predictions)
+        features = unmasked_features(length) if masks else pretraining_features(length, predictions)
+        check_files(files, features, config.vocab_size)
+        return cls(files, features, masks, pair_objective(manifests))
 
 
 def pretrain(options: PretrainingOptions) -> None:
@@ -24,39 +66,41 @@ def pretrain(options: PretrainingOptions) -> None:
         InputError: a flag or file is not what it should be.
     """
     config, strategy = prepare(options)
-    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
-    train_files: list[str] = []
-    eval_files: list[str] = []
-    if options.do_train:
-        train_files = expand_globs(options.input_file, "input_file")
-        check_files(train_files, features, config.vocab_size)
+    train = Records.find(options, "input_file", config) if options.do_train else None
+    held_out = None
     if options.do_eval:
         flag = "eval_input_file" if options.eval_input_file else "input_file"
-        eval_files = expand_globs(getattr(options, flag), flag)
-        check_files(eval_files, features, config.vocab_size)
+        held_out = Records.find(options, flag, config)
 
     with strategy.scope():
         model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
-    objective = PretrainingObjective()
-    if options.do_train:
+    objective = PretrainingObjective((train or held_out).pair_objective != "none")
+    if train:
 
         def batches_from(step: int):
             return training_batches(
-                train_files,
-                features,
+                train.files,
+                train.features,
                 options.train_batch_size,
                 options.random_seed,
                 options.shuffle_buffer_size,
                 first_step=step,
+                masks=train.masks,
             )
 
         train_model(model, objective, batches_from, strategy, options)
-    if options.do_eval:
+    if held_out:
         if not options.do_train:
             initialize(model, options.output_dir, "output_dir")
         results = evaluate(
             EvalStep(model, objective, strategy),
-            evaluation_batches(eval_files, features, options.eval_batch_size),
+            evaluation_batches(
+                held_out.files,
+                held_out.features,
+                options.eval_batch_size,
+                options.random_seed,
+                held_out.masks,
+            ),
             options.max_eval_steps,
         )
         results["loss"] = sum(results[name] for name in objective.losses)

@@ -132,8 +132,12 @@ class TrainStep:
             sums = self.objective.sums(outputs, batch)
             loss = self.objective.loss(sums, weights)
         variables = [weight.value for weight in self.model.trainable_weights]
+        # Without pairs nothing is asked of the sentence-order head.
+        gradients = tape.gradient(
+            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
         # Repeated rows of an IndexedSlices must be added up before moments and norms are taken.
-        return [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)], sums
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
 
 class EvalStep:

@@ -122,7 +122,14 @@ def find_files(patterns: Sequence[str]) -> list[str]:
     return found
 
 
-from data_prep.corpora import books, package_docs, text, wikipedia  # noqa: E402  (they use the types above)
+from data_prep.corpora import (  # noqa: E402  (they use the types above)
+    books,
+    package_docs,
+    reading_sets,
+    table,
+    text,
+    wikipedia,
+)
 
 FORMATS: dict[str, Format] = {
     "package_docs": Format(
@@ -131,4 +138,6 @@ FORMATS: dict[str, Format] = {
     "books": Format(books.units, books.documents, ending=".txt"),
     "text": Format(text.units, text.documents, has_sentences=True),
     "wikipedia": Format(wikipedia.units, wikipedia.documents),
+    "table": Format(table.units, table.documents),
+    "reading_sets": Format(reading_sets.units, reading_sets.documents),
 }

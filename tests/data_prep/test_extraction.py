@@ -206,6 +206,14 @@ def test_a_run_ended_while_files_take_their_places_is_finished(options, monkeypa
     assert contents(options) == expected
 
 
+def test_two_runs_do_not_write_the_same_files(options):
+    work = unfinished.Unfinished([options.output_file], None, "other", resumable=True)
+    with pytest.raises(InputError, match="--output_file: another process is making this corpus"):
+        extract_corpus.run(options)
+    work.unlock()
+    extract_corpus.run(options)
+
+
 @pytest.mark.parametrize("change", ["flags", "input", "output is gone"])
 def test_another_run_starts_anew(options, inputs, monkeypatch, capsys, change):
     with monkeypatch.context() as patch:

@@ -15,6 +15,7 @@ from scipy import stats
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
+from albert_tf.tokenization import Tokenizer
 from data_prep import create_pretraining_data, examples, pipeline, plan, units, workfolder
 from data_prep.create_pretraining_data import Options
 from data_prep.records import read_examples
@@ -273,7 +274,7 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     expected = contents(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
     parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
@@ -283,12 +284,42 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     assert contents(tmp_path / "out") == expected
 
 
+def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+    """Even where its parts are gone already."""
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "publish", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    (shard, *_) = sorted((tmp_path / "out").glob(".*/shard-*.tfrecord"))
+    shard.unlink()
+    create(options)
+    assert contents(tmp_path / "out") == expected
+
+
+def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
+        with pytest.raises(InputError, match="--output_file: another process is making these"):
+            create(options)
+
+
+def test_shards_of_another_run_are_named(options, tmp_path, capsys):
+    create(dataclasses.replace(options, num_shards=2))
+    assert not capsys.readouterr().err
+    create(dataclasses.replace(options, num_shards=3))
+    assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
+
+
 def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
     text = tmp_path / "in.txt"
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
         with pytest.raises(ZeroDivisionError):
@@ -380,6 +411,12 @@ def test_statistics_of_the_original(shared, tmp_path):
         ({"max_predictions_per_seq": 65}, "--max_predictions_per_seq: 65"),
         ({"spm_model_file": None}, "--spm_model_file"),
         ({"output_file": ("a", "a")}, "named twice"),
+        ({"num_shards": -1}, "--num_shards: -1"),
+        ({"num_shards": 2, "output_file": ("a", "b")}, "--num_shards: 2 shards need one name"),
+        ({"num_processes": -1}, "--num_processes: -1"),
+        ({"random_next_sentence": True, "pair_objective": "sop"}, "--random_next_sentence"),
+        ({"beam_options": ("--project=p",)}, "--beam_options: they need a --runner"),
+        ({"work_dir": "gs://bucket/work"}, "--work_dir: gs://bucket/work"),
         ({"input_file": ("nothing-*.txt",)}, "--input_file: no file matches 'nothing-\\*.txt'"),
     ],
 )
@@ -447,3 +484,57 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
     (tmp_path / "other.vocab").write_text("\n".join(lines[:500]), "utf-8")
     with pytest.raises(InputError, match=r"--vocab_file: .*other\.vocab \(500 pieces\)"):
         create(dataclasses.replace(options, vocab_file=str(tmp_path / "other.vocab")))
+
+
+def test_remote_files(options, tmp_path, monkeypatch):
+    """Everything on TensorFlow's file layer, through a file system that it keeps in memory."""
+    from tensorflow.io import gfile
+
+    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
+    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    for name, path in (("in.txt", options.input_file[0]), ("v.model", options.spm_model_file)):
+        gfile.copy(path, f"ram://{name}", overwrite=True)
+    remote = dataclasses.replace(
+        options,
+        input_file=("ram://in.txt",),
+        spm_model_file="ram://v.model",
+        output_file=("ram://out/train.tfrecord",),
+        work_dir=str(tmp_path / "work"),
+    )
+    manifest, _ = create(remote)
+    for ours, theirs in zip(options.output_files, remote.output_files, strict=True):
+        with gfile.GFile(theirs, "rb") as file:
+            assert file.read() == pathlib.Path(ours).read_bytes()
+    names = [f"train.tfrecord-{n:05d}-of-00002" for n in range(2)]
+    assert sorted(gfile.listdir("ram://out")) == ["train.manifest.json", *names]
+    assert not list((tmp_path / "work").iterdir())
+    assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
+
+
+def test_chinese_text_with_a_wordpiece_vocabulary(shared, tmp_path):
+    options = Options(
+        input_file=(str(shared("data/chinese/news_zh_1.txt")),),
+        output_file=(str(tmp_path / "zh.tfrecord"),),
+        vocab_file=str(shared("data/chinese/vocab.txt")),
+        max_seq_length=128,
+        dupe_factor=3,
+    )
+    manifest, examples = create(options)
+    tokenizer = Tokenizer.load(options.vocab_file)
+    assert manifest["vocab_size"] == 21128
+    assert manifest["examples"] > 100
+    is_text = examples["input_mask"] == 1
+    tokens = unmasked(examples)[is_text]
+    pieces = np.array(tokenizer.convert_ids_to_tokens(tokens))
+    assert np.mean([len(piece) == 1 and "\u4e00" <= piece <= "\u9fff" for piece in pieces]) > 0.7
+    # A piece that goes on is masked together with the word it belongs to.
+    goes_on = np.array([piece.startswith("##") for piece in pieces])
+    assert (examples["token_boundary"][is_text] == ~goes_on).all()
+    predicted = np.zeros(is_text.shape, bool)
+    rows, columns = np.nonzero(examples["masked_lm_weights"])
+    predicted[rows, examples["masked_lm_positions"][rows, columns]] = True
+    predicted = predicted[is_text]
+    assert goes_on.any()
+    assert (predicted[1:] == predicted[:-1])[goes_on[1:]].all()

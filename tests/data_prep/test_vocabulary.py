@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import collections
+import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
-from data_prep import train_vocabulary, vocabulary
+from albert_tf.wordpiece import SPECIAL_SYMBOLS
+from data_prep import train_vocabulary, vocabulary, wordpiece_vocabulary
 from data_prep.train_vocabulary import Options
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_pieces_are_laid_out_as_in_the_original(shared, model_file):
@@ -29,37 +36,92 @@ def test_text_is_lower_cased_without_accents_first(tmp_path):
     assert list(vocabulary.read_sentences(path, False)) == ["Unicode CAFE", "the End"]
 
 
-def test_the_same_text_gives_the_same_files(corpus, tmp_path):
-    files = []
-    for name in "ab":
-        options = Options(
-            input_file=(str(corpus),), output_prefix=str(tmp_path / name), vocab_size=500
-        )
-        train_vocabulary.run(options)
-        files.append((tmp_path / f"{name}.vocab").read_bytes())
-    assert files[0] == files[1]
+@pytest.mark.parametrize(
+    ("model_type", "endings"), [("unigram", ("model", "vocab")), ("wordpiece", ("txt",))]
+)
+def test_the_same_text_gives_the_same_files(corpus, tmp_path, model_type, endings):
+    for name in "ab":  # each in a process with hash seeds of its own
+        command = [
+            "-m", "data_prep.train_vocabulary", f"--model_type={model_type}", "--vocab_size=700",
+            f"--input_file={corpus}", f"--output_prefix={tmp_path}/{name}",
+            "--input_sentence_size=500",
+        ]  # fmt: skip
+        subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+    for ending in endings:
+        contents = [(tmp_path / f"{name}.{ending}").read_bytes() for name in "ab"]
+        assert contents[0] == contents[1]
     assert {path.name for path in tmp_path.iterdir()} == {
-        f"{name}.{ending}" for name in "ab" for ending in ("model", "vocab")
+        f"{name}.{ending}" for name in "ab" for ending in endings
     }
+    assert Tokenizer.load(str(tmp_path / f"a.{endings[0]}")).vocab_size == 700
 
 
+@pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
 @pytest.mark.parametrize("vocab_size", [30_000, 50_000])
-def test_the_size_that_the_error_names_works(corpus, tmp_path, vocab_size):
-    sentences = list(vocabulary.read_sentences([str(corpus)], True))[:300]
+def test_the_size_that_the_error_names_works(corpus, tmp_path, model_type, vocab_size):
+    kind = vocabulary.MODEL_TYPES[model_type]
+    sentences = [kind.prepare(line, True) for line in vocabulary.read_lines([str(corpus)])][:300]
     with pytest.raises(InputError, match=f"--vocab_size: {vocab_size} is more") as error:
-        vocabulary.train(sentences, str(tmp_path / "v"), vocab_size)
+        kind.train(sentences, str(tmp_path / "v"), vocab_size)
     assert not list(tmp_path.iterdir())
     size = int(re.search(r"; (\d+) works", str(error.value))[1])
     assert size > 300
-    vocabulary.train(sentences, str(tmp_path / "v"), size)
-    assert Tokenizer.load(str(tmp_path / "v.model")).vocab_size == size
+    kind.train(sentences, str(tmp_path / "v"), size)
+    assert Tokenizer.load(str(tmp_path / f"v{kind.ending}")).vocab_size == size
 
 
-def test_a_size_below_the_alphabet_is_refused(tmp_path):
+@pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
+def test_a_size_below_the_alphabet_is_refused(tmp_path, model_type):
+    kind = vocabulary.MODEL_TYPES[model_type]
     sentences = ["the quick brown fox jumps over the lazy dog"] * 100
-    with pytest.raises(InputError, match=r"--vocab_size: 20 is too few.* need (\d+)"):
-        vocabulary.train(sentences, str(tmp_path / "v"), 20)
+    with pytest.raises(InputError, match=r"--vocab_size: 20 is too few.* need (\d+)") as error:
+        kind.train(sentences, str(tmp_path / "v"), 20)
     assert not list(tmp_path.iterdir())
+    if model_type == "wordpiece":
+        needed = int(re.search(r"need (\d+)", str(error.value))[1])
+        kind.train(sentences, str(tmp_path / "v"), needed)
+        assert Tokenizer.load(str(tmp_path / "v.txt")).vocab_size == needed
+
+
+def test_wordpiece_learns_the_pairs_that_are_frequent(tmp_path):
+    """The special symbols, the alphabet, then merges, the most frequent pair first."""
+    # A word that the tokenizer would not split is not learnt from.
+    sentences = ["ab " * 5 + "cab " * 3 + "。 中 文 ]"] * 10 + ["z" * 201]
+    wordpiece_vocabulary.train(sentences, str(tmp_path / "v"), 15)
+    assert (tmp_path / "v.txt").read_text("utf-8").splitlines() == [
+        *SPECIAL_SYMBOLS, "]", "a", "b", "c", "。", "中", "文", "##a", "##b", "ab",
+    ]  # fmt: skip
+
+
+def test_characters_too_rare_are_left_out_of_wordpiece(tmp_path):
+    sentences = ["the cat sat on a mat"] * 5000 + ["the q cat", "aqa"]
+    with pytest.raises(InputError, match=r"; (\d+) works") as error:
+        wordpiece_vocabulary.train(sentences, str(tmp_path / "v"), 1000)
+    size = int(re.search(r"; (\d+) works", str(error.value))[1])
+    wordpiece_vocabulary.train(sentences, str(tmp_path / "v"), size)
+    tokenizer = Tokenizer.load(str(tmp_path / "v.txt"))
+    assert not any("q" in piece for piece in tokenizer.pieces)
+    assert tokenizer.tokenize("The cat q") == ["the", "cat", "[UNK]"]
+
+
+def test_a_wordpiece_vocabulary_knows_its_own_text(corpus, tmp_path):
+    flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")}
+    train_vocabulary.run(Options(**flags, model_type="wordpiece", vocab_size=800))
+    tokenizer = Tokenizer.load(str(tmp_path / "v.txt"))
+    ids = np.concatenate(tokenizer.encode_batch(list(vocabulary.read_lines([str(corpus)]))))
+    assert (ids == tokenizer.unk_id).mean() < 0.001
+    assert len(np.unique(ids)) > 700
+    lengths = [len(piece) for piece in tokenizer.pieces]
+    assert max(lengths) > 8
+
+
+def test_the_corpus_is_never_overwritten(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("the cat sat\n" * 10)
+    flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "corpus")}
+    with pytest.raises(InputError, match=r"--output_prefix: .*corpus\.txt is one of --input_file"):
+        train_vocabulary.run(Options(**flags, model_type="wordpiece", vocab_size=30))
+    assert corpus.read_text() == "the cat sat\n" * 10
 
 
 def test_the_sample_is_uniform_ordered_and_repeatable():
@@ -80,6 +142,7 @@ def test_the_sample_is_uniform_ordered_and_repeatable():
     ("changes", "message"),
     [
         ({"vocab_size": 5}, "--vocab_size: 5 is too few"),
+        ({"vocab_size": 5, "model_type": "wordpiece"}, "too few; the special .* need 5"),
         ({"input_sentence_size": -1}, "--input_sentence_size: -1"),
         ({"input_file": ("none-*.txt",)}, "--input_file: no file matches"),
     ],
@@ -88,3 +151,12 @@ def test_bad_flags_are_named(corpus, tmp_path, changes, message):
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")} | changes
     with pytest.raises(InputError, match=message):
         train_vocabulary.run(Options(**flags))
+
+
+def test_words_are_fed_to_the_trainer_as_often_as_they_were_counted():
+    counts = collections.Counter({"the": 25_000, "cat": 10_000, "sat": 1})
+    fed = collections.Counter()
+    for text in wordpiece_vocabulary._repeated(counts.items()):
+        assert len(text) < 50_000
+        fed.update(text.split())
+    assert fed == counts

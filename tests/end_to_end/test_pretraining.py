@@ -17,7 +17,15 @@ from albert_tf.errors import InputError
 from albert_tf.training.checkpoints import find_checkpoint
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
+from tests.end_to_end.conftest import (
+    LENGTH,
+    PREDICTIONS,
+    RECORD_FLAGS,
+    TRAIN_FLAGS,
+    results_of,
+    run,
+    start,
+)
 
 RESULTS = {
     "masked_lm_accuracy",
@@ -93,8 +101,11 @@ def options(project, tmp_path):
         ({"input_file": ("nowhere*.tfrecord",)}, "--input_file: no file matches 'nowhere"),
         ({"input_file": ()}, "--input_file"),
         ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
-        ({"max_predictions_per_seq": 7}, "--max_predictions_per_seq must be 5"),
-        ({"max_seq_length": 16}, "--max_seq_length must be 32"),
+        (
+            {"max_predictions_per_seq": 7},
+            "--max_predictions_per_seq: 7, but .*manifest.json .* made with 5",
+        ),
+        ({"max_seq_length": 16}, "--max_seq_length: 16, but .*train.manifest.json .* made with 32"),
         ({"max_seq_length": 64}, "--max_seq_length=64.*max_position_embeddings 32"),
         ({"do_train": False}, "--do_train, --do_eval"),
         ({"train_batch_size": 0}, "--train_batch_size=0: must be at least 1"),
@@ -135,3 +146,29 @@ def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):
         "run_pretraining.py: error: --train_batch_size=8: must be a multiple of the 3 replicas, "
         "such as 9\n"
     )
+
+
+def test_files_without_masks_or_pairs(project, tmp_path):
+    """Masks are drawn in training, and nothing is asked of the sentence-order head."""
+    for split in ("train", "eval"):
+        run(
+            "-m", "data_prep.create_pretraining_data", f"--input_file={project.folder}/{split}.txt",
+            f"--output_file={tmp_path}/{split}.tfrecord", f"--spm_model_file={project.model}",
+            "--dupe_factor=1", "--masking=dynamic", "--pair_objective=none", "--num_shards=2",
+            *RECORD_FLAGS,
+        )  # fmt: skip
+    flags = (
+        "run_pretraining.py", f"--albert_config_file={project.config}",
+        f"--input_file={tmp_path}/train.tfrecord-*", f"--eval_input_file={tmp_path}/eval.tfrecord*",
+        f"--output_dir={tmp_path}/out", *TRAIN_FLAGS, "--num_train_steps=6", "--do_train",
+        "--do_eval", f"--max_seq_length={LENGTH}",
+    )  # fmt: skip
+    # The number of predictions is up to training.
+    run(*flags, "--max_predictions_per_seq=7")
+    results = results_of(tmp_path / "out")
+    assert 0 < results["masked_lm_loss"] < 8
+    assert not [name for name in results if name.startswith("sentence_order")]
+    (tmp_path / "train.manifest.json").unlink()
+    _, errors = run(*flags, code=1)
+    assert "no values of masked_lm_positions" in errors
+    assert "--masking=dynamic need their manifest beside them" in errors

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.input.features import pretraining_features
+from albert_tf.input.features import pretraining_features, unmasked_features
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import Masking
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
@@ -51,6 +53,53 @@ def test_a_run_that_goes_on_sees_what_an_uninterrupted_one_sees(files, first_ste
     whole = numbers(training_batches(files, FEATURES, 4, seed=3).take(25))
     rest = training_batches(files, FEATURES, 4, seed=3, first_step=first_step)
     assert numbers(rest.take(25 - first_step)) == whole[first_step:]
+
+
+MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
+
+
+def dynamic(files, first_step=0, seed=3):
+    features = unmasked_features(LENGTH)
+    batches = training_batches(files, features, 4, seed, first_step=first_step, masks=MASKS)
+    return batches.as_numpy_iterator()
+
+
+def test_dynamic_masks_are_others_in_every_epoch_and_the_same_after_a_restart(files):
+    whole = [next(batches) for batches in [dynamic(files)] for _ in range(20)]
+    rest = dynamic(files, first_step=9)
+    for expected in whole[9:]:
+        found = next(rest)
+        assert set(found) == set(pretraining_features(LENGTH, 5))
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values)
+            assert found[name].dtype == values.dtype
+    # Unmasked, the examples are those of the files; 30 examples are 7.5 batches.
+    masks: dict[bytes, set] = {}
+    for b in whole:
+        ids = b["input_ids"].copy()
+        for row, count in enumerate(b["masked_lm_weights"].astype(bool).sum(1)):
+            positions = b["masked_lm_positions"][row, :count]
+            ids[row, positions] = b["masked_lm_ids"][row, :count]
+            masks.setdefault(ids[row].tobytes(), set()).add(tuple(positions))
+    assert len(masks) == 30
+    assert np.mean([len(positions) > 1 for positions in masks.values()]) > 0.8
+    other = next(dynamic(files, seed=4))
+    assert (other["masked_lm_positions"] != whole[0]["masked_lm_positions"]).any()
+
+
+def test_dynamic_masks_of_an_evaluation_are_always_the_same(files):
+    def read(seed):
+        features = unmasked_features(LENGTH)
+        return list(evaluation_batches(files, features, 8, seed, MASKS).as_numpy_iterator())
+
+    for one, other in zip(read(1), read(1), strict=True):
+        for name, values in one.items():
+            np.testing.assert_array_equal(other[name], values)
+    last = read(1)[-1]
+    assert last["input_ids"].shape == (8, LENGTH)
+    assert last["masked_lm_weights"].shape == (8, 5)
+    assert not last["masked_lm_weights"][last["is_real_example"] == 0].any()
+    assert (read(2)[0]["masked_lm_positions"] != read(1)[0]["masked_lm_positions"]).any()
 
 
 def test_evaluation_reads_everything_once_in_order(files):

@@ -1,0 +1,137 @@
+"""Examples out of TFRecord files whose features and lengths are not known beforehand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_reason
+from albert_tf.input.features import Feature, encoder_features, pretraining_features
+from albert_tf.quiet import quiet_import
+
+with quiet_import():
+    import tensorflow as tf
+
+_MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+_EXAMPLES_AT_ONCE = 1024
+
+Batch = dict[str, np.ndarray]  # by feature name, [batch, *shape]
+
+
+def find_features(paths: Sequence[str]) -> dict[str, Feature]:
+    """The features of pretraining that some files have, with the lengths of their first examples.
+
+    Raises:
+        InputError: a file is damaged, empty, of something else than pretraining, or differs from
+            the first one.
+    """
+    first, *others = (_features_of(path) for path in paths)
+    for path, features in zip(paths[1:], others, strict=True):
+        if features != first:
+            raise InputError(
+                f"{path}: other features than {paths[0]} ({_listed(features)}; {_listed(first)}); "
+                "look at them one after the other"
+            )
+    return first
+
+
+def _features_of(path: str) -> dict[str, Feature]:
+    with _errors_named(path):
+        record = next(tf.data.TFRecordDataset(path).take(1).as_numpy_iterator(), None)
+        if record is None:
+            raise InputError(f"{path}: no example in it")
+        present = tf.train.Example.FromString(record).features.feature
+    lengths = {
+        name: len(feature.float_list.value or feature.int64_list.value)
+        for name, feature in present.items()
+    }
+    missing = [name for name in encoder_features(0) if name not in lengths]
+    if missing:
+        raise InputError(
+            f"{path}: not a file for pretraining: no feature {missing[0]!r}; it has "
+            f"{', '.join(sorted(lengths)) or 'none'}"
+        )
+    found = {
+        name: Feature((lengths[name],), feature.dtype)
+        for name, feature in pretraining_features(0, 0).items()
+        if name in lengths
+    }
+    masks = [found[name].shape for name in _MASKS if name in found]
+    if len(set(masks)) > 1 or len(masks) not in (0, len(_MASKS)):
+        raise InputError(f"{path}: the features {', '.join(_MASKS)} do not belong together")
+    if len({found[name].shape for name in encoder_features(0)}) > 1:
+        raise InputError(f"{path}: {', '.join(encoder_features(0))} have different lengths")
+    return found
+
+
+def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[Batch]:
+    """Yields all examples, file after file, in batches.
+
+    Raises:
+        InputError: a file is damaged, or holds other lengths than its first example has.
+    """
+    specification = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in features.items()
+    }
+    for path in paths:
+        with _errors_named(path):
+            records = tf.data.TFRecordDataset(path).batch(_EXAMPLES_AT_ONCE)
+            for serialized in records:
+                parsed = tf.io.parse_example(serialized, specification)
+                batch = {name: tensor.numpy() for name, tensor in parsed.items()}
+                _check(path, batch)
+                yield batch
+
+
+def read_some(
+    paths: Sequence[str], features: Mapping[str, Feature], first: int, number: int
+) -> Batch:
+    """The examples `first` to `first + number` of all files, as many as there are.
+
+    Raises:
+        InputError: there are only `first`, or fewer.
+    """
+    parts: list[Batch] = []
+    seen = 0
+    for batch in batches(paths, features):
+        count = len(batch["input_ids"])
+        chosen = slice(max(0, first - seen), first + number - seen)
+        parts.append({name: values[chosen] for name, values in batch.items()})
+        seen += count
+        if seen >= first + number:
+            break
+    if seen <= first:
+        raise InputError(f"--first: {first}, but there are only {seen:,} examples")
+    return {name: np.concatenate([part[name] for part in parts]) for name in features}
+
+
+def _check(path: str, batch: Batch) -> None:
+    """Refuses numbers that point nowhere."""
+    sequence = batch["input_ids"].shape[1]
+    positions = batch.get("masked_lm_positions", np.zeros(1))
+    if positions.min(initial=0) < 0 or positions.max(initial=0) >= sequence:
+        raise InputError(f"{path}: masked_lm_positions beyond the {sequence} tokens of an example")
+    for name in ("input_ids", "masked_lm_ids"):
+        if name in batch and batch[name].min(initial=0) < 0:
+            raise InputError(f"{path}: a negative id in {name}")
+
+
+def _listed(features: Mapping[str, Feature]) -> str:
+    return ", ".join(f"{name} {feature.shape[0]}" for name, feature in features.items())
+
+
+@contextlib.contextmanager
+def _errors_named(path: str) -> Iterator[None]:
+    """What TensorFlow finds wrong, as an `InputError` that names the file."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = tensorflow_reason(error)
+        raise InputError(f"{path}: damaged, or not a file of such examples: {reason}") from None
+    except DecodeError:
+        raise InputError(f"{path}: its records are not of type tf.train.Example") from None

@@ -1,0 +1,106 @@
+"""The passages of SQuAD and RACE, each once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep.corpora import Counts, Document, ReaderOptions, reading_sets
+
+OPTIONS = ReaderOptions()
+
+
+def read(*patterns, counts: Counts | None = None) -> list[Document]:
+    (unit,) = reading_sets.units([str(pattern) for pattern in patterns], OPTIONS)
+    return list(reading_sets.documents(unit, OPTIONS, counts or Counts()))
+
+
+def squad(*contexts: str, title: str = "Emma") -> str:
+    paragraphs = [{"context": context, "qas": [{"question": "Who?"}]} for context in contexts]
+    return json.dumps({"version": "2.0", "data": [{"title": title, "paragraphs": paragraphs}]})
+
+
+def race(article: str, **more: str) -> str:
+    return json.dumps({"answers": ["A"], "questions": ["Why?"], "article": article} | more)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "RACE" / "dev" / "high").mkdir(parents=True)
+    high = tmp_path / "RACE" / "dev" / "high"
+    (high / "1.txt").write_text(race("First line.\nSecond line.", id="high1.txt"))
+    (high / "2.txt").write_text(race("Another."))
+    (high / "3.txt").write_text(race("First line.\n\nSecond line. ", id="high3.txt"))
+    (high / "._1.txt").write_bytes(b"\x00\x05\x16\x07")
+    (high.parent.parent / "README").write_text("RACE")
+    (tmp_path / "squad.json").write_text("\ufeff" + squad("A context.", "Another.", "B.", "B."))
+    return tmp_path
+
+
+def test_each_passage_is_a_document_once(folder):
+    counts = Counts()
+    found = read(folder, counts=counts)
+    assert found == [
+        ("high1.txt", "high", ["First line.", "Second line."]),
+        ("high:2.txt", "high", ["Another."]),
+        ("Emma:1", "Emma", ["A context."]),
+        ("Emma:3", "Emma", ["B."]),
+    ]
+    assert counts.characters == sum(len("".join(d.paragraphs)) for d in found) + (
+        counts.repeated_characters
+    )
+    assert counts.repeated_characters == len("First line.Second line.Another.B.")
+
+
+def test_files_and_globs_may_overlap(folder):
+    everything = read(folder)
+    assert read(folder / "squad.json", folder / "R*", folder) == everything
+    assert read(folder / "RACE/dev/high/*.txt") == everything[:2]
+
+
+def test_several_passages_in_a_file_a_line_each(tmp_path):
+    path = tmp_path / "race.json"
+    path.write_text(race("One.", id="a") + "\n" + race("Two.", id="b") + "\n")
+    assert [document.name for document in read(path)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no JSON", "", "[]", "5", '{"a": 1}', '{"data": [{"paragraphs": [{}]}]}', '{"article": 5}',
+     race("cut off")[:-3], '{"data": 5}', '{"article": "a"}\n{"art'],
+)  # fmt: skip
+def test_a_file_of_neither_kind_is_named(tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(InputError, match=r"x\.json: neither SQuAD .* nor RACE"):
+        read(tmp_path / "x.json")
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="--input_file: no file matches"):
+        read(tmp_path / "none*")
+    with pytest.raises(InputError, match=r"no \.txt or \.json file in the folder"):
+        read(tmp_path)
+
+
+def test_the_published_files(shared):
+    path = shared("data/squad/squad-v1.1-subset-1190q.json")
+    contexts = {
+        paragraph["context"]
+        for article in json.loads(path.read_text("utf-8"))["data"]
+        for paragraph in article["paragraphs"]
+    }
+    found = read(path)
+    assert len(found) == len(contexts)
+    assert len({document.name for document in found}) == len(found)
+    letters = sorted("".join("".join(d.paragraphs).split()) for d in found)
+    assert letters == sorted("".join(context.split()) for context in contexts)
+
+    folder = shared("data/race/dev")
+    found = read(folder)
+    articles = [json.loads(path.read_text("utf-8"))["article"] for path in folder.rglob("*.txt")]
+    assert len(found) == len(set(articles))
+    assert {document.source for document in found} == {"high", "middle"}
+    letters = sorted("".join("".join(d.paragraphs).split()) for d in found)
+    assert letters == sorted("".join(article.split()) for article in set(articles))

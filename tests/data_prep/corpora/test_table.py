@@ -1,0 +1,277 @@
+"""Tables of every kind give the same documents, a part at a time, or a clear refusal."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import json
+import os
+import pathlib
+import tracemalloc
+from collections.abc import Callable
+
+import pyarrow
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from data_prep.corpora import Counts, Document, ReaderOptions, table
+
+ROWS = [
+    {"id": 1, "text": "One line.", "name": "first"},
+    {"id": 2, "text": 'Two, "quoted" \n\n \n lines.\r\n', "name": "a\tname  of\nlines"},
+    {"id": 3, "text": None, "name": "nothing"},
+    {"id": 4, "text": " \n", "name": "blank"},
+    {"id": 5, "text": "Grüße, 世界 NA", "name": None},
+]
+PARAGRAPHS = [["One line."], ['Two, "quoted"', "lines."], ["Grüße, 世界 NA"]]
+
+
+def write_parquet(path: pathlib.Path, rows: list[dict]) -> None:
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=2)
+
+
+def write_json(path: pathlib.Path, rows: list[dict]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_csv(path: pathlib.Path, rows: list[dict]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_compressed(path: pathlib.Path, rows: list[dict]) -> None:
+    plain = path.with_suffix("")
+    WRITERS[plain.suffix](plain, rows)
+    content = plain.read_bytes()
+    plain.unlink()
+    if path.suffix == ".zst":
+        path.write_bytes(pyarrow.compress(content, "zstd", asbytes=True))
+    else:
+        path.write_bytes({".gz": gzip, ".bz2": bz2}[path.suffix].compress(content))
+
+
+WRITERS: dict[str, Callable[[pathlib.Path, list[dict]], None]] = {
+    ".parquet": write_parquet,
+    ".jsonl": write_json,
+    ".json": write_json,
+    ".csv": write_csv,
+    ".gz": write_compressed,
+    ".zst": write_compressed,
+    ".bz2": write_compressed,
+}
+NAMES = ["t.parquet", "t.jsonl", "t.json.gz", "t.jsonl.zst", "t.csv", "t.csv.bz2", "t.csv.zst"]
+
+
+def read(path: pathlib.Path | str, counts: Counts | None = None, **options) -> list[Document]:
+    options = ReaderOptions(**options)
+    units = list(table.units([str(path)], options))
+    counts = counts or Counts()
+    return [d for unit in units for d in table.documents(unit, options, counts)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kind_gives_the_same_documents(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[path.suffix](path, ROWS)
+    counts = Counts()
+    found = read(tmp_path, counts, title_column="name")
+    assert [document.paragraphs for document in found] == PARAGRAPHS
+    assert [document.name for document in found] == ["first", "a name of lines", f"{name}:5"]
+    assert {document.source for document in found} == {name}
+    assert (counts.skipped, counts.left_out) == (0, {"rows without text": 2})
+    assert 0 < counts.input_bytes <= path.stat().st_size
+    assert counts.characters == sum(len(p) for paragraphs in PARAGRAPHS for p in paragraphs)
+    # Without a column of names, the numbers of the rows.
+    assert [d.name for d in read(path)] == [f"{name}:1", f"{name}:2", f"{name}:5"]
+
+
+def test_tab_separated_values_have_no_quotes(tmp_path):
+    (tmp_path / "t.tsv").write_text('id\ttext\n1\t"The\n2\tcat" sat\n3\ta\tb\n')
+    counts = Counts()
+    assert [d.paragraphs for d in read(tmp_path / "t.tsv", counts)] == [['"The'], ['cat" sat']]
+    assert counts.skipped == 1  # a row with a cell too many
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)),
+    st.sampled_from(["t.parquet", "t.jsonl", "t.csv"]),
+)
+def test_any_text_comes_out_as_it_went_in(tmp_path, texts, name):
+    path = tmp_path / name
+    WRITERS[path.suffix](path, [{"text": "!" + text, "n": 1} for text in [*texts, ""]])
+    expected = [table.paragraphs("!" + text) for text in [*texts, ""]]
+    assert [document.paragraphs for document in read(path)] == expected
+
+
+def test_row_groups_are_units_and_make_up_the_table(tmp_path):
+    rows = [{"text": f"Row {number}."} for number in range(25)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=10)
+    write_json(tmp_path / "a.jsonl", rows[:2])
+    options = ReaderOptions()
+    units = list(table.units([str(tmp_path / "*")], options))
+    assert [(unit.row_group, unit.first_row) for unit in units] == [
+        (0, 0),
+        (0, 0),
+        (1, 10),
+        (2, 20),
+    ]
+    last = list(table.documents(units[-1], options, Counts()))
+    assert [d.name for d in last] == [f"b.parquet:{number}" for number in range(21, 26)]
+    assert [d.paragraphs for d in last] == [[f"Row {number}."] for number in range(20, 25)]
+
+
+def test_types_of_text_that_parquet_knows(tmp_path):
+    texts = ["one", None, "two"]
+    for number, column in enumerate(
+        [
+            pyarrow.array(texts, pyarrow.large_string()),
+            pyarrow.array(texts).dictionary_encode(),
+        ]
+    ):
+        path = tmp_path / f"{number}.parquet"
+        parquet.write_table(pyarrow.table({"text": column}), path)
+        assert [d.paragraphs for d in read(path)] == [["one"], ["two"]]
+
+
+def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(
+        b'\xef\xbb\xbf{"text": "one"}\n{"text": "cut of\n\n[1]\n"text"\n{"text": 5}\n'
+        b'{"text": ["a"]}\n{"other": 1}\n{"text": "\xff"}\n'
+        b'{"text": "half \\ud83d, whole \\ud83d\\ude00"}'
+    )
+    counts = Counts()
+    assert [d.paragraphs for d in read(path, counts)] == [["one"], ["half \ufffd, whole 😀"]]
+    assert (counts.skipped, counts.left_out) == (6, {"rows without text": 1})
+
+
+def test_rows_may_lie_across_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 100)
+    rows = [{"text": f"Row {number},\nits second line,\n\nits third."} for number in range(50)]
+    write_csv(tmp_path / "t.csv", rows)
+    found = read(tmp_path / "t.csv")
+    assert [d.paragraphs[0] for d in found] == [f"Row {number}," for number in range(50)]
+    assert {tuple(d.paragraphs[1:]) for d in found} == {("its second line,", "its third.")}
+
+
+def test_a_long_file_is_not_read_to_its_end_for_a_column_that_is_not_there(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    rows = [{"body": os.urandom(200).hex()} for _ in range(3000)]
+    write_compressed(path, rows)
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(InputError, match="has no column 'text'; it has body"):
+        read(path)
+
+
+def test_remote_files_are_read_through_tensorflow(tmp_path, monkeypatch):
+    """TensorFlow's files lack much of what Python's have; these are local, opened by it."""
+    from tensorflow.io import gfile
+
+    opened = []
+
+    def open_file(path, mode="r"):
+        opened.append(path)
+        return gfile.GFile(path, mode)
+
+    monkeypatch.setattr(files, "open_file", open_file)
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        WRITERS[(tmp_path / name).suffix](tmp_path / name, ROWS)
+        assert [d.paragraphs for d in read(tmp_path / name)] == PARAGRAPHS
+    assert len(opened) >= len(NAMES)
+
+
+def test_memory_stays_small_however_long_the_table(tmp_path):
+    path = tmp_path / "t.jsonl.gz"
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        for _ in range(4000):
+            file.write(json.dumps({"text": "word " * 2000}) + "\n")  # 40 MB
+    options = ReaderOptions()
+    (unit,) = table.units([str(path)], options)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in table.documents(unit, options, Counts())) == 4000
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.jsonl", "t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("column", ["text_column", "title_column"])
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path, name, column):
+    path = tmp_path / name
+    WRITERS[path.suffix](path, ROWS)
+    with pytest.raises(InputError, match=f"--{column}: .*{name} has no column 'body'; it has id"):
+        read(path, **{column: "body"})
+    many = [{"content": "x"}] * 2000
+    WRITERS[path.suffix](path, many)
+    with pytest.raises(InputError, match="has no column 'text'; it has content"):
+        read(path)
+
+
+def damaged(path: pathlib.Path) -> None:
+    WRITERS[path.suffix](path, [{"text": f"some text {n * 7919}"} for n in range(3000)])
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "message"),
+    [
+        ("t.txt", lambda path: path.write_text("a"), r"does not end as a table does: \.parquet"),
+        ("t.parquet.gz", lambda path: path.write_text("a"), "does not end as a table does"),
+        ("t.parquet", damaged, "t.parquet: damaged, or not what its name says: "),
+        ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: damaged"),
+        ("t.jsonl.gz", damaged, "t.jsonl.gz: damaged"),
+        ("t.csv.zst", damaged, "t.csv.zst: damaged"),
+        ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: damaged"),
+        ("t.csv", lambda path: path.write_text(""), "no column 'text'; it has none"),
+        ("t.csv", lambda path: path.write_bytes(b"text\nCaf\xe9\n"), "t.csv: damaged.*(?i:utf-?8)"),
+        ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "a row a line"),
+        ("t.json", lambda path: path.write_text('[{"text": "a"}]'), "a row a line"),
+        ("t.json", lambda path: path.write_text('{\n "text": "a"\n}'), "a row a line"),
+        (
+            "t.parquet",
+            lambda path: write_parquet(path, [{"text": ["a", "b"]}]),
+            "--text_column: column 'text' of .*t.parquet holds list<.*>, not text",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, write, message):
+    write(tmp_path / name)
+    with pytest.raises(InputError, match=message) as error:
+        read(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_quotation_mark_that_never_ends_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "_BLOCK_BYTES", 1000)
+    path = tmp_path / "t.csv"
+    path.write_text('text\n"' + "the cat sat\n" * 500)
+    with pytest.raises(InputError, match=r"t\.csv: .*: a row is longer than 1,000 bytes"):
+        read(path)
+
+
+def test_a_parquet_file_damaged_inside_is_named(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_parquet(path, [{"text": f"some text {n}" * 20} for n in range(10)])
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"t\.parquet: damaged"):
+        read(path)
+
+
+def test_files_that_are_not_there_are_named(tmp_path):
+    with pytest.raises(InputError, match="--input_file: no table in the folder"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="--input_file: no file matches"):
+        read(tmp_path / "*.parquet")

@@ -1,0 +1,73 @@
+"""Apache Beam gives the files that this machine alone gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import create_pretraining_data as command
+from data_prep import examples, plan, units
+from data_prep.create_pretraining_data import Options
+
+
+@pytest.fixture
+def options(corpus, model_file, tmp_path) -> Options:
+    return Options(
+        input_file=(str(corpus),),
+        output_file=(str(tmp_path / "local" / "train.tfrecord"),),
+        spm_model_file=str(model_file),
+        max_seq_length=64,
+        max_predictions_per_seq=10,
+        dupe_factor=2,
+        num_shards=3,
+        num_processes=1,
+    )
+
+
+def on_beam(options: Options, tmp_path, **changes) -> Options:
+    output = (str(tmp_path / "beam" / "train.tfrecord"),)
+    return dataclasses.replace(options, output_file=output, runner="DirectRunner", **changes)
+
+
+def contents(folder) -> dict:
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    manifest = json.loads(found.pop("train.manifest.json"))
+    for name in ("output_file", "runner", "beam_options"):
+        del manifest["settings"][name]
+    del manifest["seconds"], manifest["fingerprint"]
+    return {**found, "manifest": manifest}
+
+
+@pytest.mark.parametrize("changes", [{}, {"masking": "dynamic", "pair_objective": "nsp"}])
+def test_the_files_are_those_of_the_local_engine(options, tmp_path, monkeypatch, changes):
+    monkeypatch.setattr(units, "_SMALLEST_UNIT", 20_000)
+    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
+    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 2_000)
+    options = dataclasses.replace(options, **changes)
+    command.run(options)
+    command.run(on_beam(options, tmp_path))
+    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+
+
+def test_bad_input_is_an_input_error_and_leaves_nothing(options, tmp_path):
+    path = tmp_path / "in.txt"
+    for content, message in ((b"\n\n", "no text"), (b"caf\xe9\n", r"in\.txt: line 1 is not UTF-8")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            command.run(on_beam(options, tmp_path, input_file=(str(path),)))
+        assert not list((tmp_path / "beam").iterdir())
+    with pytest.raises(InputError, match=r"--runner: None: .*Valid values are"):
+        command.run(dataclasses.replace(on_beam(options, tmp_path), runner="None"))
+    assert not list((tmp_path / "beam").iterdir())
+
+
+def test_without_beam_the_error_says_what_to_install(options, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "data_prep.beam", raising=False)
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(InputError, match=r"pip install 'albert-tf\[beam\]'"):
+        command.run(on_beam(options, tmp_path))

@@ -1,0 +1,108 @@
+"""Killed, or without room: nothing half-made under a final name, and nothing finished is lost."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+def command(corpus, model_file, folder: pathlib.Path) -> list[str]:
+    return [
+        sys.executable, "-m", "data_prep.create_pretraining_data", f"--input_file={corpus}",
+        f"--output_file={folder}/train.tfrecord", f"--spm_model_file={model_file}",
+        "--max_seq_length=64", "--max_predictions_per_seq=10", "--dupe_factor=60",
+        "--num_shards=4", "--num_processes=2",
+    ]  # fmt: skip
+
+
+def run(*arguments, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, **options
+    )
+
+
+def shards(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("train.tfrecord-*")}
+
+
+@pytest.fixture(scope="module")
+def expected(corpus, model_file, tmp_path_factory) -> dict[str, bytes]:
+    """What an uninterrupted run gives."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    done = run(corpus, model_file, folder)
+    assert done.returncode == 0, done.stderr
+    return shards(folder)
+
+
+@pytest.mark.parametrize("records", [1, 4, 12])
+def test_killed_and_started_again(corpus, model_file, tmp_path, expected, records):
+    work = tmp_path / ".train.tfrecord-00000-of-00004.work"
+    process = subprocess.Popen(command(corpus, model_file, tmp_path), cwd=ROOT)
+    while len(list(work.glob("*.json"))) < records:
+        assert process.poll() is None
+        time.sleep(0.002)
+    children = [
+        int(child)
+        for task in pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not shards(tmp_path)
+    assert not list(tmp_path.glob("*.manifest.json"))
+    # The workers do not outlive their parent.
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{child}") for child in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    done = run(corpus, model_file, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "going on with the unfinished run" in done.stderr
+    assert shards(tmp_path) == expected
+    assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_without_room_on_the_disk(corpus, model_file, tmp_path, expected):
+    def limit():
+        # A file that grows beyond this cannot be written, as on a disk that is full.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, 800_000))
+
+    done = run(corpus, model_file, tmp_path, preexec_fn=limit)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "create_pretraining_data.py: error: " in done.stderr
+    assert not shards(tmp_path)
+    assert not list(tmp_path.glob("*.manifest.json"))
+    assert run(corpus, model_file, tmp_path).returncode == 0
+    assert shards(tmp_path) == expected
+
+
+def test_a_worker_that_is_killed_is_no_hang(corpus, model_file, tmp_path, expected):
+    process = subprocess.Popen(
+        command(corpus, model_file, tmp_path), cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    children: list[str] = []
+    while len(children) < 2:
+        tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
+        children = [c for task in tasks for c in (task / "children").read_text().split()]
+        assert process.poll() is None
+    # The last one started is a worker; the first keeps track of shared resources.
+    os.kill(int(max(children, key=int)), signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "a worker process was killed" in errors.splitlines()[-1]
+    assert not shards(tmp_path)
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    assert run(corpus, model_file, tmp_path).returncode == 0
+    assert shards(tmp_path) == expected

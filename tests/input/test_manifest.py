@@ -1,0 +1,113 @@
+"""Manifests: found by the files they list, and checked against the flags by name."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.input.manifest import (
+    check_manifests,
+    dynamic_masks,
+    find_manifests,
+    manifest_file,
+    pair_objective,
+    read_manifest,
+)
+
+MANIFEST = {
+    "settings": {
+        "max_seq_length": 64,
+        "max_predictions_per_seq": 10,
+        "masked_lm_prob": 0.15,
+        "ngram": 3,
+        "favor_shorter_ngram": True,
+        "do_permutation": False,
+        "do_whole_word_mask": True,
+        "masking": "static",
+        "pair_objective": "sop",
+    },
+    "vocabulary": {"special_ids": [2, 3], "mask_id": 4, "replacement_ids": [[5, 8], [9, 12]]},
+    "vocab_size": 1000,
+    "files": {"a-00000-of-00002": 3, "a-00001-of-00002": 4},
+}
+
+
+def changed(**settings) -> dict:
+    manifest = copy.deepcopy(MANIFEST)
+    manifest["settings"].update(settings)
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("output", "manifest"),
+    [
+        ("d/train.tfrecord", "d/train.manifest.json"),
+        ("d/train.tfrecord-00003-of-00008", "d/train.manifest.json"),
+        ("d/train-00003-of-00008", "d/train.manifest.json"),
+        ("gs://b/train.v2.tfrecord", "gs://b/train.v2.manifest.json"),
+    ],
+)
+def test_names(output, manifest):
+    assert manifest_file(output) == manifest
+
+
+def test_only_manifests_that_list_a_file_are_found(tmp_path):
+    (tmp_path / "a.manifest.json").write_text(json.dumps(MANIFEST))
+    (tmp_path / "b.manifest.json").write_text(json.dumps(MANIFEST | {"files": {"b": 1}}))
+    found = find_manifests([str(tmp_path / "a-00001-of-00002"), str(tmp_path / "c")])
+    assert found == {str(tmp_path / "a.manifest.json"): MANIFEST}
+    assert find_manifests([str(tmp_path / "c")]) == {}
+    # The manifest of an extracted corpus, or a damaged one of other files, is not in the way.
+    (tmp_path / "corpus.manifest.json").write_text('{"documents": 3}')
+    assert list(find_manifests([str(tmp_path / "b")])) == [str(tmp_path / "b.manifest.json")]
+    with pytest.raises(InputError, match=r"corpus\.manifest\.json: not a manifest"):
+        find_manifests([str(tmp_path / "corpus.tfrecord")])
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {}}'])
+def test_what_is_no_manifest_is_named(tmp_path, content):
+    (tmp_path / "a.manifest.json").write_text(content)
+    with pytest.raises(InputError, match=r"a\.manifest\.json: not a manifest"):
+        read_manifest(str(tmp_path / "a.manifest.json"))
+
+
+def test_mismatches_are_named_by_the_flag():
+    manifests = {"a.manifest.json": MANIFEST}
+    check_manifests(manifests, 64, 10, 1000)
+    for arguments, message in (
+        ((128, 10, 1000), r"--max_seq_length: 128, but a\.manifest\.json .* made with 64"),
+        ((64, 20, 1000), r"--max_predictions_per_seq: 20, but a\.manifest\.json .* with 10"),
+        ((64, 10, 999), r"--albert_config_file: vocab_size is 999, but .* 1000 pieces"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check_manifests(manifests, *arguments)
+    # With dynamic masks the number of predictions is training's own.
+    check_manifests({"a": changed(masking="dynamic")}, 64, 20, 1000)
+
+
+def test_dynamic_masks_take_their_settings_from_the_manifest():
+    assert dynamic_masks({}, 20) is None
+    assert dynamic_masks({"a": MANIFEST}, 20) is None
+    masks = dynamic_masks({"a": changed(masking="dynamic", ngram=2)}, 20)
+    assert masks.masking.ngram == 2
+    assert masks.masking.max_predictions == 20
+    assert masks.special_ids == (2, 3)
+    assert masks.mask_id == 4
+    assert masks.replacement_ids.tolist() == [5, 6, 7, 9, 10, 11]
+    assert masks.replacement_ids.dtype == np.int32
+
+
+def test_files_that_do_not_go_together_are_named():
+    dynamic = changed(masking="dynamic")
+    with pytest.raises(InputError, match=r"--input_file: b says masking=static"):
+        dynamic_masks({"a": dynamic, "b": MANIFEST}, 10)
+    with pytest.raises(InputError, match=r"--input_file: b was made with another vocabulary or"):
+        dynamic_masks({"a": dynamic, "b": changed(masking="dynamic", ngram=1)}, 10)
+    with pytest.raises(InputError, match=r"--input_file: files of different --pair_objective"):
+        pair_objective({"a": MANIFEST, "b": changed(pair_objective="nsp")})
+    assert pair_objective({}) == pair_objective({"a": MANIFEST}) == "sop"
+    assert pair_objective({"a": changed(pair_objective="none")}) == "none"
