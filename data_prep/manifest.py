@@ -51,6 +51,7 @@ def build_manifest(
             "replacement_ids": as_ranges(tokenizer.replacement_ids.tolist()),
         },
         "vocab_size": tokenizer.vocab_size,
+        "corpora": _corpora(plan.paths),
         "text_bytes": plan.text_bytes,
         "documents": counts["documents"],
         "sentences": counts["sentences"],
@@ -117,6 +118,17 @@ def as_ranges(numbers: Iterable[int]) -> list[list[int]]:
     numbers = np.array(list(numbers))
     cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
     return [[int(part[0]), int(part[-1]) + 1] for part in np.split(numbers, cuts) if len(part)]
+
+
+def _corpora(paths: Iterable[str]) -> dict[str, Any]:
+    """What extract_corpus wrote down about the texts that it made, by file name."""
+    found = {}
+    for path in paths:
+        summary = os.path.splitext(path)[0] + ".corpus.json"
+        if files.exists(summary):
+            with contextlib.suppress(ValueError):
+                found[os.path.basename(path)] = json.loads(files.read_text(summary))
+    return found
 
 
 def _versions() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
 import pytest
@@ -137,3 +138,7 @@ def test_loads_neither_tensorflow_nor_keras():
         "sys.exit(bool({'tensorflow', 'keras'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_combining_mark_is_beyond_where_they_are_looked_for():
+    assert not [c for c in map(chr, range(0x20000, sys.maxunicode + 1)) if unicodedata.combining(c)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import sys
@@ -76,6 +77,9 @@ def test_from_text_to_records(corpus, tmp_path):
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         assert done.stdout
+    manifest = json.loads((tmp_path / "a.manifest.json").read_text())
+    summary = json.loads((tmp_path / "text.corpus.json").read_text())
+    assert manifest["corpora"] == {"text.txt": summary}
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
         "text.txt", "text.sources.tsv", "text.corpus.json", "small.model", "small.vocab",
