@@ -8,7 +8,8 @@ import pydoc_data.topics
 import pytest
 
 from albert_tf.tokenization import Tokenizer
-from data_prep import vocabulary
+from data_prep import examples, plan, units, vocabulary
+from data_prep.create_pretraining_data import Options
 from data_prep.sentences import split_sentences
 
 
@@ -35,3 +36,26 @@ def model_file(corpus, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def tokenizer(model_file) -> Tokenizer:
     return Tokenizer.load(str(model_file))
+
+
+@pytest.fixture
+def options(corpus, model_file, tmp_path) -> Options:
+    return Options(
+        input_file=(str(corpus),),
+        output_file=(str(tmp_path / "out" / "train.tfrecord"),),
+        spm_model_file=str(model_file),
+        max_seq_length=64,
+        max_predictions_per_seq=10,
+        dupe_factor=2,
+    )
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """A small corpus in as many pieces as a large one."""
+    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
+    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
+    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 1_000)
+    monkeypatch.setattr(examples, "_CHARACTERS_AT_ONCE", 3_000)
+    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 17)

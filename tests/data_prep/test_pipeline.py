@@ -16,33 +16,10 @@ from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
 from albert_tf.tokenization import Tokenizer
-from data_prep import create_pretraining_data, examples, pipeline, plan, units, workfolder
+from data_prep import pipeline, units
 from data_prep.create_pretraining_data import Options
 from data_prep.records import read_examples
-from tests.data_prep.texts import tokenized
-
-
-@pytest.fixture
-def options(corpus, model_file, tmp_path) -> Options:
-    return Options(
-        input_file=(str(corpus),),
-        output_file=(str(tmp_path / "out" / "train.tfrecord"),),
-        spm_model_file=str(model_file),
-        max_seq_length=64,
-        max_predictions_per_seq=10,
-        dupe_factor=2,
-    )
-
-
-def create(options: Options):
-    """Runs the pipeline; returns the manifest and all examples."""
-    create_pretraining_data.check(options)
-    manifest = pipeline.create_pretraining_data(options)
-    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
-    if options.masking == "dynamic":
-        features = {name: f for name, f in features.items() if not name.startswith("masked_lm")}
-    read = [read_examples(path, features) for path in options.output_files]
-    return manifest, {name: np.concatenate([part[name] for part in read]) for name in features}
+from tests.data_prep.texts import contents, create, tokenized
 
 
 def unmasked(examples) -> np.ndarray:
@@ -101,29 +78,6 @@ def test_the_manifest_counts_what_is_in_the_files(options, corpus, model_file):
     )
     drawn = np.array(list(manifest["ngrams_drawn"].values()))
     assert stats.chisquare(drawn, np.array([6, 3, 2]) / 11 * drawn.sum()).pvalue > 1e-3
-
-
-def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    """All files of a folder, but the manifests' times and number of processes."""
-    found = {}
-    for path in folder.iterdir():
-        found[path.name] = path.read_bytes()
-        if path.name.endswith(".manifest.json"):
-            manifest = json.loads(path.read_text("utf-8"))
-            del manifest["seconds"], manifest["settings"]["num_processes"]
-            found[path.name] = json.dumps(manifest).encode()
-    return found
-
-
-@pytest.fixture
-def small_pieces(monkeypatch):
-    """A small corpus in as many pieces as a large one."""
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
-    monkeypatch.setattr(units, "_UNITS", 1_000_000)
-    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
-    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 1_000)
-    monkeypatch.setattr(examples, "_CHARACTERS_AT_ONCE", 3_000)
-    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 17)
 
 
 def test_the_same_seed_gives_the_same_bytes(options, request):
@@ -226,125 +180,6 @@ def test_permuted_tokens_are_predicted_as_well(options):
     plain, _ = create(dataclasses.replace(options, **flags))
     permuted, _ = create(dataclasses.replace(options, do_permutation=True, **flags))
     assert 1.9 < permuted["masked_tokens"] / plain["masked_tokens"] <= 2
-
-
-class Killed(BaseException):
-    """A kill, as far as a test can have one without a process of its own."""
-
-
-@pytest.mark.parametrize("after", [0, 1, 5, 12, 20, 30])
-def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces, after, capsys):
-    options = dataclasses.replace(options, num_processes=1, num_shards=2)
-    create(options)
-    expected = contents(tmp_path / "out")
-    shutil.rmtree(tmp_path / "out")
-
-    finished: list[str] = []
-    finish = workfolder.WorkFolder.finish
-
-    def finish_or_die(self, name, record):
-        if len(finished) == after:
-            raise Killed
-        finished.append(name)
-        finish(self, name, record)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(workfolder.WorkFolder, "finish", finish_or_die)
-        with pytest.raises(Killed):
-            create(options)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [
-        ".train.tfrecord-00000-of-00002.work"
-    ]
-    made: list[str] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            workfolder.WorkFolder,
-            "finish",
-            lambda self, name, record: (made.append(name), finish(self, name, record)),
-        )
-        create(options)
-    assert contents(tmp_path / "out") == expected
-    assert not set(made) & set(finished)
-    assert "going on with the unfinished run" in capsys.readouterr().err
-
-
-def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces):
-    options = dataclasses.replace(options, num_processes=1)
-    create(options)
-    expected = contents(tmp_path / "out")
-    shutil.rmtree(tmp_path / "out")
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            create(options)
-    parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
-    parts[3].write_bytes(parts[3].read_bytes()[:-1] + b"?")
-    parts[5].unlink()
-    create(options)
-    assert contents(tmp_path / "out") == expected
-
-
-def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces):
-    """Even where its parts are gone already."""
-    options = dataclasses.replace(options, num_processes=1, num_shards=2)
-    create(options)
-    expected = contents(tmp_path / "out")
-    shutil.rmtree(tmp_path / "out")
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "publish", lambda *arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            create(options)
-    (shard, *_) = sorted((tmp_path / "out").glob(".*/shard-*.tfrecord"))
-    shard.unlink()
-    create(options)
-    assert contents(tmp_path / "out") == expected
-
-
-def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
-        with pytest.raises(InputError, match="--output_file: another process is making these"):
-            create(options)
-
-
-def test_shards_of_another_run_are_named(options, tmp_path, capsys):
-    create(dataclasses.replace(options, num_shards=2))
-    assert not capsys.readouterr().err
-    create(dataclasses.replace(options, num_shards=3))
-    assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
-
-
-def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
-    text = tmp_path / "in.txt"
-    shutil.copy(options.input_file[0], text)
-    options = dataclasses.replace(options, input_file=(str(text),))
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            create(options)
-        with pytest.raises(ZeroDivisionError):
-            create(dataclasses.replace(options, ngram=2))
-        assert "starting anew" in capsys.readouterr().err
-        text.write_text(text.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
-        with pytest.raises(ZeroDivisionError):
-            create(dataclasses.replace(options, ngram=2))
-        assert "starting anew" in capsys.readouterr().err
-    create(dataclasses.replace(options, ngram=2, num_processes=2))
-    assert "going on" in capsys.readouterr().err
-
-
-def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
-    manifest, _ = create(options)
-    file = pathlib.Path(options.output_file[0])
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "make_parts", lambda *arguments: 1 / 0)
-        assert create(options)[0] == json.loads(json.dumps(manifest))
-        content = file.read_bytes()
-        file.write_bytes(content[:-1] + b"?")
-        with pytest.raises(ZeroDivisionError):
-            create(options)
-    create(options)
-    assert file.read_bytes() == content
 
 
 def test_copies_are_cut_and_masked_differently(options):
@@ -456,26 +291,6 @@ def test_sentences_without_a_token_are_left_out(tmp_path, tokenizer):
     assert documents.document_offsets.tolist() == [0, 2, 2, 3]
     expected = [len(tokenizer.encode(text)) for text in ("one", "two three", "four")]
     assert np.diff(documents.sentence_offsets).tolist() == expected
-
-
-def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monkeypatch):
-    create(options)
-    folder = tmp_path / "out"
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(before) == {"train.tfrecord", "train.manifest.json"}
-
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
-
-    other = dataclasses.replace(options, ngram=2)
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "write_records", fail)
-        with pytest.raises(OSError, match="No space"):
-            create(other)
-    left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    assert left == before
-    create(other)
-    assert {path.name for path in folder.iterdir()} == set(before)
 
 
 def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path):

@@ -1,0 +1,153 @@
+"""Unfinished work: gone on with, verified, made again, and never in the way of a final name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import pipeline, workfolder
+from tests.data_prep.texts import contents, create
+
+
+class Killed(BaseException):
+    """A kill, as far as a test can have one without a process of its own."""
+
+
+@pytest.mark.parametrize("after", [0, 1, 5, 12, 20, 30])
+def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces, after, capsys):
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+
+    finished: list[str] = []
+    finish = workfolder.WorkFolder.finish
+
+    def finish_or_die(self, name, record):
+        if len(finished) == after:
+            raise Killed
+        finished.append(name)
+        finish(self, name, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workfolder.WorkFolder, "finish", finish_or_die)
+        with pytest.raises(Killed):
+            create(options)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [
+        ".train.tfrecord-00000-of-00002.work"
+    ]
+    made: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            workfolder.WorkFolder,
+            "finish",
+            lambda self, name, record: (made.append(name), finish(self, name, record)),
+        )
+        create(options)
+    assert contents(tmp_path / "out") == expected
+    assert not set(made) & set(finished)
+    assert "going on with the unfinished run" in capsys.readouterr().err
+
+
+def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+    options = dataclasses.replace(options, num_processes=1)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
+    parts[3].write_bytes(parts[3].read_bytes()[:-1] + b"?")
+    parts[5].unlink()
+    create(options)
+    assert contents(tmp_path / "out") == expected
+
+
+def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+    """Even where its parts are gone already."""
+    options = dataclasses.replace(options, num_processes=1, num_shards=2)
+    create(options)
+    expected = contents(tmp_path / "out")
+    shutil.rmtree(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "publish", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    (shard, *_) = sorted((tmp_path / "out").glob(".*/shard-*.tfrecord"))
+    shard.unlink()
+    create(options)
+    assert contents(tmp_path / "out") == expected
+
+
+def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
+        with pytest.raises(InputError, match="--output_file: another process is making these"):
+            create(options)
+
+
+def test_shards_of_another_run_are_named(options, tmp_path, capsys):
+    create(dataclasses.replace(options, num_shards=2))
+    assert not capsys.readouterr().err
+    create(dataclasses.replace(options, num_shards=3))
+    assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
+
+
+def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
+    text = tmp_path / "in.txt"
+    shutil.copy(options.input_file[0], text)
+    options = dataclasses.replace(options, input_file=(str(text),))
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting anew" in capsys.readouterr().err
+        text.write_text(text.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
+        with pytest.raises(ZeroDivisionError):
+            create(dataclasses.replace(options, ngram=2))
+        assert "starting anew" in capsys.readouterr().err
+    create(dataclasses.replace(options, ngram=2, num_processes=2))
+    assert "going on" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
+    manifest, _ = create(options)
+    file = pathlib.Path(options.output_file[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "make_parts", lambda *arguments: 1 / 0)
+        assert create(options)[0] == json.loads(json.dumps(manifest))
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + b"?")
+        with pytest.raises(ZeroDivisionError):
+            create(options)
+    create(options)
+    assert file.read_bytes() == content
+
+
+def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monkeypatch):
+    create(options)
+    folder = tmp_path / "out"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {"train.tfrecord", "train.manifest.json"}
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    other = dataclasses.replace(options, ngram=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "write_records", fail)
+        with pytest.raises(OSError, match="No space"):
+            create(other)
+    left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert left == before
+    create(other)
+    assert {path.name for path in folder.iterdir()} == set(before)
