@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import glob
 import os
 import shutil
@@ -101,6 +102,24 @@ def make_folder(path: str, flag: str) -> None:
         raise InputError(f"--{flag}: cannot create the folder {path!r}: {error.strerror}") from None
     if not os.access(path or ".", os.W_OK | os.X_OK):
         raise InputError(f"--{flag}: no permission to write in the folder {path!r}")
+
+
+def lock_folder(path: str, flag: str) -> int:
+    """Takes a local folder for this process alone.
+
+    Returns:
+        A descriptor; `os.close` gives the folder back, and so does the end of the process.
+
+    Raises:
+        InputError: another process has it; the message names `flag`.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(f"--{flag}: another process is at work on it, in {path}") from None
+    return descriptor
 
 
 def temporary_name(path: str) -> str:

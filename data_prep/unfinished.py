@@ -7,7 +7,6 @@ again cuts the files to that length and goes on, so the outcome is that of an un
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import sys
@@ -16,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from albert_tf import files
-from albert_tf.errors import InputError
 from data_prep.parts import Part
 
 _STATISTICS = ("documents", "sentences", "words", "bytes")
@@ -143,13 +141,7 @@ class Unfinished:
     def _take(self, work_dir: str | None) -> None:
         """Makes the folder and locks it; the end of the process, whatever ends it, unlocks it."""
         files.make_folder(self.folder, "work_dir" if work_dir else "output_file")
-        self._lock = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"--output_file: another process is making this corpus, in {self.folder}"
-            ) from None
+        self._lock = files.lock_folder(self.folder, "output_file")
 
     def _take_up(self) -> None:
         end = 0

@@ -7,7 +7,6 @@ everything that belongs to it. Whatever has no record is made again.
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -20,7 +19,6 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 from albert_tf import files
-from albert_tf.errors import InputError
 from data_prep.plan import Plan, sha256_of
 
 
@@ -109,13 +107,7 @@ class WorkFolder:
     def _take(self) -> None:
         """Locks the folder; the end of the process, whatever ends it, unlocks it."""
         files.make_folder(self.path, "work_dir")
-        self._lock = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"--output_file: another process is making these files, in {self.path}"
-            ) from None
+        self._lock = files.lock_folder(self.path, "output_file")
 
 
 class HashedFile:
