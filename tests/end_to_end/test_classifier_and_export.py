@@ -52,7 +52,7 @@ def options(project, table, tmp_path):
         label_column="kind",
         max_seq_length=24,
         train_batch_size=16,
-        train_step=120,
+        train_step=240,
         warmup_step=20,
         learning_rate=0.001,
         do_train=True,
@@ -66,7 +66,7 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys)
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["eval_accuracy"] > 0.9
-    assert results["global_step"] == 120
+    assert results["global_step"] == 240
     assert {"eval_loss", "eval_macro_f1"} <= set(results)
     printed = capsys.readouterr().out
     assert "of 27 variables loaded, left at initial values: classifier/output_weights" in printed
