@@ -27,8 +27,7 @@ from albert_tf.input.masking import compiled, derive_seeds, random_below, random
 from albert_tf.tokenization import Tokenizer
 
 OBJECTIVES = ("sop", "nsp", "none")
-ONE_SEGMENT_CHUNKS = ("split", "drop")
-_SOP, _NSP, _NONE = range(len(OBJECTIVES))
+_SOP, _, _NONE = range(len(OBJECTIVES))
 
 
 class TokenizedDocuments(NamedTuple):
