@@ -11,6 +11,8 @@ _PUBLIC = {
     "AlbertEncoder": "albert_tf.modeling.encoder",
     "AlbertForPreTraining": "albert_tf.modeling.heads",
     "AlbertForSequenceClassification": "albert_tf.modeling.heads",
+    "AlbertForQuestionAnswering": "albert_tf.modeling.heads",
+    "AlbertForMultipleChoice": "albert_tf.modeling.heads",
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",
     "Tokenizer": "albert_tf.tokenization",

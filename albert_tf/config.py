@@ -6,10 +6,12 @@ import dataclasses
 import json
 from typing import Any
 
+from albert_tf import huggingface_config
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file
 
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
+LAYER_NORM_EPSILON = 1e-12
 
 # Presets of the paper (table 1). Version 2 has no dropout, except xxlarge, which never had any.
 _SHAPES = {
@@ -29,17 +31,21 @@ _DROPOUT = {
     ("xxlarge", 2): 0.0,
 }
 
-# Keys that published config files hold and that no computation reads.
-_IGNORED_KEYS = (
-    "net_structure_type",
-    "layers_to_keep",
-    "gap_size",
-    "num_memory_blocks",
-    "down_scale_factor",
-    "ln_type",
-    "bos_token_id",
-    "eos_token_id",
-)
+# Which parameters the layers have in common (paper section 4.4, table 4).
+SHARING = ("all", "attention", "ffn", "none")
+
+# Structures that published config files name, each with the only one that was ever published.
+_ONLY_STRUCTURE = {
+    "net_structure_type": 0,
+    "gap_size": 0,
+    "num_memory_blocks": 0,
+    "down_scale_factor": 1,
+    "layers_to_keep": [],
+    "ln_type": "postln",
+}
+
+# Symbols of the vocabulary, which the tokenizer knows.
+_IGNORED = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +58,9 @@ class AlbertConfig:
             E -> H follows them.
         hidden_size: width H of the layers; a multiple of `num_attention_heads`.
         num_hidden_layers: number of layers L; a multiple of `num_hidden_groups`.
-        num_hidden_groups: layers are divided into this many groups, each with its own parameters;
-            1 shares one set among all layers.
+        num_hidden_groups: layers are divided into this many groups, each with its own parameters.
+            1 shares one set among all layers, `num_hidden_layers` shares nothing. When it is left
+            out it follows from `parameter_sharing`, and is 1 without that.
         inner_group_num: transformer blocks inside a layer, each with its own parameters.
         num_attention_heads: heads per layer.
         intermediate_size: width of the feed-forward network.
@@ -63,6 +70,9 @@ class AlbertConfig:
         max_position_embeddings: longest sequence, in tokens.
         type_vocab_size: number of segment ids.
         initializer_range: standard deviation of the truncated normal that kernels start from.
+        parameter_sharing: what all layers have in common: "all", "attention" (feed-forward networks
+            are each layer's own), "ffn" (attention is) or "none". A layer normalisation goes with
+            what it follows. None leaves it to `num_hidden_groups`.
 
     Raises:
         InputError: a value is out of range or two contradict each other.
@@ -72,7 +82,7 @@ class AlbertConfig:
     embedding_size: int = 128
     hidden_size: int = 768
     num_hidden_layers: int = 12
-    num_hidden_groups: int = 1
+    num_hidden_groups: int | None = None
     inner_group_num: int = 1
     num_attention_heads: int = 12
     intermediate_size: int = 3072
@@ -82,12 +92,16 @@ class AlbertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
     initializer_range: float = 0.02
+    parameter_sharing: str | None = None
 
     def __post_init__(self) -> None:
+        self._resolve_groups()
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type == "int" and (not isinstance(value, int) or value < 1):
+            if field.type.startswith("int") and (type(value) is not int or value < 1):
                 raise InputError(f"{field.name}={value!r}: must be a whole number of at least 1")
+            if field.type == "float" and type(value) not in (int, float):
+                raise InputError(f"{field.name}={value!r}: must be a number")
             if field.name.endswith("dropout_prob") and not 0 <= value < 1:
                 raise InputError(f"{field.name}={value!r}: must be at least 0 and below 1")
         if self.hidden_size % self.num_attention_heads:
@@ -103,6 +117,20 @@ class AlbertConfig:
         if self.hidden_act not in ACTIVATIONS:
             raise InputError(
                 f"hidden_act={self.hidden_act!r}: must be one of {', '.join(ACTIVATIONS)}"
+            )
+
+    def _resolve_groups(self) -> None:
+        """Sets `num_hidden_groups` from `parameter_sharing`, or checks that they agree."""
+        sharing, groups = self.parameter_sharing, self.num_hidden_groups
+        if sharing not in (None, *SHARING):
+            raise InputError(f"parameter_sharing={sharing!r}: must be one of {', '.join(SHARING)}")
+        of_sharing = 1 if sharing in (None, "all") else self.num_hidden_layers
+        if groups is None:
+            object.__setattr__(self, "num_hidden_groups", of_sharing)
+        elif sharing is not None and groups != of_sharing:
+            raise InputError(
+                f"parameter_sharing={sharing!r} contradicts num_hidden_groups={groups}: leave one "
+                f"of them out ({sharing!r} is num_hidden_groups={of_sharing})"
             )
 
     @classmethod
@@ -132,11 +160,23 @@ class AlbertConfig:
     def from_dict(cls, values: dict[str, Any], source: str = "config") -> AlbertConfig:
         """The config of a dictionary; `source` is named in errors.
 
+        Args:
+            values: of an `albert_config.json`, or of a Hugging Face `config.json`, which is known
+                by its `model_type`.
+            source: where they are from.
+
         Raises:
-            InputError: a key is unknown, or a value out of range.
+            InputError: a key is unknown, or a value out of range or of another architecture.
         """
+        if "model_type" in values:
+            values = huggingface_config.fields_of(values, source)
+        huggingface_config.check_only(values, _ONLY_STRUCTURE, source)
         known = {field.name for field in dataclasses.fields(cls)}
-        values = {key: value for key, value in values.items() if key not in _IGNORED_KEYS}
+        values = {
+            key: value
+            for key, value in values.items()
+            if key not in _ONLY_STRUCTURE and key not in _IGNORED
+        }
         if unknown := sorted(set(values) - known):
             raise InputError(
                 f"{source}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}"
@@ -174,7 +214,14 @@ class AlbertConfig:
 
     def to_json(self) -> str:
         """The text of an `albert_config.json`."""
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of an `albert_config.json`: `from_dict` of them is this config."""
+        values = dataclasses.asdict(self)
+        if self.parameter_sharing is None:
+            del values["parameter_sharing"]  # which the original's files do not have
+        return values
 
     def parameter_count(self) -> int:
         """Parameters of the encoder with its pooler, without heads, by formula."""
@@ -184,7 +231,9 @@ class AlbertConfig:
         projection = e * h + h if e != h else 0
         attention = 4 * (h * h + h) + 2 * h
         feed_forward = h * i + i + i * h + h + 2 * h
-        block = attention + feed_forward
         pooler = h * h + h
-        blocks = self.num_hidden_groups * self.inner_group_num
-        return embeddings + projection + blocks * block + pooler
+        groups = dict.fromkeys(("attention", "ffn"), self.num_hidden_groups)
+        if self.parameter_sharing in groups:
+            groups[self.parameter_sharing] = 1
+        layers = groups["attention"] * attention + groups["ffn"] * feed_forward
+        return embeddings + projection + self.inner_group_num * layers + pooler

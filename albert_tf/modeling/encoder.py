@@ -81,31 +81,46 @@ class TransformerBlock(keras.layers.Layer):
 
     Args:
         config: shape of the model.
+        first: the block of the first group, already built, whose attention or feed-forward network
+            this one uses where `config.parameter_sharing` says so.
     """
 
-    def __init__(self, config: AlbertConfig, **kwargs):
+    def __init__(self, config: AlbertConfig, first: TransformerBlock | None = None, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        policy, stddev = self.dtype_policy, config.initializer_range
-        self.attention = SelfAttention(config, name="self", dtype=policy)
-        self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
-        self.attention_norm = layer_norm("LayerNorm", policy)
-        self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
-        self.ffn_norm = layer_norm("LayerNorm_1", policy)
+        policy, stddev = self.dtype_policy, config.initializer_range
+        self._shares = config.parameter_sharing if first is not None else None
+        if self._shares == "attention":
+            self.attention = first.attention
+            self.attention_output = first.attention_output
+            self.attention_norm = first.attention_norm
+        else:
+            self.attention = SelfAttention(config, name="self", dtype=policy)
+            self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.attention_norm = layer_norm("LayerNorm", policy)
+        if self._shares == "ffn":
+            self.intermediate = first.intermediate
+            self.ffn_output = first.ffn_output
+            self.ffn_norm = first.ffn_norm
+        else:
+            self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
+            self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.ffn_norm = layer_norm("LayerNorm_1", policy)
 
     def build(self, input_shape):
-        with keras.name_scope("attention_1"):
-            self.attention.build(input_shape)
-            with keras.name_scope("output"):
-                self.attention_output.build(input_shape)
-        self.attention_norm.build(input_shape)
-        with keras.name_scope("ffn_1"), keras.name_scope("intermediate"):
-            self.intermediate.build(input_shape)
-            with keras.name_scope("output"):
-                self.ffn_output.build((*input_shape[:-1], self.config.intermediate_size))
-        self.ffn_norm.build(input_shape)
+        if self._shares != "attention":
+            with keras.name_scope("attention_1"):
+                self.attention.build(input_shape)
+                with keras.name_scope("output"):
+                    self.attention_output.build(input_shape)
+            self.attention_norm.build(input_shape)
+        if self._shares != "ffn":
+            with keras.name_scope("ffn_1"), keras.name_scope("intermediate"):
+                self.intermediate.build(input_shape)
+                with keras.name_scope("output"):
+                    self.ffn_output.build((*input_shape[:-1], self.config.intermediate_size))
+            self.ffn_norm.build(input_shape)
 
     def call(self, hidden, mask_scores, seed=None):
         """`[batch, seq, hidden_size]` to the same shape; arguments as in `SelfAttention`."""
@@ -143,13 +158,16 @@ class AlbertEncoder(keras.Model):
             self.projection = dense(
                 config.hidden_size, stddev, "embedding_hidden_mapping_in", policy
             )
-        self.groups = [
+        inner = range(config.inner_group_num)
+        first = [TransformerBlock(config, name=f"inner_group_{i}", dtype=policy) for i in inner]
+        others = [
             [
-                TransformerBlock(config, name=f"inner_group_{i}", dtype=policy)
-                for i in range(config.inner_group_num)
+                TransformerBlock(config, first[i], name=f"inner_group_{i}", dtype=policy)
+                for i in inner
             ]
-            for _ in range(config.num_hidden_groups)
+            for _ in range(1, config.num_hidden_groups)
         ]
+        self.groups = [first, *others]
         self.pooler = dense(config.hidden_size, stddev, "dense", policy)
         self.build()
 

@@ -165,3 +165,82 @@ class AlbertForSequenceClassification(_Model):
             "num_labels": self.num_labels,
             "classifier_dropout": self.classifier_dropout,
         }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForQuestionAnswering(_Model):
+    """Start and end of an answer in the text, each found by itself (the original's SQuAD 1.1 head).
+
+    Args:
+        config: shape of the model.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
+        super().__init__(config, name=name, **kwargs)
+        self.span = LinearHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
+        with keras.name_scope("cls"):
+            self.span.build((None, None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, training: bool = False):
+        """Features of the encoder to its outputs, `start_logits` and `end_logits`.
+
+        Both are `[batch, seq]`, float32, of all positions, those of padding included.
+        """
+        outputs = dict(self.encoder(features, training=training))
+        logits = self.span(outputs["sequence_output"])
+        outputs["start_logits"], outputs["end_logits"] = logits[..., 0], logits[..., 1]
+        return outputs
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForMultipleChoice(_Model):
+    """Chooses among texts by a score of each one's pooled output (the original's RACE head).
+
+    Args:
+        config: shape of the model.
+        classifier_dropout: dropout of the pooled output in training.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        classifier_dropout: float = 0.1,
+        name: str = "albert_for_multiple_choice",
+        **kwargs,
+    ):
+        super().__init__(config, name=name, **kwargs)
+        self.classifier_dropout = classifier_dropout
+        self.choice = LinearHead(
+            1, config.initializer_range, name="choice", dtype=self.dtype_policy
+        )
+        self.choice.build((None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, training: bool = False):
+        """Scores the choices of each example.
+
+        Args:
+            features: those of the encoder, each `[batch, choices, seq]`.
+            training: whether dropout acts.
+
+        Returns:
+            `logits` `[batch, choices]`, float32, and the encoder's outputs, whose first axis is
+            `batch * choices`.
+        """
+        choices = ops.shape(features["input_ids"])[1]
+        flat = {
+            name: ops.reshape(values, (-1, ops.shape(values)[-1]))
+            for name, values in features.items()
+            if name in ("input_ids", "input_mask", "segment_ids")
+        }
+        seed = forward_seed(self.encoder.seed_generator) if training else None
+        outputs = dict(self.encoder(flat, training=training))
+        pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        outputs["logits"] = ops.reshape(self.choice(pooled), (-1, choices))
+        return outputs
+
+    def get_config(self):
+        return {**super().get_config(), "classifier_dropout": self.classifier_dropout}

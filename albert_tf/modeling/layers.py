@@ -7,9 +7,8 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
+from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.kernels import gelu
-
-LAYER_NORM_EPSILON = 1e-12
 
 ACTIVATIONS: dict[str, Callable] = {
     "gelu": gelu,

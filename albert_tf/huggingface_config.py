@@ -1,0 +1,75 @@
+"""The `config.json` of a Hugging Face ALBERT: other names for the same, and what else it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from albert_tf.errors import InputError
+
+# Theirs -> ours. Hugging Face's "gelu" is the exact one; the original's is the approximation.
+_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu": "gelu_exact",
+    "gelu_python": "gelu_exact",
+    "relu": "relu",
+}
+
+_ONLY = {
+    "model_type": "albert",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "pruned_heads": {},
+}
+
+# Heads, labels, symbols and generation: nothing that the encoder computes with.
+_IGNORED = frozenset(
+    """
+    _attn_implementation_autoset _commit_hash _name_or_path architectures bad_words_ids
+    begin_suppress_tokens bos_token_id chunk_size_feed_forward classifier_dropout_prob
+    cross_attention_hidden_size decoder_start_token_id diversity_penalty do_sample dtype
+    early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+    finetuning_task forced_bos_token_id forced_eos_token_id id2label is_encoder_decoder label2id
+    language length_penalty license max_length min_length no_repeat_ngram_size num_beam_groups
+    num_beams num_labels num_return_sequences output_attentions output_hidden_states output_past
+    output_scores pad_token_id prefix problem_type remove_invalid_values repetition_penalty
+    return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params
+    temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype
+    torchscript transformers_version typical_p use_bfloat16 use_cache
+    """.split()  # noqa: SIM905
+)
+
+
+def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> None:
+    """Raises InputError if a key of `only` has another value in `values`."""
+    for key, value in only.items():
+        if values.get(key, value) != value:
+            raise InputError(f"{source}: {key}={values[key]!r}: ALBERT has {value!r} only")
+
+
+def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
+    """The fields of an `AlbertConfig` in a Hugging Face config; keys unknown to both stay in it.
+
+    Raises:
+        InputError: it describes another architecture.
+    """
+    check_only(values, _ONLY, source)
+    activation = values.get("hidden_act", "gelu_new")
+    return {
+        **{key: v for key, v in values.items() if key not in _ONLY and key not in _IGNORED},
+        "hidden_act": _ACTIVATIONS.get(activation, activation),
+    }
+
+
+def to_huggingface(fields: dict[str, Any]) -> dict[str, Any]:
+    """A Hugging Face config with the fields of an `AlbertConfig`.
+
+    There, attention or feed-forward networks cannot be shared on their own: every group has a copy.
+    """
+    theirs = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
+    fields = {key: value for key, value in fields.items() if key != "parameter_sharing"}
+    return {**fields, **_ONLY, "hidden_act": theirs[fields["hidden_act"]]}
