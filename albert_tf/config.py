@@ -10,6 +10,8 @@ from albert_tf import huggingface_config
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file
 
+CONFIG_FILE = "albert_config.json"  # beside checkpoints, as in the original's archives
+
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
 LAYER_NORM_EPSILON = 1e-12
 

@@ -239,7 +239,7 @@ class AlbertForMultipleChoice(_Model):
         seed = forward_seed(self.encoder.seed_generator) if training else None
         outputs = dict(self.encoder(flat, training=training))
         pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
-        outputs["logits"] = ops.reshape(self.choice(pooled), (-1, choices))
+        outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))
         return outputs
 
     def get_config(self):
