@@ -213,10 +213,10 @@ class AlbertForMultipleChoice(_Model):
     ):
         super().__init__(config, name=name, **kwargs)
         self.classifier_dropout = classifier_dropout
-        self.choice = LinearHead(
-            1, config.initializer_range, name="choice", dtype=self.dtype_policy
+        self.classifier = LinearHead(
+            1, config.initializer_range, name="classifier", dtype=self.dtype_policy
         )
-        self.choice.build((None, config.hidden_size))
+        self.classifier.build((None, config.hidden_size))
         self.built = True
 
     def call(self, features, training: bool = False):

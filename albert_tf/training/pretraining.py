@@ -19,7 +19,13 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.run import initialize, prepare, train_model, trained_step, write_results
+from albert_tf.training.run import (
+    prepare,
+    restore_trained,
+    train_model,
+    trained_step,
+    write_results,
+)
 from albert_tf.training.step import EvalStep
 from albert_tf.training.strategy import dtype_policy
 
@@ -91,7 +97,7 @@ def pretrain(options: PretrainingOptions) -> None:
         train_model(model, objective, batches_from, strategy, options)
     if held_out:
         if not options.do_train:
-            initialize(model, options.output_dir, "output_dir")
+            restore_trained(model, options.output_dir)
         results = evaluate(
             EvalStep(model, objective, strategy),
             evaluation_batches(
