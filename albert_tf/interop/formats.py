@@ -72,8 +72,8 @@ def find_format(path: str, flag: str) -> str:
         return "huggingface"
     if holds("saved_model.pb"):
         return "saved_model"
-    if path.endswith((".bin", ".pt", ".pth")) or holds(*huggingface.PICKLES):
-        huggingface.refuse_pickle(path)
+    if path.endswith(huggingface.PICKLE_ENDINGS) or holds(*huggingface.PICKLES):
+        return "huggingface"  # whose reader refuses them
     from albert_tf.interop import tensorflow_checkpoints as checkpoints
 
     _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path, flag))
