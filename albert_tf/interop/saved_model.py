@@ -41,7 +41,8 @@ class ExportedEncoder(tf.Module):
         super().__init__(name="albert")
         self._model = model
         self._encoder = getattr(model, "encoder", model)
-        self.weights = [weight.value for weight in model.weights]
+        # Keys of the weights as in training checkpoints, so that an export can be read as one.
+        self.params = {weight.path: weight.value for weight in model.weights}
         self.dropout_state = self._encoder.seed_generator.state.value
         self.albert_config_file = tf.saved_model.Asset(config_file)
         self.vocab_file = tf.saved_model.Asset(vocabulary_file)
