@@ -133,7 +133,7 @@ def _read_model_garden(path: str, reader, shapes: dict[str, Shape]) -> Weights:
     recognised: dict[str, str] = {}
     dtypes = reader.get_variable_to_dtype_map()
     full_names = _full_names(reader)
-    for key, shape in shapes.items():
+    for key, shape in sorted(shapes.items()):
         name = full_names.get(key) or key
         if _OPTIMIZER_KEY.search(key) or not dtypes[key].is_floating:
             skipped[key] = shape
