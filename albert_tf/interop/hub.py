@@ -156,7 +156,7 @@ def _read_model_garden(path: str, reader, shapes: dict[str, Shape]) -> Weights:
         raise InputError(
             f"{path}: is no ALBERT that is known: holds neither weights under `params`, as exports "
             f"of albert_tf, nor {missing[0]}, as those of TF-Hub and Model Garden, but "
-            f"{', '.join(found[:3]) or 'nothing'}, ..."
+            f"{', '.join([*found[:3], '...']) if found else 'nothing'}"
         )
     return Weights(path, FORMAT, tensors, unknown, skipped)
 
