@@ -21,6 +21,7 @@ from albert_tf.finetuning.tasks import (
     read_examples,
 )
 from albert_tf.input.examples import evaluation_batches, training_batches
+from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective
 from albert_tf.tokenization import Tokenizer
@@ -34,8 +35,6 @@ from albert_tf.training.run import (
 )
 from albert_tf.training.step import PredictStep
 from albert_tf.training.strategy import dtype_policy, per_replica
-
-LABELS_FILE = "labels.json"
 
 
 def classify(options: ClassifierOptions) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, write_text
+from albert_tf.files import exists, open_file, read_text, write_text
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.weights import Tensor, Weights
 
@@ -109,6 +109,7 @@ def read_huggingface(path: str) -> Weights:
     folder = os.path.dirname(path) if path.endswith(".safetensors") else path
     config_file = os.path.join(folder, CONFIG)
     config = AlbertConfig.from_json_file(config_file)
+    architectures = json.loads(read_text(config_file)).get("architectures") or ["AlbertModel"]
     tensors, unknown, skipped = {}, {}, {}
     for file in _files(path):
         for name, shape, read in _open(file):
@@ -126,7 +127,8 @@ def read_huggingface(path: str) -> Weights:
         )
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
-    return Weights(path, "huggingface", tensors, unknown, skipped, config)
+    head = "choice" if architectures[0] == "AlbertForMultipleChoice" else None
+    return Weights(path, "huggingface", tensors, unknown, skipped, config, head=head)
 
 
 def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:

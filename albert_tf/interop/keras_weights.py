@@ -20,8 +20,13 @@ from albert_tf.interop.weights import Tensor, Weights
 
 ENDING = ".weights.h5"
 
-# Attribute of the model that a group of the file is called after -> the kind of model.
-_KINDS = {"masked_lm": "pretraining", "span": "span", "classifier": "classifier"}
+# Group of the file -> the kind of model. Heads are called after their attribute, or after their class
+# where that comes after "layers" in the alphabet.
+_KINDS = {
+    "layers/masked_lm_head": "pretraining",
+    "layers/span_head": "span",
+    "classifier": "classifier",
+}
 
 
 def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:

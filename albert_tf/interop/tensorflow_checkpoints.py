@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches, tensorflow_reason
+from albert_tf.files import exists, matches, tensorflow_reason, write_text
 from albert_tf.interop.weights import Tensor, Weights, config_beside
 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -167,7 +167,10 @@ def write_training_checkpoint(prefix: str, values: dict[str, np.ndarray], step: 
 
 def _list_as_newest(prefix: str) -> None:
     folder, name = os.path.split(prefix)
-    tf.compat.v1.train.update_checkpoint_state(folder, name)
+    lines = (
+        f'{key}: "{name}"\n' for key in ("model_checkpoint_path", "all_model_checkpoint_paths")
+    )
+    write_text(os.path.join(folder, "checkpoint"), "".join(lines))
 
 
 def _unescape(name: str) -> str:

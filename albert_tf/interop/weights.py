@@ -52,6 +52,7 @@ class Weights:
         skipped: shapes of what is no weight of the model, such as optimizer slots.
         config: of the model, where it stands beside the weights.
         step: training steps behind the weights, where it is known.
+        head: the kind of model, where the file says it: a key of `HEADS` in models.py.
     """
 
     path: str
@@ -61,6 +62,7 @@ class Weights:
     skipped: dict[str, Shape] = dataclasses.field(default_factory=dict)
     config: AlbertConfig | None = None
     step: int | None = None
+    head: str | None = None
 
     def read(self, name: str) -> np.ndarray:
         """The value of a variable, by its path here."""

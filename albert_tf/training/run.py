@@ -11,6 +11,7 @@ import tensorflow as tf
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, write_text
+from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
@@ -188,5 +189,5 @@ def trained_step(output_dir: str) -> int:
 def write_results(output_dir: str, results: dict[str, float]) -> None:
     """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name."""
     text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
-    write_text(f"{output_dir}/eval_results.txt", text)
+    write_text(f"{output_dir}/{RESULTS_FILE}", text)
     print(text, end="")

@@ -108,7 +108,7 @@ def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
     matched = load_weights(deeper, str(tmp_path), init_from_group0=True)
     assert not matched.fresh
     assert not matched.unused
-    blocks = [block.weights for group in deeper.encoder.groups for block in group]
+    blocks = [block.weights for block in deeper.encoder.blocks]
     assert len(blocks) == 4
     for block in blocks[1:]:
         for one, other in zip(blocks[0], block, strict=True):
