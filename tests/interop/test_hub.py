@@ -20,9 +20,12 @@ from tests.interop.model_garden import HEAD, ModelGardenAlbert, Variables, shape
 
 # Heads that are not as many as their size, so that mixed-up axes show.
 CONFIG = dataclasses.replace(
-    tiny.CONFIG, num_attention_heads=4, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    tiny.CONFIG,
+    hidden_size=24,
+    num_attention_heads=4,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
 )
-CONFIG = dataclasses.replace(CONFIG, hidden_size=24)
 BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
 QUERY = "transformer/self_attention/query/kernel"
 
