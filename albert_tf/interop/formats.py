@@ -22,9 +22,12 @@ from albert_tf.interop.weights import (
 
 
 def _read_saved_model(path: str, flag: str, config: AlbertConfig | None) -> Weights:
-    from albert_tf.interop.hub import read_saved_model
+    from albert_tf.interop import hub
+    from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 
-    return read_saved_model(path)
+    if exists(os.path.join(path, "saved_model.pb")):
+        return hub.read_saved_model(path)
+    return hub.read_object_checkpoint(find_checkpoint(path, flag))
 
 
 def _read_huggingface(path: str, flag: str, config: AlbertConfig | None) -> Weights:
