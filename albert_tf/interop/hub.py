@@ -22,6 +22,7 @@ from albert_tf.interop.tensorflow_checkpoints import (
     open_checkpoint,
     parameters,
     read_google_checkpoint,
+    read_tensor,
 )
 from albert_tf.interop.weights import Shape, Tensor, Weights, config_beside
 
@@ -120,7 +121,7 @@ def _read(path: str, prefix: str) -> Weights:
     del shapes[OBJECT_GRAPH]
     if ours := parameters(shapes):
         tensors = {
-            name: Tensor(name, shapes[key], shapes[key], _reading(reader, key, shapes[key]))
+            name: Tensor(name, shapes[key], shapes[key], _reading(path, reader, key, shapes[key]))
             for name, key in ours.items()
         }
         skipped = {key: shape for key, shape in shapes.items() if key not in ours.values()}
@@ -148,7 +149,7 @@ def _read_model_garden(path: str, reader, shapes: dict[str, Shape]) -> Weights:
                 )
             recognised[variable] = name
             if here := _shape_here(variable, shape):
-                tensors[variable] = Tensor(name, shape, here, _reading(reader, key, here))
+                tensors[variable] = Tensor(name, shape, here, _reading(path, reader, key, here))
             else:
                 unknown[name] = shape
     if missing := [mark for mark in _MARKS if MODEL_GARDEN_NAMES[mark] not in recognised]:
@@ -199,9 +200,9 @@ def _shape_here(variable: str, stored: Shape) -> Shape | None:
     return joined if joined[0] == joined[1] else None
 
 
-def _reading(reader, key: str, shape: Shape):
+def _reading(path: str, reader, key: str, shape: Shape):
     def read() -> np.ndarray:
-        return reader.get_tensor(key).reshape(shape)
+        return read_tensor(path, reader, key).reshape(shape)
 
     return read
 

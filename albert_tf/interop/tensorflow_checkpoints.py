@@ -101,7 +101,7 @@ def read_training_checkpoint(path: str) -> Weights:
             if name not in names.values() and name != OBJECT_GRAPH
         },
         config=config_beside(path),
-        step=int(_read(path, reader, _STEP)) if _STEP in shapes else None,
+        step=int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None,
     )
 
 
@@ -126,16 +126,21 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{path}: is no ALBERT checkpoint: it lacks bert/embeddings/word_embeddings, and holds "
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
-    step = int(_read(path, reader, _GOOGLE_STEP)) if _GOOGLE_STEP in shapes else None
+    step = int(read_tensor(path, reader, _GOOGLE_STEP)) if _GOOGLE_STEP in shapes else None
     config = config_beside(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step)
 
 
 def _tensor(path: str, reader, name: str, shape: tuple[int, ...], key: str) -> Tensor:
-    return Tensor(name, shape, shape, lambda: _read(path, reader, key))
+    return Tensor(name, shape, shape, lambda: read_tensor(path, reader, key))
 
 
-def _read(path: str, reader, key: str) -> np.ndarray:
+def read_tensor(path: str, reader, key: str) -> np.ndarray:
+    """A value of a checkpoint.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     try:
         return reader.get_tensor(key)
     except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
