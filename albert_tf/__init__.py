@@ -16,7 +16,7 @@ _PUBLIC = {
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",
     "Tokenizer": "albert_tf.tokenization",
-    "load_weights": "albert_tf.training.checkpoints",
+    "load_weights": "albert_tf.interop.formats",
 }
 
 __all__ = sorted(_PUBLIC)

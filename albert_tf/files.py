@@ -56,6 +56,10 @@ def exists(path: str) -> bool:
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
+def is_folder(path: str) -> bool:
+    return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
+
+
 def size(path: str) -> int:
     """Bytes of a file."""
     return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)

@@ -35,7 +35,10 @@ _DEFINE = {
 
 
 def option(
-    default: Any = dataclasses.MISSING, help: str = "", choices: tuple[str, ...] = ()
+    default: Any = dataclasses.MISSING,
+    help: str = "",
+    choices: tuple[str, ...] = (),
+    flag: str = "",
 ) -> Any:
     """A dataclass field that is also a flag.
 
@@ -43,8 +46,15 @@ def option(
         default: the value without the flag; left out, the flag is required.
         help: what `--help` says.
         choices: the valid values, where they are few.
+        flag: name of the flag, where it cannot be the field's (`from` is a word of Python).
     """
-    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+    metadata = {"help": help, "choices": choices, "flag": flag}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def flag_name(field: dataclasses.Field) -> str:
+    """The flag of a field."""
+    return field.metadata["flag"] or field.name
 
 
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
@@ -58,9 +68,10 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
         common = {"flag_values": flag_values, "required": required, "module_name": sys.argv[0]}
         help, choices = field.metadata["help"], field.metadata["choices"]
         if choices:
-            flags.DEFINE_enum(field.name, default, list(choices), help, **common)
+            flags.DEFINE_enum(flag_name(field), default, list(choices), help, **common)
         else:
-            _DEFINE[_plain_type(types_of[field.name])](field.name, default, help, **common)
+            define = _DEFINE[_plain_type(types_of[field.name])]
+            define(flag_name(field), default, help, **common)
 
 
 def _plain_type(annotation: Any) -> type:
@@ -74,7 +85,7 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     """The dataclass with the values of the parsed flags."""
     values = {}
     for field in dataclasses.fields(options_class):
-        value = flag_values[field.name].value
+        value = flag_values[flag_name(field)].value
         values[field.name] = tuple(value) if isinstance(value, list) else value
     return options_class(**values)
 

@@ -21,15 +21,20 @@ from albert_tf.finetuning.tasks import (
     read_examples,
 )
 from albert_tf.input.examples import evaluation_batches, training_batches
+from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training.loop import predict
-from albert_tf.training.run import initialize, prepare, train_model, trained_step, write_results
+from albert_tf.training.run import (
+    prepare,
+    restore_trained,
+    train_model,
+    trained_step,
+    write_results,
+)
 from albert_tf.training.step import PredictStep
 from albert_tf.training.strategy import dtype_policy, per_replica
-
-LABELS_FILE = "labels.json"
 
 
 def classify(options: ClassifierOptions) -> None:
@@ -76,7 +81,7 @@ def classify(options: ClassifierOptions) -> None:
         description = {LABELS_FILE: json.dumps(labels, ensure_ascii=False) + "\n"}
         train_model(model, ClassificationObjective(), batches_from, strategy, options, description)
     else:
-        initialize(model, options.output_dir, "output_dir")
+        restore_trained(model, options.output_dir)
 
     step = PredictStep(model, strategy)
     if options.do_eval:

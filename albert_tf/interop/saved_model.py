@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, replacing, tensorflow_errors_as_os_errors
+from albert_tf.files import exists, replacing, tensorflow_errors_as_os_errors, write_text
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.models import head_of
 from albert_tf.interop.options import ExportOptions
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tokenization import Tokenizer
-from albert_tf.training.checkpoints import find_checkpoint, load_weights, parameter_shapes
-from albert_tf.training.run import CONFIG_FILE
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -103,23 +104,35 @@ def export_saved_model(options: ExportOptions) -> None:
         raise InputError(
             f"--export_path={options.export_path}: exists already; remove it or name another folder"
         )
-    checkpoint = find_checkpoint(options.init_checkpoint)
-    config_file = options.albert_config_file or f"{os.path.dirname(checkpoint)}/{CONFIG_FILE}"
-    config = AlbertConfig.from_json_file(config_file)
+    weights = open_weights(options.init_checkpoint, config=_config_of_flag(options))
+    config = _config_of_flag(options) or weights.config
+    if config is None:
+        raise InputError(
+            f"--init_checkpoint={options.init_checkpoint}: has no {CONFIG_FILE} beside it; name it "
+            "with --albert_config_file"
+        )
     tokenizer = Tokenizer.load(options.spm_model_file, options.do_lower_case)
     config.check_vocabulary(tokenizer.vocab_size, options.spm_model_file)
 
-    pretrained = any(name.startswith("cls/predictions/") for name in parameter_shapes(checkpoint))
+    pretrained = head_of(weights.tensors) == "pretraining"
     model = AlbertForPreTraining(config) if pretrained else AlbertEncoder(config)
-    matched = load_weights(model, checkpoint)
-    print(f"{checkpoint}: {len(matched.loaded)} of {len(model.weights)} variables loaded")
+    matched = load_weights(model, options.init_checkpoint)
+    print(f"{matched.source}: {len(matched.loaded)} of {len(model.weights)} variables loaded")
 
-    module = ExportedEncoder(
-        model, config_file, options.spm_model_file, do_lower_case=options.do_lower_case
-    )
-    inputs = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), _IDS)
-    for training in (False, True):
-        module.__call__.get_concrete_function(inputs, training=training)
-    with replacing(options.export_path) as partial, tensorflow_errors_as_os_errors():
-        tf.saved_model.save(module, partial, signatures=module.signatures())
+    with tempfile.TemporaryDirectory() as folder:
+        config_file = os.path.join(folder, CONFIG_FILE)
+        write_text(config_file, config.to_json())
+        module = ExportedEncoder(
+            model, config_file, options.spm_model_file, do_lower_case=options.do_lower_case
+        )
+        inputs = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), _IDS)
+        for training in (False, True):
+            module.__call__.get_concrete_function(inputs, training=training)
+        with replacing(options.export_path) as partial, tensorflow_errors_as_os_errors():
+            tf.saved_model.save(module, partial, signatures=module.signatures())
     print(f"{options.export_path}: signatures {', '.join(sorted(module.signatures()))}")
+
+
+def _config_of_flag(options: ExportOptions) -> AlbertConfig | None:
+    path = options.albert_config_file
+    return AlbertConfig.from_json_file(path) if path else None

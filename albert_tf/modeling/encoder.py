@@ -158,16 +158,13 @@ class AlbertEncoder(keras.Model):
             self.projection = dense(
                 config.hidden_size, stddev, "embedding_hidden_mapping_in", policy
             )
-        inner = range(config.inner_group_num)
-        first = [TransformerBlock(config, name=f"inner_group_{i}", dtype=policy) for i in inner]
-        others = [
-            [
-                TransformerBlock(config, first[i], name=f"inner_group_{i}", dtype=policy)
-                for i in inner
-            ]
-            for _ in range(1, config.num_hidden_groups)
-        ]
-        self.groups = [first, *others]
+        # All groups in one list: Keras before 3.15 does not save what lists in lists hold.
+        self.blocks: list[TransformerBlock] = []
+        inner = config.inner_group_num
+        for number in range(config.num_hidden_groups * inner):
+            first = self.blocks[number % inner] if number >= inner else None
+            name = f"inner_group_{number % inner}"
+            self.blocks.append(TransformerBlock(config, first, name=name, dtype=policy))
         self.pooler = dense(config.hidden_size, stddev, "dense", policy)
         self.build()
 
@@ -177,16 +174,19 @@ class AlbertEncoder(keras.Model):
         with keras.name_scope("encoder"):
             if self.projection is not None:
                 self.projection.build((None, None, self.config.embedding_size))
-            for number, blocks in enumerate(self.groups):
-                with keras.name_scope("transformer"), keras.name_scope(f"group_{number}"):
-                    for block in blocks:
-                        block.build(hidden_shape)
+            for number, block in enumerate(self.blocks):
+                group = f"group_{number // self.config.inner_group_num}"
+                with keras.name_scope("transformer"), keras.name_scope(group):
+                    block.build(hidden_shape)
         with keras.name_scope("pooler"):
             self.pooler.build((None, self.config.hidden_size))
 
-    def _block_of(self, layer: int) -> list[TransformerBlock]:
+    def _blocks_of(self, layer: int) -> list[TransformerBlock]:
+        """The blocks of a layer: those of its group."""
         layers_per_group = self.config.num_hidden_layers // self.config.num_hidden_groups
-        return self.groups[layer // layers_per_group]
+        inner = self.config.inner_group_num
+        first = layer // layers_per_group * inner
+        return self.blocks[first : first + inner]
 
     def call(self, features, training: bool = False):
         """Encodes a batch.
@@ -214,7 +214,7 @@ class AlbertEncoder(keras.Model):
         mask_scores = mask_scores[:, None, None, :]
         encoder_outputs = []
         for layer in range(self.config.num_hidden_layers):
-            for block in self._block_of(layer):
+            for block in self._blocks_of(layer):
                 # Site 0 is the dropout of the embeddings.
                 site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
                 hidden = block(hidden, mask_scores, seed=fold_in(seed, site))

@@ -13,6 +13,7 @@ from albert_tf.modeling.layers import (
     ACTIVATIONS,
     SITES,
     LinearHead,
+    SpanHead,
     dense,
     dropout,
     forward_seed,
@@ -178,7 +179,7 @@ class AlbertForQuestionAnswering(_Model):
 
     def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
         super().__init__(config, name=name, **kwargs)
-        self.span = LinearHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
+        self.span = SpanHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
         with keras.name_scope("cls"):
             self.span.build((None, None, config.hidden_size))
         self.built = True
@@ -213,10 +214,10 @@ class AlbertForMultipleChoice(_Model):
     ):
         super().__init__(config, name=name, **kwargs)
         self.classifier_dropout = classifier_dropout
-        self.choice = LinearHead(
-            1, config.initializer_range, name="choice", dtype=self.dtype_policy
+        self.classifier = LinearHead(
+            1, config.initializer_range, name="classifier", dtype=self.dtype_policy
         )
-        self.choice.build((None, config.hidden_size))
+        self.classifier.build((None, config.hidden_size))
         self.built = True
 
     def call(self, features, training: bool = False):

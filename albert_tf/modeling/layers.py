@@ -101,3 +101,7 @@ class LinearHead(keras.layers.Layer):
         """`[..., inputs]` to float32 logits `[..., outputs]`."""
         logits = ops.matmul(inputs, ops.transpose(self.output_weights)) + self.output_bias
         return ops.cast(logits, "float32")
+
+
+class SpanHead(LinearHead):
+    """Two logits for every position; a class of its own since weights files of Keras name it."""

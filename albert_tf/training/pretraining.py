@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+import os
+from typing import Any, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import expand_globs
@@ -15,11 +17,18 @@ from albert_tf.input.manifest import (
     pair_objective,
 )
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
+from albert_tf.interop.companions import DATA_FILE
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.run import initialize, prepare, train_model, trained_step, write_results
+from albert_tf.training.run import (
+    prepare,
+    restore_trained,
+    train_model,
+    trained_step,
+    write_results,
+)
 from albert_tf.training.step import EvalStep
 from albert_tf.training.strategy import dtype_policy
 
@@ -32,12 +41,14 @@ class Records(NamedTuple):
         features: what an example holds.
         masks: how to draw masks; None where the files hold them.
         pair_objective: what pairs are to teach: "sop", "nsp" or "none".
+        manifests: of the files, by name.
     """
 
     files: list[str]
     features: dict[str, Feature]
     masks: DynamicMasks | None
     pair_objective: str
+    manifests: dict[str, Any]
 
     @classmethod
     def find(cls, options: PretrainingOptions, flag: str, config: AlbertConfig) -> Records:
@@ -53,14 +64,15 @@ class Records(NamedTuple):
         masks = dynamic_masks(manifests, predictions)
         features = unmasked_features(length) if masks else pretraining_features(length, predictions)
         check_files(files, features, config.vocab_size)
-        return cls(files, features, masks, pair_objective(manifests))
+        by_name = {os.path.basename(path): manifest for path, manifest in manifests.items()}
+        return cls(files, features, masks, pair_objective(manifests), by_name)
 
 
 def pretrain(options: PretrainingOptions) -> None:
     """Trains and evaluates as the options say; everything ends up in `--output_dir`.
 
-    Leaves checkpoints, `albert_config.json`, `metrics.jsonl`, TensorBoard events in `train/` and,
-    with `--do_eval`, `eval_results.txt`.
+    Leaves checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
+    `metrics.jsonl`, TensorBoard events in `train/` and, with `--do_eval`, `eval_results.txt`.
 
     Raises:
         InputError: a flag or file is not what it should be.
@@ -88,10 +100,11 @@ def pretrain(options: PretrainingOptions) -> None:
                 masks=train.masks,
             )
 
-        train_model(model, objective, batches_from, strategy, options)
+        data = json.dumps(train.manifests, indent=2, ensure_ascii=False) + "\n"
+        train_model(model, objective, batches_from, strategy, options, {DATA_FILE: data})
     if held_out:
         if not options.do_train:
-            initialize(model, options.output_dir, "output_dir")
+            restore_trained(model, options.output_dir)
         results = evaluate(
             EvalStep(model, objective, strategy),
             evaluation_batches(

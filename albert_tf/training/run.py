@@ -8,19 +8,21 @@ from collections.abc import Callable
 import keras
 import tensorflow as tf
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, write_text
+from albert_tf.interop.companions import RESULTS_FILE
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
+from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from albert_tf.training.checkpoints import Checkpoints, find_checkpoint, load_weights
+from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.step import TrainStep
 from albert_tf.training.strategy import create_strategy, describe, per_replica
-
-CONFIG_FILE = "albert_config.json"
 
 
 def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strategy]:
@@ -37,9 +39,10 @@ def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strat
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     _check_same_config(config, options)
-    if options.init_checkpoint:
-        find_checkpoint(options.init_checkpoint)
     strategy = create_strategy(options)
+    if options.init_checkpoint:
+        weights = open_weights(options.init_checkpoint, config=config)
+        config_differences(config, weights, "init_checkpoint")
     per_replica("eval_batch_size", options.eval_batch_size, strategy)
     micro_batches(options, strategy)
     print(describe(strategy))
@@ -126,7 +129,7 @@ def train_model(
     if checkpoints.restore_latest():
         print(f"resuming from {checkpoints.latest}")
     elif options.init_checkpoint:
-        initialize(model, options.init_checkpoint, init_from_group0=options.init_from_group0)
+        initialize(model, options.init_checkpoint, options.init_from_group0)
     else:
         print("starting from random weights")
     make_folder(options.output_dir, "output_dir")
@@ -145,19 +148,32 @@ def train_model(
     )
 
 
-def initialize(
-    model: keras.Model,
-    init_checkpoint: str,
-    flag: str = "init_checkpoint",
-    init_from_group0: bool = False,
-) -> None:
-    """Loads a checkpoint and says how much of it and of the model matched; see `load_weights`."""
-    matched = load_weights(model, init_checkpoint, flag, init_from_group0)
-    fresh = f", left at initial values: {', '.join(matched.fresh)}" if matched.fresh else ""
+def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool = False) -> None:
+    """Loads `--init_checkpoint` and says how much of it and of the model matched."""
+    matched = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
+    fresh = f"; left at initial values: {', '.join(matched.fresh)}" if matched.fresh else ""
+    unused = f"; not used: {', '.join(matched.unused)}" if matched.unused else ""
     print(
-        f"{find_checkpoint(init_checkpoint, flag)}: {len(matched.loaded)} of "
-        f"{len(model.weights)} variables loaded{fresh}"
+        f"{matched.source}: {len(matched.loaded)} of {len(model.weights)} variables "
+        f"loaded{fresh}{unused}"
     )
+    for note in matched.notes:
+        print(note)
+
+
+def restore_trained(model: keras.Model, output_dir: str) -> None:
+    """Loads the newest checkpoint of a folder into the model that was trained there.
+
+    Raises:
+        InputError: there is none, or it is of another model.
+    """
+    matched = load_weights(model, output_dir, "output_dir")
+    if matched.fresh:
+        raise InputError(
+            f"--output_dir={output_dir}: {matched.source} lacks {', '.join(matched.fresh)}; it was "
+            "trained for something else"
+        )
+    print(f"{matched.source}: all {len(matched.loaded)} variables loaded")
 
 
 def trained_step(output_dir: str) -> int:
@@ -173,5 +189,5 @@ def trained_step(output_dir: str) -> int:
 def write_results(output_dir: str, results: dict[str, float]) -> None:
     """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name."""
     text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
-    write_text(f"{output_dir}/eval_results.txt", text)
+    write_text(f"{output_dir}/{RESULTS_FILE}", text)
     print(text, end="")

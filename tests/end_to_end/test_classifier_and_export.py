@@ -177,8 +177,8 @@ np.savez(sys.argv[3], **{name: value.numpy() for name, value in outputs.items()}
 
 def test_an_export_gives_the_same_in_a_process_without_the_project(project, pretrained, tmp_path):
     from albert_tf.config import AlbertConfig
+    from albert_tf.interop.formats import load_weights
     from albert_tf.modeling.heads import AlbertForPreTraining
-    from albert_tf.training.checkpoints import load_weights
 
     run(
         "export_saved_model.py",

@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.training.checkpoints import find_checkpoint
+from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import (

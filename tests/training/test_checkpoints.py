@@ -10,14 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.checkpoints import (
-    Checkpoints,
-    find_checkpoint,
-    load_weights,
-    parameter_shapes,
-)
+from albert_tf.training.checkpoints import Checkpoints
 from tests.tiny import CONFIG
 
 
@@ -58,7 +54,9 @@ def test_everything_comes_back(tmp_path):
 
 def test_names_are_the_originals(tmp_path):
     saved(tmp_path)
-    shapes = parameter_shapes(find_checkpoint(str(tmp_path)))
+    weights = open_weights(str(tmp_path))
+    assert weights.step == 5
+    shapes = {path: list(tensor.shape) for path, tensor in weights.tensors.items()}
     layer = "bert/encoder/transformer/group_0/inner_group_0"
     assert shapes[f"{layer}/attention_1/self/query/kernel"] == [16, 16]
     assert shapes[f"{layer}/ffn_1/intermediate/output/dense/kernel"] == [32, 16]
@@ -110,7 +108,7 @@ def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
     matched = load_weights(deeper, str(tmp_path), init_from_group0=True)
     assert not matched.fresh
     assert not matched.unused
-    blocks = [block.weights for group in deeper.encoder.groups for block in group]
+    blocks = [block.weights for block in deeper.encoder.blocks]
     assert len(blocks) == 4
     for block in blocks[1:]:
         for one, other in zip(blocks[0], block, strict=True):
@@ -132,10 +130,10 @@ def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(tmp_path):
 
 def test_places_without_a_checkpoint_are_named(tmp_path):
     with pytest.raises(InputError, match=r"--init_checkpoint=.*nowhere: no checkpoint"):
-        find_checkpoint(str(tmp_path / "nowhere"))
+        open_weights(str(tmp_path / "nowhere"))
     (tmp_path / "broken.index").write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match=r"broken: cannot be read"):
-        parameter_shapes(find_checkpoint(str(tmp_path / "broken")))
+        open_weights(str(tmp_path / "broken"))
 
 
 def test_a_full_disk_is_an_os_error_and_leaves_nothing_half_written(tmp_path, monkeypatch):

@@ -1,0 +1,80 @@
+"""What stands beside the weights of a model: vocabulary, labels, results, data of training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, is_folder, matches, read_text
+
+LABELS_FILE = "labels.json"
+RESULTS_FILE = "eval_results.txt"
+DATA_FILE = "training_data.json"
+
+# In the order in which they are looked for, in the folder and in the assets of a SavedModel.
+_VOCABULARIES = ("spiece.model", "vocab.txt", "*.model")
+
+
+@dataclasses.dataclass(frozen=True)
+class Companions:
+    """Files in the folder of some weights; None or empty for what is not there.
+
+    Attributes:
+        vocabulary: file of the vocabulary.
+        labels: of a classifier, by id.
+        results: lines of `eval_results.txt`, by name.
+        data: manifests of the data of pretraining, by name.
+    """
+
+    vocabulary: str | None = None
+    labels: tuple[str, ...] = ()
+    results: dict[str, str] = dataclasses.field(default_factory=dict)
+    data: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def find_companions(path: str) -> Companions:
+    """What stands beside the weights at `path`, a file or a folder.
+
+    Raises:
+        InputError: one of the files is damaged.
+    """
+    folder = path if is_folder(path) else os.path.dirname(path)
+
+    def json_of(name: str) -> Any:
+        file = os.path.join(folder, name)
+        if not exists(file):
+            return None
+        try:
+            return json.loads(read_text(file))
+        except ValueError as error:
+            raise InputError(f"{file}: not a JSON file ({error})") from None
+
+    results = os.path.join(folder, RESULTS_FILE)
+    lines = read_text(results).splitlines() if exists(results) else []
+    return Companions(
+        vocabulary=_find_vocabulary(folder),
+        labels=tuple(json_of(LABELS_FILE) or _huggingface_labels(json_of("config.json"))),
+        results=dict(line.split(" = ", 1) for line in lines if " = " in line),
+        data=json_of(DATA_FILE) or {},
+    )
+
+
+def _find_vocabulary(folder: str) -> str | None:
+    """The only file of the first pattern that any file matches."""
+    for place in (folder, os.path.join(folder, "assets")):
+        for pattern in _VOCABULARIES:
+            found = matches(os.path.join(place, pattern))
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
+def _huggingface_labels(config: dict[str, Any] | None) -> list[str]:
+    """The labels in a `config.json`; none if they are only numbered."""
+    by_id = (config or {}).get("id2label") or {}
+    labels = [by_id[id] for id in sorted(by_id, key=int)]
+    numbered = [f"LABEL_{id}" for id in range(len(labels))]
+    return [] if labels == numbered else labels

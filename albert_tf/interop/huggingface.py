@@ -1,0 +1,224 @@
+"""Folders of Hugging Face: `config.json` and `model.safetensors`.
+
+There kernels are [outputs, inputs], heads have names of their own, and the projection from the
+width of the embeddings exists even where there is nothing to project.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, open_file, read_text, write_text
+from albert_tf.huggingface_config import to_huggingface
+from albert_tf.interop.weights import Tensor, Weights
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"  # of weights in several files
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+_BLOCK = "encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+_BLOCK_HERE = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+_GROUP_AND_INNER = re.compile(_BLOCK.replace(".", r"\.").format(group=r"(\d+)", inner=r"(\d+)"))
+
+# Module there -> scope here, and what its `weight` is called here.
+_MODULES = {
+    "embeddings.word_embeddings": ("bert/embeddings/word_embeddings", ""),
+    "embeddings.position_embeddings": ("bert/embeddings/position_embeddings", ""),
+    "embeddings.token_type_embeddings": ("bert/embeddings/token_type_embeddings", ""),
+    "embeddings.LayerNorm": ("bert/embeddings/LayerNorm", "gamma"),
+    "encoder.embedding_hidden_mapping_in": ("bert/encoder/embedding_hidden_mapping_in", "kernel"),
+    "pooler": ("bert/pooler/dense", "kernel"),
+    "predictions.dense": ("cls/predictions/transform/dense", "kernel"),
+    "predictions.LayerNorm": ("cls/predictions/transform/LayerNorm", "gamma"),
+    "predictions": ("cls/predictions", "output_weights"),
+    "sop_classifier.classifier": ("cls/seq_relationship", "output_weights"),
+    "classifier": ("classifier", "output_weights"),
+    "qa_outputs": ("cls/squad", "output_weights"),
+}
+_BLOCK_MODULES = {
+    "attention.query": ("attention_1/self/query", "kernel"),
+    "attention.key": ("attention_1/self/key", "kernel"),
+    "attention.value": ("attention_1/self/value", "kernel"),
+    "attention.dense": ("attention_1/output/dense", "kernel"),
+    "attention.LayerNorm": ("LayerNorm", "gamma"),
+    "ffn": ("ffn_1/intermediate/dense", "kernel"),
+    "ffn_output": ("ffn_1/intermediate/output/dense", "kernel"),
+    "full_layer_layer_norm": ("LayerNorm_1", "gamma"),
+}
+_BIASES = {"gamma": "beta", "kernel": "bias", "output_weights": "output_bias"}
+
+# Copies of other tensors, and buffers.
+_SKIPPED = re.compile(r"(^predictions\.decoder\.|embeddings\.(position_ids|token_type_ids)$)")
+
+_PROJECTION = "bert/encoder/embedding_hidden_mapping_in/"
+
+
+def variable_of(name: str) -> str | None:
+    """The path here of a tensor there, None if there is no such variable."""
+    name = name.removeprefix("albert.")
+    modules, scope = _MODULES, ""
+    if match := _GROUP_AND_INNER.match(name):
+        modules, name = _BLOCK_MODULES, name[match.end() :]
+        scope = _BLOCK_HERE.format(group=match.group(1), inner=match.group(2))
+    module, _, kind = name.rpartition(".")
+    if module not in modules or kind not in ("weight", "bias"):
+        return None
+    path, weight = modules[module]
+    leaf = weight if kind == "weight" else _BIASES.get(weight)
+    if leaf is None:  # an embedding has no bias
+        return None
+    return scope + (f"{path}/{leaf}" if leaf else path)
+
+
+def name_of(path: str, prefix: str = "albert.") -> str:
+    """The name there of a variable here; `prefix` stands before those of the encoder."""
+    match = re.match(_BLOCK_HERE.format(group=r"(\d+)", inner=r"(\d+)"), path)
+    modules, block, rest = _MODULES, "", path
+    if match:
+        modules, rest = _BLOCK_MODULES, path[match.end() :]
+        block = _BLOCK.format(group=match.group(1), inner=match.group(2))
+    for module, (scope, weight) in modules.items():
+        names = {f"{scope}/{weight}".rstrip("/"): "weight"}
+        if weight:
+            names[f"{scope}/{_BIASES[weight]}"] = "bias"
+        if rest in names:
+            start = prefix if path.startswith("bert/") else ""
+            return f"{start}{block}{module}.{names[rest]}"
+    raise KeyError(path)
+
+
+def _is_kernel(path: str) -> bool:
+    return path.endswith("/kernel")
+
+
+def read_huggingface(path: str) -> Weights:
+    """The weights in a folder of Hugging Face, or in a `.safetensors` file in one.
+
+    Raises:
+        InputError: a file is missing or damaged, or does not hold an ALBERT.
+    """
+    folder = os.path.dirname(path) if path.endswith(".safetensors") else path
+    config_file = os.path.join(folder, CONFIG)
+    config = AlbertConfig.from_json_file(config_file)
+    architectures = json.loads(read_text(config_file)).get("architectures") or ["AlbertModel"]
+    tensors, unknown, skipped = {}, {}, {}
+    for file in _files(path):
+        for name, shape, read in _open(file):
+            variable = variable_of(name)
+            if variable is not None:
+                tensors[variable] = _tensor(name, variable, shape, read)
+            elif _SKIPPED.search(name):
+                skipped[name] = shape
+            else:
+                unknown[name] = shape
+    if not any(name.startswith("bert/embeddings/") for name in tensors):
+        raise InputError(
+            f"{path}: is no ALBERT: it lacks albert.embeddings.word_embeddings.weight, and holds "
+            f"{', '.join(sorted(unknown)[:3])}, ..."
+        )
+    if config.embedding_size == config.hidden_size:
+        _drop_identity(path, tensors, skipped)
+    head = "choice" if architectures[0] == "AlbertForMultipleChoice" else None
+    return Weights(path, "huggingface", tensors, unknown, skipped, config, head=head)
+
+
+def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:
+    if _is_kernel(variable):
+        return Tensor(name, shape, shape[::-1], lambda: np.ascontiguousarray(read().T))
+    return Tensor(name, shape, shape, read)
+
+
+def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None:
+    """Leaves out a projection that changes nothing; with E = H there is none here."""
+    for leaf, nothing in (("kernel", np.eye), ("bias", np.zeros)):
+        tensor = tensors.pop(_PROJECTION + leaf, None)
+        if tensor is None:
+            continue
+        if not np.array_equal(tensor.read(), nothing(tensor.shape[0])):
+            raise InputError(
+                f"{path}: {tensor.name} projects embeddings that are as wide as the layers; the "
+                "original has no such projection, and neither has this model"
+            )
+        skipped[tensor.name] = tensor.stored
+
+
+def _files(path: str) -> list[str]:
+    """The files of the weights that `path` names."""
+    if path.endswith(".safetensors"):
+        return [path]
+    if exists(os.path.join(path, WEIGHTS)):
+        return [os.path.join(path, WEIGHTS)]
+    if exists(index := os.path.join(path, INDEX)):
+        with open_file(index) as file:
+            names = json.load(file)["weight_map"].values()
+        return [os.path.join(path, name) for name in sorted(set(names))]
+    raise InputError(f"{path}: holds no {WEIGHTS}")
+
+
+def refuse_pickle(path: str) -> None:
+    """Raises InputError for weights that PyTorch wrote as a pickle."""
+    raise InputError(
+        f"{path}: is a pickle, which runs whatever code is in it when it is read; convert it where "
+        "you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER, "
+        "safe_serialization=True) writes model.safetensors"
+    )
+
+
+def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]:
+    """Name, shape and reader of every tensor in a `.safetensors` file."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.numpy import load
+
+    if not exists(file):
+        raise InputError(f"{file}: no such file")
+    try:
+        if "://" in file:
+            with open_file(file, "rb") as opened:
+                values = load(opened.read())
+            return [(name, value.shape, lambda v=value: v) for name, value in values.items()]
+        opened = safe_open(file, framework="numpy")
+        return [
+            (name, tuple(opened.get_slice(name).get_shape()), lambda n=name: opened.get_tensor(n))
+            for name in opened.keys()  # noqa: SIM118
+        ]
+    except SafetensorError as error:
+        raise InputError(f"{file}: is not a safetensors file ({error})") from None
+
+
+def write_huggingface(
+    folder: str, values: dict[str, np.ndarray], config: AlbertConfig, fields: dict[str, Any]
+) -> None:
+    """Writes `config.json` and `model.safetensors`.
+
+    Args:
+        folder: where to; exists.
+        values: by the path of the variable here; every group of layers with all of its own.
+        config: of the encoder.
+        fields: what else `config.json` is to hold: `architectures`, labels, ids of symbols. For the
+            architecture `AlbertModel` the names of the encoder stand without a prefix.
+    """
+    from safetensors.numpy import save
+
+    prefix = "" if fields["architectures"] == ["AlbertModel"] else "albert."
+    named = {
+        name_of(path, prefix): np.ascontiguousarray(value.T if _is_kernel(path) else value)
+        for path, value in values.items()
+    }
+    if config.embedding_size == config.hidden_size:
+        width = config.hidden_size
+        named[name_of(_PROJECTION + "kernel", prefix)] = np.eye(width, dtype=np.float32)
+        named[name_of(_PROJECTION + "bias", prefix)] = np.zeros(width, np.float32)
+    # The format is what transformers asks a file for before it reads it.
+    with open_file(os.path.join(folder, WEIGHTS), "wb") as file:
+        file.write(save(named, metadata={"format": "pt"}))
+    text = json.dumps({**fields, **to_huggingface(config.to_dict())}, indent=2, sort_keys=True)
+    write_text(os.path.join(folder, CONFIG), text + "\n")
