@@ -15,6 +15,9 @@ from tests.conftest import ROOT
 
 FILES = (
     "tests/modeling/test_encoder.py",
+    "tests/modeling/test_forward_pass.py",
+    "tests/modeling/test_huggingface_outputs.py",
+    "tests/modeling/test_parameters.py",
     "tests/modeling/test_original_outputs.py",
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_original_updates.py",
