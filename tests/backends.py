@@ -6,6 +6,7 @@ operation by itself that way, so there each function is compiled as a whole.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import keras
@@ -32,17 +33,24 @@ def _values(variables):
     return [each.value for each in variables]
 
 
+@functools.lru_cache(maxsize=1)
+def _compiled(model: keras.Model) -> Callable:
+    """The forward pass of a model as a function of its values; kept for the next call."""
+    import jax
+
+    @jax.jit
+    def run(weights, others, features):
+        return model.stateless_call(weights, others, features, training=False)[0]
+
+    return run
+
+
 def forward(model: keras.Model, features) -> dict:
     """The outputs of a model without dropout, as NumPy arrays."""
     if BACKEND == "tensorflow":
         return as_numpy(model(features))
-    import jax
-
-    def run(weights, others, features):
-        return model.stateless_call(weights, others, features, training=False)[0]
-
     weights, others = model.trainable_variables, model.non_trainable_variables
-    return as_numpy(jax.jit(run)(_values(weights), _values(others), features))
+    return as_numpy(_compiled(model)(_values(weights), _values(others), features))
 
 
 def gradient_function(model: keras.Model, loss: Callable) -> Callable:

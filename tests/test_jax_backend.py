@@ -23,6 +23,13 @@ FILES = (
     "tests/optimization/test_original_updates.py",
 )
 
+# Nearly all of the time goes into compiling what then runs once.
+ENVIRONMENT = {
+    "KERAS_BACKEND": "jax",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+}
+
 # A module that is None cannot be imported: nothing here may need TensorFlow.
 RUN = "import sys; sys.modules['tensorflow'] = None; import pytest; sys.exit(pytest.main())"
 
@@ -44,7 +51,7 @@ def test_the_same_tests_pass_on_jax_without_tensorflow(tmp_path):
     process = subprocess.run(
         [sys.executable, "-c", RUN, "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES],
         cwd=ROOT,
-        env={**inherited, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env={**inherited, **ENVIRONMENT},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
