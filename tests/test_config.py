@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 
 import pytest
 
@@ -25,6 +27,24 @@ def test_presets_have_the_papers_parameter_counts(size, count):
         assert AlbertConfig.preset(size, version).parameter_count() == count
 
 
+# Table 4 of the paper, in millions, by E and then by what is shared.
+TABLE_4 = {
+    768: {"all": 31, "attention": 83, "ffn": 57, "none": 108},
+    128: {"all": 12, "attention": 64, "ffn": 38, "none": 89},
+}
+
+
+@pytest.mark.parametrize("width", TABLE_4)
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
+def test_sharing_has_the_papers_parameter_counts(width, sharing):
+    config = AlbertConfig.preset("base", embedding_size=width, parameter_sharing=sharing)
+    count = config.parameter_count()
+    if sharing == "none":
+        # The paper's models that share nothing are counted without the pooler.
+        count -= config.hidden_size * (config.hidden_size + 1)
+    assert round(count / 1e6) == TABLE_4[width][sharing]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -33,6 +53,10 @@ def test_presets_have_the_papers_parameter_counts(size, count):
         {"num_hidden_groups": 2},
         {"inner_group_num": 2},
         {"hidden_size": 32, "embedding_size": 32},
+        {"parameter_sharing": "all"},
+        {"parameter_sharing": "attention"},
+        {"parameter_sharing": "ffn", "inner_group_num": 2},
+        {"parameter_sharing": "none"},
     ],
 )
 def test_formula_counts_what_the_encoder_holds(changes):
@@ -49,7 +73,7 @@ def test_formula_counts_what_the_encoder_holds(changes):
     }
     config = AlbertConfig(**{**fields, **changes})
     weights = AlbertEncoder(config).weights
-    assert sum(weight.value.shape.num_elements() for weight in weights) == config.parameter_count()
+    assert sum(math.prod(weight.shape) for weight in weights) == config.parameter_count()
 
 
 def test_version_2_has_no_dropout_and_xxlarge_never_had():
@@ -93,6 +117,119 @@ def test_bad_values_are_named(tmp_path, values, message):
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=rf"albert_config.json: .*{message}"):
         AlbertConfig.from_json_file(str(path))
+
+
+@pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(AlbertConfig)])
+@pytest.mark.parametrize("value", [True, "12", [1], {}])
+def test_no_field_takes_a_value_of_another_kind(name, value):
+    with pytest.raises(InputError, match=rf"{name}="):
+        AlbertConfig.from_dict({name: value})
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.0])
+@pytest.mark.parametrize("name", ["vocab_size", "num_hidden_groups", "intermediate_size"])
+def test_counts_are_whole_and_positive(name, value):
+    with pytest.raises(InputError, match=rf"{name}={value}: must be a whole number"):
+        AlbertConfig.from_dict({name: value})
+
+
+@pytest.mark.parametrize(
+    ("sharing", "groups"), [("all", 1), ("attention", 12), ("ffn", 12), ("none", 12), (None, 1)]
+)
+def test_sharing_sets_the_groups_and_must_agree_with_them(sharing, groups):
+    assert AlbertConfig(parameter_sharing=sharing).num_hidden_groups == groups
+    agreeing = AlbertConfig(parameter_sharing=sharing, num_hidden_groups=groups)
+    assert agreeing == AlbertConfig(parameter_sharing=sharing)
+    if sharing is not None:
+        with pytest.raises(
+            InputError, match=rf"parameter_sharing='{sharing}' contradicts num_hidden_groups=6"
+        ):
+            AlbertConfig(parameter_sharing=sharing, num_hidden_groups=6)
+
+
+def test_unknown_sharing_names_what_there_is():
+    with pytest.raises(InputError, match="parameter_sharing='some'.*all, attention, ffn, none"):
+        AlbertConfig(parameter_sharing="some")
+
+
+@pytest.mark.parametrize("sharing", [None, "all", "attention", "ffn", "none"])
+def test_dictionaries_come_back_the_same(sharing):
+    config = AlbertConfig(parameter_sharing=sharing, hidden_act="relu", initializer_range=0.1)
+    values = json.loads(json.dumps(config.to_dict()))
+    assert AlbertConfig.from_dict(values) == config
+    # The original knows nothing of it.
+    assert ("parameter_sharing" in values) == (sharing is not None)
+
+
+ONLY_STRUCTURE = {
+    "net_structure_type": 0,
+    "gap_size": 0,
+    "num_memory_blocks": 0,
+    "down_scale_factor": 1,
+    "layers_to_keep": [],
+    "ln_type": "postln",
+}
+
+
+def test_what_published_files_say_besides_is_read():
+    symbols = {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0}
+    assert AlbertConfig.from_dict({**ONLY_STRUCTURE, **symbols}) == AlbertConfig()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(key, 1 if value != 1 else 2) for key, value in ONLY_STRUCTURE.items()]
+)
+def test_other_structures_are_refused(key, value):
+    with pytest.raises(InputError, match=rf"here: {key}={value}: ALBERT has .* only"):
+        AlbertConfig.from_dict({**ONLY_STRUCTURE, key: value}, source="here")
+
+
+HUGGING_FACE = {
+    "model_type": "albert",
+    "architectures": ["AlbertForMaskedLM"],
+    "classifier_dropout_prob": 0.1,
+    "layer_norm_eps": 1e-12,
+    "hidden_act": "gelu_new",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_groups": 1,
+    "torch_dtype": "float32",
+    "transformers_version": "5.0.0",
+}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("gelu_new", "gelu"),
+        ("gelu_pytorch_tanh", "gelu"),
+        ("gelu", "gelu_exact"),
+        ("relu", "relu"),
+        (None, "gelu"),
+    ],
+)
+def test_hugging_faces_files_are_read(theirs, ours):
+    values = {**HUGGING_FACE, "hidden_act": theirs}
+    if theirs is None:
+        del values["hidden_act"]
+    config = AlbertConfig.from_dict(values)
+    assert config == AlbertConfig(hidden_size=64, num_attention_heads=4, hidden_act=ours)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05.*1e-12"),
+        ({"model_type": "bert"}, "model_type='bert'.*'albert'"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings=False.*True"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+        ({"hidden_act": "silu"}, "hidden_act='silu'.*gelu"),
+        ({"hiden_size": 64}, "unknown key 'hiden_size'"),
+    ],
+)
+def test_what_hugging_faces_files_may_not_say_is_named(changes, message):
+    with pytest.raises(InputError, match=f"config.json: {message}"):
+        AlbertConfig.from_dict({**HUGGING_FACE, **changes}, source="config.json")
 
 
 def test_files_that_are_no_config_are_named(tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 
@@ -44,6 +43,8 @@ def batch(count: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 def write_records(path, examples: dict[str, np.ndarray]) -> None:
     """Writes examples as a TFRecord file."""
+    import tensorflow as tf  # the rest of this file is for any backend
+
     with tf.io.TFRecordWriter(str(path)) as writer:
         for row in range(len(examples["input_ids"])):
             features = {}

@@ -226,7 +226,11 @@ class AlbertEncoder(keras.Model):
         }
 
     def get_config(self):
-        return {"config": dataclasses.asdict(self.config), "name": self.name}
+        return {
+            "config": dataclasses.asdict(self.config),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
 
     @classmethod
     def from_config(cls, config):

@@ -75,7 +75,11 @@ class _Model(keras.Model):
         self.encoder = AlbertEncoder(config, dtype=self.dtype_policy)
 
     def get_config(self):
-        return {"config": dataclasses.asdict(self.config), "name": self.name}
+        return {
+            "config": dataclasses.asdict(self.config),
+            "name": self.name,
+            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+        }
 
     @classmethod
     def from_config(cls, config):

@@ -9,6 +9,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
+from tests.backends import as_numpy, forward, gradient_function
 
 
 @pytest.fixture(params=["tiny", "groups2", "nomap"])
@@ -26,44 +27,51 @@ def original(request, shared):
     return model, load["inputs"], load["outputs"], load["gradients"]
 
 
+def losses(outputs, batch):
+    """The training loss; and all losses under the original's names."""
+    objective = PretrainingObjective()
+    sums, weights = objective.sums(outputs, batch), objective.weights(batch)
+    total = objective.loss(sums, weights)
+    return total, {
+        "masked_lm_loss": sums["masked_lm_loss"] / (weights["masked_lm"] + 1e-5),
+        "sentence_order_loss": sums["sentence_order_loss"] / weights["sentence_order"],
+        "total_loss": total,
+    }
+
+
 def test_outputs_equal_the_originals(original):
     model, inputs, expected, _ = original
-    outputs = model(inputs)
-
-    def close(actual, name):
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(actual), expected[name], rtol=0, atol=1e-5, err_msg=name
-        )
-
-    for number, layer in enumerate(outputs["encoder_outputs"]):
-        close(layer, f"encoder_layer_{number:02d}")
-    close(outputs["sequence_output"], "sequence_output")
-    close(outputs["pooled_output"], "pooled_output")
-    vocabulary = outputs["masked_lm_logits"].shape[-1]
+    outputs = forward(model, inputs)
+    actual = {
+        f"encoder_layer_{number:02d}": layer
+        for number, layer in enumerate(outputs["encoder_outputs"])
+    }
+    assert len(actual) == sum(name.startswith("encoder_layer") for name in expected)
+    for name in ("sequence_output", "pooled_output"):
+        actual[name] = outputs[name]
     log_probs = ops.log_softmax(outputs["masked_lm_logits"])
-    close(ops.reshape(log_probs, (-1, vocabulary)), "masked_lm_log_probs")
-    close(ops.log_softmax(outputs["sentence_order_logits"]), "sentence_order_log_probs")
-
-    objective = PretrainingObjective()
-    sums, weights = objective.sums(outputs, inputs), objective.weights(inputs)
-    close(sums["masked_lm_loss"] / (weights["masked_lm"] + 1e-5), "masked_lm_loss")
-    close(sums["sentence_order_loss"] / weights["sentence_order"], "sentence_order_loss")
-    close(objective.loss(sums, weights), "total_loss")
+    actual["masked_lm_log_probs"] = ops.reshape(log_probs, (-1, log_probs.shape[-1]))
+    actual["sentence_order_log_probs"] = ops.log_softmax(outputs["sentence_order_logits"])
+    for name, value in as_numpy(actual).items():
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_gradients_equal_the_originals(original):
-    tf = pytest.importorskip("tensorflow")
-    model, inputs, _, expected = original
-    objective = PretrainingObjective()
-    with tf.GradientTape() as tape:
-        outputs = model(inputs, training=False)
-        loss = objective.loss(objective.sums(outputs, inputs), objective.weights(inputs))
-    gradients = tape.gradient(loss, [weight.value for weight in model.weights])
-    for weight, gradient in zip(model.weights, gradients, strict=True):
+def test_embeddings_equal_the_originals(original):
+    model, inputs, expected, _ = original
+    embeddings = model.encoder.embeddings
+    words = embeddings.word_embeddings.numpy()[inputs["input_ids"]]
+    np.testing.assert_array_equal(words, expected["word_embedding_output"])
+    output = ops.convert_to_numpy(embeddings(inputs["input_ids"], inputs["segment_ids"]))
+    np.testing.assert_allclose(output, expected["embedding_output"], rtol=0, atol=1e-5)
+
+
+def test_losses_and_gradients_equal_the_originals(original):
+    model, inputs, outputs, expected = original
+    values, gradients = as_numpy(gradient_function(model, losses)(inputs))
+    for name, value in values.items():
+        np.testing.assert_allclose(value, outputs[name], rtol=0, atol=1e-5, err_msg=name)
+    assert {weight.path for weight in model.trainable_variables} == set(expected)
+    for weight, gradient in zip(model.trainable_variables, gradients, strict=True):
         np.testing.assert_allclose(
-            tf.convert_to_tensor(gradient),
-            expected[weight.path],
-            rtol=0,
-            atol=1e-5,
-            err_msg=weight.path,
+            gradient, expected[weight.path], rtol=0, atol=1e-5, err_msg=weight.path
         )

@@ -1,0 +1,111 @@
+"""What each Keras backend does in its own way, so that one test runs on TensorFlow and on JAX.
+
+TensorFlow computes op by op, which for the models of tests is fastest. JAX would compile every
+operation by itself that way, so there each function is compiled as a whole.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+BACKEND = keras.backend.backend()
+
+
+def as_numpy(tree):
+    """`tree` with NumPy arrays for its tensors."""
+    return keras.tree.map_structure(ops.convert_to_numpy, tree)
+
+
+def variable(path: str, value) -> keras.Variable:
+    """A variable whose path is `path`, such as "dense/kernel"."""
+    scope, _, name = path.rpartition("/")
+    if not scope:
+        return keras.Variable(value, name=name)
+    with keras.name_scope(scope):
+        return keras.Variable(value, name=name)
+
+
+def _values(variables):
+    return [each.value for each in variables]
+
+
+@functools.lru_cache(maxsize=1)
+def _compiled(model: keras.Model) -> Callable:
+    """The forward pass of a model as a function of its values; kept for the next call."""
+    import jax
+
+    @jax.jit
+    def run(weights, others, features):
+        return model.stateless_call(weights, others, features, training=False)[0]
+
+    return run
+
+
+def forward(model: keras.Model, features) -> dict:
+    """The outputs of a model without dropout, as NumPy arrays."""
+    if BACKEND == "tensorflow":
+        return as_numpy(model(features))
+    weights, others = model.trainable_variables, model.non_trainable_variables
+    return as_numpy(_compiled(model)(_values(weights), _values(others), features))
+
+
+def gradient_function(model: keras.Model, loss: Callable) -> Callable:
+    """The gradient of a loss of the model, without dropout.
+
+    Args:
+        model: its trainable variables are what is differentiated by.
+        loss: of the model's outputs and a batch; returns the loss and any other tensors.
+
+    Returns:
+        A function of a batch that returns those other tensors and the gradients, dense and in the
+        order of the variables.
+    """
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        def differentiate(batch):
+            with tf.GradientTape() as tape:
+                value, others = loss(model(batch, training=False), batch)
+            gradients = tape.gradient(value, _values(model.trainable_variables))
+            return others, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+        return differentiate
+    import jax
+
+    @jax.jit
+    def run(weights, constants, batch):
+        def loss_of(weights):
+            outputs, _ = model.stateless_call(weights, constants, batch, training=False)
+            return loss(outputs, batch)
+
+        (_, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights)
+        return others, gradients
+
+    def differentiate(batch):
+        constants = _values(model.non_trainable_variables)
+        return run(_values(model.trainable_variables), constants, batch)
+
+    return differentiate
+
+
+def update_function(optimizer: keras.optimizers.Optimizer, variables) -> Callable:
+    """A function of gradients that applies them to `variables`."""
+    optimizer.build(variables)
+    if BACKEND == "tensorflow":
+        return lambda gradients: optimizer.apply(gradients, variables)
+    import jax
+
+    apply = jax.jit(optimizer.stateless_apply)
+
+    def update(gradients):
+        changed = (variables, optimizer.variables)
+        results = apply(_values(optimizer.variables), gradients, _values(variables))
+        for group, values in zip(changed, results, strict=True):
+            for each, value in zip(group, values, strict=True):
+                each.assign(value)
+
+    return update

@@ -1,0 +1,72 @@
+"""The tests of model, losses, optimizers and schedules, on JAX and without TensorFlow."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from tests.conftest import ROOT
+
+FILES = (
+    "tests/modeling/test_encoder.py",
+    "tests/modeling/test_forward_pass.py",
+    "tests/modeling/test_huggingface_outputs.py",
+    "tests/modeling/test_parameters.py",
+    "tests/modeling/test_original_outputs.py",
+    "tests/optimization/test_lamb.py",
+    "tests/optimization/test_original_updates.py",
+)
+
+# Nearly all of the time goes into compiling what then runs once.
+ENVIRONMENT = {
+    "KERAS_BACKEND": "jax",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+}
+
+# A module that is None cannot be imported: nothing here may need TensorFlow.
+RUN = "import sys; sys.modules['tensorflow'] = None; import pytest; sys.exit(pytest.main())"
+
+
+def functions_of(file):
+    """The names of the tests in a file."""
+    parsed = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return {
+        node.name
+        for node in ast.walk(parsed)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
+def test_the_same_tests_pass_on_jax_without_tensorflow(tmp_path):
+    report = tmp_path / "report.xml"
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    process = subprocess.run(
+        [sys.executable, "-c", RUN, "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES],
+        cwd=ROOT,
+        env={**inherited, **ENVIRONMENT},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    assert process.returncode == 0, process.stdout[-20_000:]
+
+    cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    skipped = [
+        case.find("skipped").get("message") for case in cases if case.find("skipped") is not None
+    ]
+    assert [reason for reason in skipped if "reference data" not in reason] == []
+    ran = {(case.get("classname"), case.get("name").partition("[")[0]) for case in cases}
+    for file in FILES:
+        module = file.removesuffix(".py").replace("/", ".")
+        assert {name for where, name in ran if where == module} == functions_of(file)
+    if skipped:
+        pytest.skip(f"{len(skipped)} of {len(cases)} tests on JAX: {skipped[0]}")
