@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -100,9 +101,12 @@ def visible(
 
 
 def _trimmed(start: int, end: int, text: str) -> tuple[int, int]:
-    """A span without the white space at its ends."""
+    """A span without white space at its ends and control characters after it."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
+        end -= 1
+    # Which the model drops, and counts to the character before.
+    while start < end - 1 and unicodedata.category(text[end - 1]) == "Cc":
         end -= 1
     return start, end

@@ -19,8 +19,8 @@ GOLDEN = "golden/tokenization/tokenization_en_30k.json"
 NASTY = st.text(
     st.one_of(
         st.sampled_from(
-            "ab cAB zé\u0301\u0323ﬁﬃ中国年カ\uff9eİßΣς’“”``''\"-–—1239,,.\u00a0\t\n\x00\x1c\x85\u200b"
-            "\u200d\ufe0f👩🏽▁½²¨Åㅏ각\u1100\u1161"
+            "ab cAB zé\u0301\u0323ﬁﬃ中国年カ\uff9eİßΣς’“”``''\"-–—1239,,.\u00a0\t\n\x00\x1c"
+            "\x85\u200b\u200d\ufe0f👩🏽▁½²¨Åㅏ각\u1100\u1161"
         ),
         st.characters(exclude_categories=["Cs"]),
     ),
@@ -51,7 +51,7 @@ def train(**settings) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         **{
-            "sentence_iterator": iter(["the cat sat on 19, mats", "a dog ran over 1, 2, hills"] * 20),
+            "sentence_iterator": iter(["the cat sat on 19, mats", "a dog ran over 1, 2,"] * 20),
             "model_writer": model, "vocab_size": 40, "hard_vocab_limit": False, "pad_id": 0,
             "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]",
             "minloglevel": 3, **settings,
@@ -111,7 +111,7 @@ def test_examples(tokenizer):
     assert offsets[-1] == [len(text.rstrip()) - 1, len(text.rstrip())]
     if tokenizer.path.endswith("30k-clean.model") and tokenizer.do_lower_case:
         assert [text[start:end] for start, end in offsets] == [
-            "The", "cafe\u0301", "é", "a", "ﬁne", ",", "1999", ",",
+            "The", "cafe\u0301", "éa", "ﬁne", ",", "1999", ",",
         ]  # fmt: skip
 
 
@@ -126,7 +126,9 @@ def test_a_piece_stands_for_its_own_characters(shared):
         for piece, (start, end) in zip(tokenizer.tokenize(text), offsets, strict=True):
             surface = unicodedata.normalize("NFKC", piece.lstrip("▁")).replace("⁄", "/")
             raw = unicodedata.normalize("NFKC", tokenizer.preprocess(text[start:end]))
-            assert surface == raw.replace("⁄", "/") or not text[start:end].isascii(), (piece, text)
+            raw = raw.replace("⁄", "/")
+            # Several pieces may share a character that was expanded.
+            assert surface == raw or (surface in raw and not text[start:end].isascii()), text
 
 
 def test_answers_are_found_again(shared):

@@ -83,7 +83,7 @@ def test_a_prompt_of_the_english_vocabulary(shared):
     text = "[CLS] The capital of France is [MASK].[SEP] [MASK]s, 1999, [mask]"
     assert tokenizer.tokenize(text, special_symbols=True) == [
         "[CLS]", "▁the", "▁capital", "▁of", "▁france", "▁is", "[MASK]", ".", "[SEP]", "[MASK]",
-        "s", ",", "▁1999", ",", "▁", "[", "mas", "k", "]",
+        "s", ",", "▁1999", ",", "▁[", "mask", "]",
     ]  # fmt: skip
     ids, offsets = tokenizer.encode_with_offsets(text, special_symbols=True)
     assert ids.tolist() == tokenizer.encode(text, special_symbols=True)
