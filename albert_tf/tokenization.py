@@ -221,7 +221,7 @@ class SentencePieceTokenizer(Tokenizer):
         except RuntimeError:
             raise InputError(f"{path}: not a SentencePiece model") from None
         # Some vocabularies have them as pieces that text may hold.
-        self._model = model = _with_control_symbols(processor, model)
+        self.serialized_model = model = _with_control_symbols(processor, model)
 
         self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
@@ -244,7 +244,7 @@ class SentencePieceTokenizer(Tokenizer):
         self._split_at_comma = {
             piece: self._comma_apart(piece) for piece in self.pieces if _ends_in_digit_comma(piece)
         }
-        self._ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
+        self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
 
     def _tokenize(self, part: TextPart) -> list[str]:
         pieces = self._processor_of(part).encode(self.preprocess(part.text), out_type=str)
@@ -263,7 +263,7 @@ class SentencePieceTokenizer(Tokenizer):
         texts = [self.preprocess(text) for text in texts]
         encoded = self._processor.encode(texts, num_threads=num_threads)
         for number, ids in enumerate(encoded):
-            if not self._ids_to_split.isdisjoint(ids):
+            if not self.ids_to_split.isdisjoint(ids):
                 tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
                 encoded[number] = [self._processor.piece_to_id(token) for token in tokens]
         return encoded
@@ -302,7 +302,9 @@ class SentencePieceTokenizer(Tokenizer):
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(sentencepiece_model.without_dummy_prefix(self._model))
+        processor.LoadFromSerializedProto(
+            sentencepiece_model.without_dummy_prefix(self.serialized_model)
+        )
         return processor
 
     def decode(self, ids: Iterable[int]) -> str:

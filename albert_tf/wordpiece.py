@@ -29,7 +29,7 @@ CONTINUES = "##"  # what a piece inside a word begins with
 LONGEST_WORD = 200  # a longer one is unknown as a whole
 
 # Characters that are words of their own: the blocks of CJK ideographs that the original names.
-_IDEOGRAPHS = (
+IDEOGRAPHS = (
     "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f"
 )
@@ -202,7 +202,7 @@ def _patterns() -> _Patterns:
         dropped=re.compile(f"[{_ranges(control)}]+"),
         marks=re.compile(f"[{_ranges(of_category['Mn'])}]+"),
         ascii_words=_words_pattern(re.escape(string.punctuation)),
-        words=_words_pattern(_ranges(punctuation) + _IDEOGRAPHS),
+        words=_words_pattern(_ranges(punctuation) + IDEOGRAPHS),
     )
 
 
@@ -224,4 +224,4 @@ def _words_pattern(alone: str) -> re.Pattern:
 
 @functools.cache
 def _space_in_ideographs() -> re.Pattern:
-    return re.compile(f"(?<=[{_IDEOGRAPHS}]) (?=[{_IDEOGRAPHS}])")
+    return re.compile(f"(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])")
