@@ -247,8 +247,9 @@ class SentencePieceTokenizer(Tokenizer):
         self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
 
     def _tokenize(self, part: TextPart) -> list[str]:
-        pieces = self._processor_of(part).encode(self.preprocess(part.text), out_type=str)
-        return self._with_commas_apart(pieces)
+        processed = self.preprocess(part.text)
+        processor = self._processor_of(part, processed)
+        return self._with_commas_apart(processor.encode(processed, out_type=str))
 
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
@@ -269,8 +270,8 @@ class SentencePieceTokenizer(Tokenizer):
         return encoded
 
     def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
-        processor = self._processor_of(part)
         processed, spans = preprocess_with_spans(part.text, self.do_lower_case)
+        processor = self._processor_of(part, processed)
         normalized, offsets = processor.normalize(processed, with_offsets=True)
         spans = alignment.composed_spans(offsets, spans)
         is_space = [
@@ -293,8 +294,12 @@ class SentencePieceTokenizer(Tokenizer):
                 first = end
         return found, found_spans
 
-    def _processor_of(self, part: TextPart):
-        return self._processor if part.starts_word else self._continuing
+    def _processor_of(self, part: TextPart, processed: str):
+        if part.starts_word:
+            return self._processor
+        # Some characters are white space only to the model, or once they are normalised.
+        begins = self._continuing.normalize(f"x{processed[:1]}x")
+        return self._processor if WORD_START in begins else self._continuing
 
     @functools.cached_property
     def _continuing(self):
