@@ -14,6 +14,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf import sentencepiece_model
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenization import Tokenizer
@@ -52,6 +53,23 @@ def ids_of(backend: tokenizers.Tokenizer, text: str) -> list[int]:
     return backend.encode(text, add_special_tokens=False).ids
 
 
+def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
+    """Whether these are our ids, or a segmentation of the same score.
+
+    SentencePiece sums scores in 32 bits, the tokenizers library in 64, and so they may choose
+    differently between `ee` `e` and `e` `ee`.
+    """
+    ours = tokenizer.encode(text, special_symbols=True)
+    if found == ours or not tokenizer.path.endswith(".model"):
+        return found == ours
+    pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
+    (a, b), (score, other) = (
+        ["".join(pieces[id].text for id in ids) for ids in (ours, found)],
+        [sum(pieces[id].score for id in ids) for ids in (ours, found)],
+    )
+    return a == b and abs(score - other) < 1e-3
+
+
 def texts(shared) -> list[str]:
     golden = shared("golden/tokenization/tokenization_en_30k.json").read_text("utf-8")
     squad = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
@@ -65,14 +83,9 @@ def texts(shared) -> list[str]:
 def test_ids_are_ours_on_real_text(shared, pair):
     tokenizer, backend = pair
     lines = texts(shared)
-    different = [
-        line
-        for line in lines
-        if ids_of(backend, line) != tokenizer.encode(line, special_symbols=True)
-    ]
     assert len(lines) > 250
-    # Pieces of equal score: SentencePiece sums in 32 bits, the tokenizers library in 64.
-    assert len(different) <= len(lines) // 100, different
+    different = [line for line in lines if not same(tokenizer, ids_of(backend, line), line)]
+    assert not different
 
 
 @settings(deadline=None, max_examples=300)
@@ -80,7 +93,7 @@ def test_ids_are_ours_on_real_text(shared, pair):
 def test_ids_are_ours_on_odd_text(pair, words):
     tokenizer, backend = pair
     text = "".join(words)
-    assert ids_of(backend, text) == tokenizer.encode(text, special_symbols=True)
+    assert same(tokenizer, ids_of(backend, text), text)
 
 
 def test_pairs_and_prompts(pair):
@@ -141,12 +154,10 @@ def test_transformers_loads_the_folder(shared, written, with_model_config):
     for name in ("pad", "unk", "cls", "sep", "mask"):
         assert getattr(loaded, f"{name}_token_id") == getattr(tokenizer, f"{name}_id")
     assert len(loaded) == tokenizer.vocab_size
-    different = 0
     for text in [*texts(shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]:
-        ids = tokenizer.encode(text, special_symbols=True)
-        expected = [tokenizer.cls_id, *ids, tokenizer.sep_id]
-        different += loaded(text)["input_ids"] != expected
-    assert different <= 1  # two segmentations of equal score
+        first, *ids, last = loaded(text)["input_ids"]
+        assert (first, last) == (tokenizer.cls_id, tokenizer.sep_id)
+        assert same(tokenizer, ids, text), text
     pair = loaded("the cat", "a dog")
     first = pair["input_ids"].index(loaded.sep_token_id) + 1
     assert pair["token_type_ids"] == [0] * first + [1] * (len(pair["input_ids"]) - first)
