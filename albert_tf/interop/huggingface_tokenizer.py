@@ -30,7 +30,9 @@ from albert_tf.wordpiece import CONTINUES, IDEOGRAPHS, LONGEST_WORD, WordPieceTo
 # take nothing but the vocabulary from tokenizer.json; this class takes the file as it is.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 
-# Lower than any sum of scores: such a piece is never the best, but has an id.
+# Lower than any sum of scores: such a piece is never the best, but has an id. Pieces such as "12,"
+# are among them, since the original takes each apart after it was chosen. Where leaving them out
+# moves a border elsewhere ("31,032" into "3" "1,0" "32"), the ids differ from the original's.
 _UNREACHABLE = -1000.0
 
 # Case-ignorable characters, between which a final sigma is still final.
