@@ -174,8 +174,7 @@ class Tokenizer(abc.ABC):
         if not special_symbols:
             return [TextPart(text, 0, True, None)]
         symbols = self.special_symbols()
-        parts, after_space = [], True
-        position = 0
+        parts, position, after_space = [], 0, True
         for match in re.finditer("|".join(map(re.escape, symbols)), text):
             parts.append(TextPart(text[position : match.start()], position, after_space, None))
             parts.append(TextPart(match[0], match.start(), True, symbols[match[0]]))
@@ -221,7 +220,11 @@ class SentencePieceTokenizer(Tokenizer):
         except RuntimeError:
             raise InputError(f"{path}: not a SentencePiece model") from None
         # Some vocabularies have them as pieces that text may hold.
-        self.serialized_model = model = _with_control_symbols(processor, model)
+        symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
+        if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
+            model = sentencepiece_model.with_control_pieces(model, symbols)
+            processor.LoadFromSerializedProto(model)
+        self.serialized_model = model
 
         self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
@@ -330,20 +333,6 @@ class SentencePieceTokenizer(Tokenizer):
         return tokens
 
 
-def _with_control_symbols(processor, model: bytes) -> bytes:
-    """Makes the special symbols control symbols of the loaded model; returns that model."""
-    names = [
-        name
-        for name in ("<pad>", "[CLS]", "[SEP]", "[MASK]")
-        if not processor.is_unknown(processor.piece_to_id(name))
-        and not processor.is_control(processor.piece_to_id(name))
-    ]
-    if names:
-        model = sentencepiece_model.with_control_pieces(model, names)
-        processor.LoadFromSerializedProto(model)
-    return model
-
-
 def _wordpiece(path: str, do_lower_case: bool) -> Tokenizer:
     from albert_tf.wordpiece import WordPieceTokenizer  # which takes its base class from here
 
@@ -375,8 +364,7 @@ def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarr
         character = _combining_marks().sub("", unicodedata.normalize("NFKD", character))
         return character.lower() if do_lower_case else character
 
-    positions = alignment.folded_positions(text)
-    folded = " ".join(text.split())
+    folded, positions = " ".join(text.split()), alignment.folded_positions(text)
     spans = alignment.expanded_spans(folded, positions, normalize_character)
     return preprocess(text, do_lower_case), spans
 
