@@ -23,7 +23,8 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from albert_tf import files, sentencepiece_model
 from albert_tf.errors import InputError
 from albert_tf.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
-from albert_tf.tokenization import WORD_START, SentencePieceTokenizer, Tokenizer
+from albert_tf.sentencepiece_tokenizer import SentencePieceTokenizer
+from albert_tf.tokenization import WORD_START, Tokenizer
 from albert_tf.wordpiece import CONTINUES, IDEOGRAPHS, LONGEST_WORD, WordPieceTokenizer
 
 # AlbertTokenizer and BertTokenizer build their own normalisation (other quotes, other accents) and

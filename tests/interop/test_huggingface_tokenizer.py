@@ -18,6 +18,7 @@ from albert_tf import sentencepiece_model
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenization import Tokenizer
+from tests.conftest import ROOT
 
 VOCABULARIES = {
     "english": ("data/albert_en_vocab/30k-clean.model", True),
@@ -145,23 +146,24 @@ def test_other_models_than_unigram_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("with_model_config", [False, True])
-def test_transformers_loads_the_folder(shared, written, with_model_config):
-    transformers = pytest.importorskip("transformers")
+def test_transformers_loads_the_folder(shared, peers, written, with_model_config):
     tokenizer, folder = written
     if with_model_config:  # by which AutoTokenizer might choose another class
         (folder / "config.json").write_text('{"model_type": "albert"}')
-    loaded = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-    assert loaded.model_max_length == 128
-    for name in ("pad", "unk", "cls", "sep", "mask"):
-        assert getattr(loaded, f"{name}_token_id") == getattr(tokenizer, f"{name}_id")
-    assert len(loaded) == tokenizer.vocab_size
-    for text in [*texts(shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]:
-        first, *ids, last = loaded(text)["input_ids"]
+    lines = [*texts(shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
+    command = [peers, str(ROOT / "tests" / "interop" / "transformers_ids.py"), str(folder)]
+    result = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    loaded = json.loads(result.stdout)
+    assert (loaded["length"], loaded["model_max_length"]) == (tokenizer.vocab_size, 128)
+    for name, id in loaded["symbols"].items():
+        assert id == getattr(tokenizer, f"{name}_id")
+    for line, (first, *ids, last) in zip(lines, loaded["ids"], strict=True):
         assert (first, last) == (tokenizer.cls_id, tokenizer.sep_id)
-        assert same(tokenizer, ids, text), text
-    pair = loaded("the cat", "a dog")
-    first = pair["input_ids"].index(loaded.sep_token_id) + 1
-    assert pair["token_type_ids"] == [0] * first + [1] * (len(pair["input_ids"]) - first)
+        assert same(tokenizer, ids, line), line
+    ids, types = loaded["pair"]
+    first = ids.index(tokenizer.sep_id) + 1
+    assert types == [0] * first + [1] * (len(ids) - first)
 
 
 def test_loads_neither_tensorflow_nor_transformers():
