@@ -4,6 +4,9 @@ VENV := .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# Where tests find PyTorch, transformers and JAX. Apart from the rest: the demo reads what is installed
+# there, and nobody needs gigabytes for a demo.
+PEERS := $(VENV)/peers
 
 .PHONY: demo test clean
 
@@ -15,14 +18,19 @@ $(INSTALLED): pyproject.toml setup.py constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,test]'
 	@touch $@
 
+$(PEERS)/.installed: $(INSTALLED)
+	@$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[peers]'
+	@touch $@
+
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
 demo: $(INSTALLED)
 	@$(BIN)/python -m examples.demo $(if $(CORPUS),--corpus='$(CORPUS)')
 
-test: $(INSTALLED)
+test: $(INSTALLED) $(PEERS)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n $(JOBS)
+	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS)
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

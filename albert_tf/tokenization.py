@@ -6,7 +6,10 @@
 
 White space, accents and case are dealt with *before* the subword model, so the same model
 file gives the original's ids whatever normaliser is stored in it. Control symbols are added by the
-caller: `[MASK]` typed in a text is five characters of text.
+caller: `[MASK]` typed in a text is six characters of text, unless the caller says that it stands
+for the symbol, as in a prompt:
+
+    tokenizer.encode("The cat [MASK].", special_symbols=True)       # [14, 2008, 4, 9]
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf import files
+from albert_tf import alignment, files, sentencepiece_model
 from albert_tf.errors import InputError
 
 WORD_START = "\u2581"  # SentencePiece writes the space before a word as this character
@@ -33,6 +37,15 @@ _INNER_PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 
 # Scripts written without spaces: each of their pieces counts as a word of its own.
 _UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR")
+
+
+class TextPart(NamedTuple):
+    """A special symbol, or the text before, between and after them."""
+
+    text: str
+    start: int
+    starts_word: bool
+    symbol: int | None
 
 
 class Tokenizer(abc.ABC):
@@ -85,13 +98,63 @@ class Tokenizer(abc.ABC):
         """What the subword model gets to see: the original's `preprocess_text`."""
         return preprocess(text, self.do_lower_case)
 
-    @abc.abstractmethod
-    def tokenize(self, text: str) -> list[str]:
-        """The subwords of a text, as strings."""
+    def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
+        """The subwords of a text, as strings; `special_symbols` as for `encode`."""
+        tokens: list[str] = []
+        for part in self._parts(text, special_symbols):
+            tokens += [part.text] if part.symbol is not None else self._tokenize(part)
+        return tokens
 
-    @abc.abstractmethod
-    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text: int32 arrays, without `[CLS]` and `[SEP]`."""
+    def encode(self, text: str, special_symbols: bool = False) -> list[int]:
+        """The ids of a text.
+
+        Args:
+            text: any text.
+            special_symbols: whether the names of the special symbols (`[CLS]`, `[SEP]`, `[MASK]`,
+                padding and unknown, spelled as in the vocabulary) stand for the symbols where
+                they are typed; otherwise they are text as any other. White space before a symbol
+                does not count; what follows begins a word if white space is between.
+
+        Returns:
+            The ids, without a `[CLS]` and `[SEP]` around them.
+        """
+        return self.encode_batch([text], special_symbols)[0].tolist()
+
+    def encode_batch(self, texts: Sequence[str], special_symbols: bool = False) -> list[np.ndarray]:
+        """The ids of each text, as `encode` gives them: int32 arrays."""
+        if special_symbols:
+            return [self.encode_with_offsets(text, special_symbols=True)[0] for text in texts]
+        return self._encode_texts(texts)
+
+    def encode_with_offsets(
+        self, text: str, special_symbols: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of a text and what each of them stands for.
+
+        Args:
+            text: any text.
+            special_symbols: as for `encode`.
+
+        Returns:
+            The ids of `encode`, int32 `[tokens]`, and int32 `[tokens, 2]`: start and end of each
+            in characters of `text` as it was given, without white space around. They never
+            decrease; a character that was normalised to several may be shared by tokens; a token
+            for nothing but the space before a word is empty.
+        """
+        ids, offsets = [], []
+        for part in self._parts(text, special_symbols):
+            if part.symbol is not None:
+                ids.append([part.symbol])
+                offsets.append([[part.start, part.start + len(part.text)]])
+            else:
+                found, spans = self._encode_part(part)
+                ids.append(found)
+                offsets.append(np.reshape(spans, [-1, 2]) + part.start)
+        empty = np.empty([0, 2], np.int64)
+        return (
+            np.array(list(itertools.chain(*ids)), np.int32),
+            np.concatenate([empty, *offsets]).astype(np.int32),
+        )
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The ids of all texts in one int32 array `[tokens]`, and how many each has, `[texts]`.
@@ -102,9 +165,33 @@ class Tokenizer(abc.ABC):
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, without `[CLS]` and `[SEP]`."""
-        return self.encode_batch([text])[0].tolist()
+    def special_symbols(self) -> dict[str, int]:
+        """The special symbols as the vocabulary spells them, and their ids."""
+        ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
+        return {self.pieces[id]: id for id in ids}
+
+    def _parts(self, text: str, special_symbols: bool) -> Iterable[TextPart]:
+        if not special_symbols:
+            return [TextPart(text, 0, True, None)]
+        symbols = self.special_symbols()
+        parts, position, after_space = [], 0, True
+        for match in re.finditer("|".join(map(re.escape, symbols)), text):
+            parts.append(TextPart(text[position : match.start()], position, after_space, None))
+            parts.append(TextPart(match[0], match.start(), True, symbols[match[0]]))
+            position = match.end()
+            after_space = text[position : position + 1].isspace()
+        parts.append(TextPart(text[position:], position, after_space, None))
+        return [part for part in parts if part.text.strip()]
+
+    @abc.abstractmethod
+    def _tokenize(self, part: TextPart) -> list[str]: ...
+
+    @abc.abstractmethod
+    def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]: ...
+
+    @abc.abstractmethod
+    def _encode_part(self, part: TextPart) -> tuple[Sequence[int], Sequence[tuple[int, int]]]:
+        """The ids and their spans within the part."""
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.pieces[id] for id in ids]
@@ -132,6 +219,12 @@ class SentencePieceTokenizer(Tokenizer):
                 raise RuntimeError
         except RuntimeError:
             raise InputError(f"{path}: not a SentencePiece model") from None
+        # Some vocabularies have them as pieces that text may hold.
+        symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
+        if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
+            model = sentencepiece_model.with_control_pieces(model, symbols)
+            processor.LoadFromSerializedProto(model)
+        self.serialized_model = model
 
         self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
@@ -154,12 +247,14 @@ class SentencePieceTokenizer(Tokenizer):
         self._split_at_comma = {
             piece: self._comma_apart(piece) for piece in self.pieces if _ends_in_digit_comma(piece)
         }
-        self._ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
+        self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
 
-    def tokenize(self, text: str) -> list[str]:
-        return self._with_commas_apart(self._processor.encode(self.preprocess(text), out_type=str))
+    def _tokenize(self, part: TextPart) -> list[str]:
+        processed = self.preprocess(part.text)
+        processor = self._processor_of(part, processed)
+        return self._with_commas_apart(processor.encode(processed, out_type=str))
 
-    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+    def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -172,10 +267,53 @@ class SentencePieceTokenizer(Tokenizer):
         texts = [self.preprocess(text) for text in texts]
         encoded = self._processor.encode(texts, num_threads=num_threads)
         for number, ids in enumerate(encoded):
-            if not self._ids_to_split.isdisjoint(ids):
+            if not self.ids_to_split.isdisjoint(ids):
                 tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
                 encoded[number] = [self._processor.piece_to_id(token) for token in tokens]
         return encoded
+
+    def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
+        processed, spans = preprocess_with_spans(part.text, self.do_lower_case)
+        processor = self._processor_of(part, processed)
+        normalized, offsets = processor.normalize(processed, with_offsets=True)
+        spans = alignment.composed_spans(offsets, spans)
+        is_space = [
+            c == WORD_START and processed[min(offset, len(processed) - 1)] != WORD_START
+            for c, offset in zip(normalized, offsets, strict=False)
+        ]
+        found, found_spans = [], []
+        walk = alignment.PieceWalk(normalized)
+        pieces = processor.encode(processed, out_type=str)
+        for piece, id in zip(pieces, processor.encode(processed), strict=True):
+            first, after = walk.next(piece, processor.is_byte(id))
+            tokens = self._split_at_comma.get(piece) or (piece,)
+            found += [id] if len(tokens) == 1 else map(processor.piece_to_id, tokens)
+            # From the right: taken apart, a piece may lose the mark of a word's start.
+            ends = [after]
+            for token in reversed(tokens[1:]):
+                ends.append(max(first, ends[-1] - len(token)))
+            for end in reversed(ends):
+                found_spans.append(alignment.visible(first, end, is_space, spans, part.text))
+                first = end
+        return found, found_spans
+
+    def _processor_of(self, part: TextPart, processed: str):
+        if part.starts_word:
+            return self._processor
+        # Some characters are white space only to the model, or once they are normalised.
+        begins = self._continuing.normalize(f"x{processed[:1]}x")
+        return self._processor if WORD_START in begins else self._continuing
+
+    @functools.cached_property
+    def _continuing(self):
+        """The model without the space that SentencePiece puts before a text."""
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(
+            sentencepiece_model.without_dummy_prefix(self.serialized_model)
+        )
+        return processor
 
     def decode(self, ids: Iterable[int]) -> str:
         return self._processor.decode([int(id) for id in ids])
@@ -217,6 +355,18 @@ def preprocess(text: str, do_lower_case: bool) -> str:
     if not text.isascii():
         text = _combining_marks().sub("", unicodedata.normalize("NFKD", text))
     return text.lower() if do_lower_case else text
+
+
+def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
+    """`preprocess`, and int64 `[characters, 2]`: where in `text` each character comes from."""
+
+    def normalize_character(character: str) -> str:
+        character = _combining_marks().sub("", unicodedata.normalize("NFKD", character))
+        return character.lower() if do_lower_case else character
+
+    folded, positions = " ".join(text.split()), alignment.folded_positions(text)
+    spans = alignment.expanded_spans(folded, positions, normalize_character)
+    return preprocess(text, do_lower_case), spans
 
 
 def starts_word(piece: str) -> bool:

@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf import files
+from albert_tf import alignment, files
 from albert_tf.errors import InputError
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization import TextPart, Tokenizer
 
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # what a piece inside a word begins with
 LONGEST_WORD = 200  # a longer one is unknown as a whole
 
 # Characters that are words of their own: the blocks of CJK ideographs that the original names.
-_IDEOGRAPHS = (
+IDEOGRAPHS = (
     "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f"
 )
@@ -67,11 +67,25 @@ class WordPieceTokenizer(Tokenizer):
         """The words of a text with a space between them."""
         return " ".join(words(text, self.do_lower_case))
 
-    def tokenize(self, text: str) -> list[str]:
-        return self.convert_ids_to_tokens(self._encode(text))
+    def _tokenize(self, part: TextPart) -> list[str]:
+        return self.convert_ids_to_tokens(self._encode(part.text))
 
-    def encode_batch(self, texts: Sequence[str]) -> list[np.ndarray]:
+    def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.fromiter(self._encode(text), np.int32) for text in texts]
+
+    def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
+        processed, spans = normalize_with_spans(part.text, self.do_lower_case)
+        found, found_spans = [], []
+        for match in _words_in(processed).finditer(processed):
+            ids = self._ids_of_word[match[0]]
+            found += ids
+            first = match.start()
+            for number, id in enumerate(ids):
+                length = len(self.pieces[id]) - (len(CONTINUES) if number else 0)
+                after = match.end() if id == self.unk_id else first + length
+                found_spans.append((int(spans[first, 0]), int(spans[after - 1, 1])))
+                first = after
+        return found, found_spans
 
     def decode(self, ids: Iterable[int]) -> str:
         from tokenizers.decoders import WordPiece
@@ -133,16 +147,35 @@ def words(text: str, do_lower_case: bool) -> list[str]:
 
     Control characters go; if lower-cased, accents go too (NFD without nonspacing marks).
     """
-    patterns = _patterns()
-    # Before lower-casing, which looks at the neighbours of a sigma.
-    text = patterns.dropped.sub("", text)
-    if do_lower_case:
-        text = text.lower()
-    if text.isascii():
-        return patterns.ascii_words.findall(text)
-    if do_lower_case:
-        text = patterns.marks.sub("", unicodedata.normalize("NFD", text))
-    return patterns.words.findall(text)
+    text = _normalize(_patterns().dropped.sub("", text), do_lower_case)
+    return _words_in(text).findall(text)
+
+
+def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
+    """What the words of a text are found in, and where each of its characters comes from.
+
+    Returns:
+        The text, and int64 `[characters, 2]`: start and end in the raw text.
+    """
+    positions = np.ones(len(text), bool)
+    for match in _patterns().dropped.finditer(text):
+        positions[match.start() : match.end()] = False
+    kept = _patterns().dropped.sub("", text)
+    spans = alignment.expanded_spans(
+        kept, np.flatnonzero(positions), lambda character: _normalize(character, do_lower_case)
+    )
+    return _normalize(kept, do_lower_case), spans
+
+
+def _normalize(text: str, do_lower_case: bool) -> str:
+    if not do_lower_case:
+        return text
+    text = text.lower()
+    return text if text.isascii() else _patterns().marks.sub("", unicodedata.normalize("NFD", text))
+
+
+def _words_in(text: str) -> re.Pattern:
+    return _patterns().ascii_words if text.isascii() else _patterns().words
 
 
 class _Patterns(NamedTuple):
@@ -169,7 +202,7 @@ def _patterns() -> _Patterns:
         dropped=re.compile(f"[{_ranges(control)}]+"),
         marks=re.compile(f"[{_ranges(of_category['Mn'])}]+"),
         ascii_words=_words_pattern(re.escape(string.punctuation)),
-        words=_words_pattern(_ranges(punctuation) + _IDEOGRAPHS),
+        words=_words_pattern(_ranges(punctuation) + IDEOGRAPHS),
     )
 
 
@@ -191,4 +224,4 @@ def _words_pattern(alone: str) -> re.Pattern:
 
 @functools.cache
 def _space_in_ideographs() -> re.Pattern:
-    return re.compile(f"(?<=[{_IDEOGRAPHS}]) (?=[{_IDEOGRAPHS}])")
+    return re.compile(f"(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])")

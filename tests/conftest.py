@@ -14,6 +14,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")
+def peers() -> str:
+    """The Python that has PyTorch, transformers and JAX; without it the test is skipped."""
+    python = os.path.join(os.environ.get("PEERS", ROOT / ".venv" / "peers"), "bin", "python")
+    if not os.path.exists(python):
+        pytest.skip(f"no environment of peers at {python}; `make test` makes one")
+    return python
+
+
+@pytest.fixture(scope="session")
 def shared() -> Callable[[str], pathlib.Path]:
     """Finds reference data beside the repository; the test is skipped where there is none."""
 

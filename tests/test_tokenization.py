@@ -39,6 +39,14 @@ def test_ids_and_tokens_of_the_original(shared, case):
     assert {ids.dtype for ids in batch} == {np.dtype(np.int32)}
 
 
+def test_ids_and_tokens_of_the_original_without_its_preprocessing(shared, monkeypatch):
+    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    monkeypatch.setattr(tokenizer, "preprocess", lambda text: text)
+    for example in json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]:
+        assert tokenizer.tokenize(example["text"]) == example["raw"]["tokens"]
+        assert tokenizer.encode(example["text"]) == example["raw"]["ids"]
+
+
 def test_special_symbols(tokenizer):
     specials = tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id
     assert (*specials, tokenizer.mask_id) == (0, 1, 2, 3, 4)

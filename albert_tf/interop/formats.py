@@ -22,9 +22,12 @@ from albert_tf.interop.weights import (
 
 
 def _read_saved_model(path: str, flag: str, config: AlbertConfig | None) -> Weights:
-    from albert_tf.interop.hub import read_saved_model
+    from albert_tf.interop import hub
+    from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 
-    return read_saved_model(path)
+    if exists(os.path.join(path, "saved_model.pb")):
+        return hub.read_saved_model(path)
+    return hub.read_object_checkpoint(find_checkpoint(path, flag))
 
 
 def _read_huggingface(path: str, flag: str, config: AlbertConfig | None) -> Weights:
@@ -72,8 +75,8 @@ def find_format(path: str, flag: str) -> str:
         return "huggingface"
     if holds("saved_model.pb"):
         return "saved_model"
-    if path.endswith((".bin", ".pt", ".pth")) or holds(*huggingface.PICKLES):
-        huggingface.refuse_pickle(path)
+    if path.endswith(huggingface.PICKLE_ENDINGS) or holds(*huggingface.PICKLES):
+        return "huggingface"  # whose reader refuses them
     from albert_tf.interop import tensorflow_checkpoints as checkpoints
 
     _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path, flag))

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -24,6 +24,7 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"  # of weights in several files
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
 _BLOCK = "encoder.albert_layer_groups.{group}.albert_layers.{inner}."
 _BLOCK_HERE = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
@@ -106,12 +107,13 @@ def read_huggingface(path: str) -> Weights:
     Raises:
         InputError: a file is missing or damaged, or does not hold an ALBERT.
     """
-    folder = os.path.dirname(path) if path.endswith(".safetensors") else path
+    names = _files(path)
+    folder = os.path.dirname(names[0])
     config_file = os.path.join(folder, CONFIG)
     config = AlbertConfig.from_json_file(config_file)
     architectures = json.loads(read_text(config_file)).get("architectures") or ["AlbertModel"]
     tensors, unknown, skipped = {}, {}, {}
-    for file in _files(path):
+    for file in names:
         for name, shape, read in _open(file):
             variable = variable_of(name)
             if variable is not None:
@@ -155,17 +157,21 @@ def _files(path: str) -> list[str]:
     """The files of the weights that `path` names."""
     if path.endswith(".safetensors"):
         return [path]
+    if path.endswith(PICKLE_ENDINGS):
+        _refuse_pickle(path)
     if exists(os.path.join(path, WEIGHTS)):
         return [os.path.join(path, WEIGHTS)]
     if exists(index := os.path.join(path, INDEX)):
         with open_file(index) as file:
             names = json.load(file)["weight_map"].values()
         return [os.path.join(path, name) for name in sorted(set(names))]
+    for name in PICKLES:
+        if exists(os.path.join(path, name)):
+            _refuse_pickle(os.path.join(path, name))
     raise InputError(f"{path}: holds no {WEIGHTS}")
 
 
-def refuse_pickle(path: str) -> None:
-    """Raises InputError for weights that PyTorch wrote as a pickle."""
+def _refuse_pickle(path: str) -> NoReturn:
     raise InputError(
         f"{path}: is a pickle, which runs whatever code is in it when it is read; convert it where "
         "you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER, "

@@ -20,7 +20,7 @@ from albert_tf.interop.weights import Tensor, Weights
 
 ENDING = ".weights.h5"
 
-# Group of the file -> the kind of model. Heads are called after their attribute, or after their class
+# Group of the file -> the kind of model. A head is called after its attribute, or after its class
 # where that comes after "layers" in the alphabet.
 _KINDS = {
     "layers/masked_lm_head": "pretraining",

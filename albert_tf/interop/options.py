@@ -51,10 +51,13 @@ class ConvertOptions:
 class ExportOptions:
     """Flags of export_saved_model.py."""
 
-    init_checkpoint: str = option(help="Checkpoint to export, or a training folder: its newest.")
+    init_checkpoint: str = option(
+        help="Weights to export: a training folder or a checkpoint, of this project or the "
+        "original, a Hugging Face folder, another SavedModel, or a .weights.h5 file of Keras."
+    )
     export_path: str = option(help="Folder to write the SavedModel to; must not exist.")
     albert_config_file: str | None = option(
-        None, "The model's albert_config.json; without it, the one beside the checkpoint."
+        None, "The model's albert_config.json; without it, the config beside the weights."
     )
     spm_model_file: str = option(help="SentencePiece model of the vocabulary.")
     do_lower_case: bool = option(True, "Whether text is to be lower-cased before the tokenizer.")

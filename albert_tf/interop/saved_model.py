@@ -39,9 +39,11 @@ class ExportedEncoder(tf.Module):
         self, model: keras.Model, config_file: str, vocabulary_file: str, do_lower_case: bool
     ):
         super().__init__(name="albert")
-        self._model = model
-        self._encoder = getattr(model, "encoder", model)
-        self.weights = [weight.value for weight in model.weights]
+        # Not tracked: a model of Keras would have every weight saved a second time.
+        object.__setattr__(self, "_model", model)
+        object.__setattr__(self, "_encoder", getattr(model, "encoder", model))
+        # Keys of the weights as in training checkpoints, so that an export can be read as one.
+        self.params = {weight.path: weight.value for weight in model.weights}
         self.dropout_state = self._encoder.seed_generator.state.value
         self.albert_config_file = tf.saved_model.Asset(config_file)
         self.vocab_file = tf.saved_model.Asset(vocabulary_file)

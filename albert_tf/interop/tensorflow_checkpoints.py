@@ -92,7 +92,7 @@ def read_training_checkpoint(path: str) -> Weights:
         path=path,
         format="albert_tf",
         tensors={
-            variable: _tensor(reader, variable, shapes[name], name)
+            variable: _tensor(path, reader, variable, shapes[name], name)
             for variable, name in names.items()
         },
         skipped={
@@ -101,7 +101,7 @@ def read_training_checkpoint(path: str) -> Weights:
             if name not in names.values() and name != OBJECT_GRAPH
         },
         config=config_beside(path),
-        step=int(reader.get_tensor(_STEP)) if _STEP in shapes else None,
+        step=int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None,
     )
 
 
@@ -118,7 +118,7 @@ def read_google_checkpoint(path: str) -> Weights:
         if _GOOGLE_SKIPPED.search(name):
             skipped[name] = shape
         elif plain in _GOOGLE_HEADS or plain.startswith(("bert/", "cls/")):
-            tensors[_GOOGLE_HEADS.get(plain, plain)] = _tensor(reader, name, shape)
+            tensors[_GOOGLE_HEADS.get(plain, plain)] = _tensor(path, reader, name, shape, name)
         else:
             unknown[name] = shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
@@ -126,13 +126,25 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{path}: is no ALBERT checkpoint: it lacks bert/embeddings/word_embeddings, and holds "
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
-    step = int(reader.get_tensor(_GOOGLE_STEP)) if _GOOGLE_STEP in shapes else None
+    step = int(read_tensor(path, reader, _GOOGLE_STEP)) if _GOOGLE_STEP in shapes else None
     config = config_beside(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step)
 
 
-def _tensor(reader, name: str, shape: tuple[int, ...], key: str = "") -> Tensor:
-    return Tensor(name, shape, shape, lambda: reader.get_tensor(key or name))
+def _tensor(path: str, reader, name: str, shape: tuple[int, ...], key: str) -> Tensor:
+    return Tensor(name, shape, shape, lambda: read_tensor(path, reader, key))
+
+
+def read_tensor(path: str, reader, key: str) -> np.ndarray:
+    """A value of a checkpoint.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        return reader.get_tensor(key)
+    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
+        raise InputError(f"{path}: {key} cannot be read ({tensorflow_reason(error)})") from None
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:

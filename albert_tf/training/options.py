@@ -44,7 +44,10 @@ class TrainingOptions(DeviceOptions):
     albert_config_file: str = option(help="The model's albert_config.json.")
     output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
-        None, "Checkpoint, or folder with checkpoints, to start from when there is none to resume."
+        None,
+        "Weights to start from when there is no checkpoint to resume: a training folder or a "
+        "checkpoint, of this project or the original, a Hugging Face folder, a TF-Hub SavedModel, "
+        "or a .weights.h5 file of Keras.",
     )
     init_from_group0: bool = option(
         False,

@@ -69,7 +69,7 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys)
     assert results["global_step"] == 240
     assert {"eval_loss", "eval_macro_f1"} <= set(results)
     printed = capsys.readouterr().out
-    assert "of 27 variables loaded, left at initial values: classifier/output_weights" in printed
+    assert "of 27 variables loaded; left at initial values: classifier/output_weights" in printed
     assert json.loads((folder / "labels.json").read_text()) == ["animal", "tool"]
 
     probabilities = np.loadtxt(folder / "test_results.tsv")

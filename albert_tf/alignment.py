@@ -1,0 +1,112 @@
+"""Which characters of a raw text each character of its normalised form comes from."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+_WORD = re.compile(r"\S+")
+
+
+def folded_positions(text: str) -> np.ndarray:
+    """Where each character of `" ".join(text.split())` stands in `text`: int64 `[characters]`."""
+    positions: list[int] = []
+    for word in _WORD.finditer(text):
+        if positions:
+            positions.append(word.start() - 1)
+        positions.extend(range(word.start(), word.end()))
+    return np.array(positions, np.int64)
+
+
+def expanded_spans(
+    text: str, positions: np.ndarray, normalize_character: Callable[[str], str]
+) -> np.ndarray:
+    """Spans of a normalised text, where each of its characters comes from one character.
+
+    Args:
+        text: what is normalised.
+        positions: int64 `[len(text)]`, where its characters stand in the raw text.
+        normalize_character: what becomes of one character; nothing of an accent, which then
+            belongs to the character before it.
+
+    Returns:
+        int64 `[normalised characters, 2]`: start and end in the raw text.
+    """
+    positions = np.asarray(positions, np.int64)
+    if text.isascii():
+        return np.stack([positions, positions + 1], axis=1)
+    cache = {c: len(normalize_character(c)) for c in set(text)}
+    lengths = np.array([cache[c] for c in text], np.int64)
+    ends = positions + 1
+    for i in range(len(text) - 2, -1, -1):
+        if not lengths[i + 1] and not text[i].isspace():
+            ends[i] = ends[i + 1]
+    source = np.repeat(np.arange(len(text)), lengths)
+    return np.stack([positions[source], ends[source]], axis=1)
+
+
+def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
+    """Spans of a text that was normalised once more.
+
+    Args:
+        offsets: int `[characters + 1]`: for each character, and the end, of the new text, where in
+            the text between it begins; characters that were made from one have the same.
+        spans: int64 `[characters between, 2]`: those of the text between.
+
+    Returns:
+        int64 `[characters, 2]`: start and end in the raw text.
+    """
+    offsets = np.array(offsets, np.int64)
+    if len(offsets) < 2 or not len(spans):
+        return np.zeros([max(len(offsets) - 1, 0), 2], np.int64)
+    first = np.minimum(offsets[:-1], len(spans) - 1)
+    after = np.append(offsets, len(spans))
+    last = np.maximum(after[np.searchsorted(offsets, offsets[:-1], side="right")] - 1, first)
+    return np.stack([spans[first, 0], spans[last, 1]], axis=1)
+
+
+class PieceWalk:
+    """Walks along a normalised text, piece by piece."""
+
+    def __init__(self, text: str):
+        self._text, self._at, self._bytes = text, 0, 0
+
+    def next(self, piece: str, is_byte: bool) -> tuple[int, int]:
+        """The span of the next piece, which is one byte of a character or some characters."""
+        first = self._at
+        if not is_byte:
+            self._at += len(piece)
+            return first, self._at
+        self._bytes += 1
+        if self._bytes == len(self._text[first].encode("utf-8")):
+            self._at, self._bytes = first + 1, 0
+        return first, first + 1
+
+
+def visible(
+    first: int, after: int, is_space: list[bool], spans: np.ndarray, text: str
+) -> tuple[int, int]:
+    """The span in the raw text of some characters of the normalised one, without spaces."""
+    while first < after and is_space[first]:
+        first += 1
+    while first < after and is_space[after - 1]:
+        after -= 1
+    if first == after:
+        start = int(spans[first, 0]) if first < len(spans) else len(text.rstrip())
+        return start, start
+    return _trimmed(int(spans[first, 0]), int(spans[after - 1, 1]), text)
+
+
+def _trimmed(start: int, end: int, text: str) -> tuple[int, int]:
+    """A span without white space at its ends and control characters after it."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    # Which the model drops, and counts to the character before.
+    while start < end - 1 and unicodedata.category(text[end - 1]) == "Cc":
+        end -= 1
+    return start, end

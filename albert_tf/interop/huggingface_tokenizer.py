@@ -1,0 +1,207 @@
+"""Tokenizer files for Hugging Face `transformers`, with the original's ids; loads no TensorFlow.
+
+    write_tokenizer(Tokenizer.load("30k-clean.model"), "folder")
+    transformers.AutoTokenizer.from_pretrained("folder")
+
+In texts given to the tokenizers so written, as to any of that library, the names of the special
+symbols stand for the symbols: their ids are those of `encode(text, special_symbols=True)`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import string
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable
+
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from albert_tf import files, sentencepiece_model
+from albert_tf.errors import InputError
+from albert_tf.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
+from albert_tf.tokenization import WORD_START, SentencePieceTokenizer, Tokenizer
+from albert_tf.wordpiece import CONTINUES, IDEOGRAPHS, LONGEST_WORD, WordPieceTokenizer
+
+# AlbertTokenizer and BertTokenizer build their own normalisation (other quotes, other accents) and
+# take nothing but the vocabulary from tokenizer.json; this class takes the file as it is.
+TOKENIZER_CLASS = "PreTrainedTokenizerFast"
+
+# Lower than any sum of scores: such a piece is never the best, but has an id. Pieces such as "12,"
+# are among them, since the original takes each apart after it was chosen. Where leaving them out
+# moves a border elsewhere ("31,032" into "3" "1,0" "32"), the ids differ from the original's.
+_UNREACHABLE = -1000.0
+
+# Case-ignorable characters, between which a final sigma is still final.
+_IGNORABLE = r"[\p{M}\p{Cf}\p{Lm}\p{Sk}'.:\x{b7}\x{2018}\x{2019}\x{2024}\x{2027}]*"
+_CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) -> None:
+    """Writes what `transformers.AutoTokenizer.from_pretrained(folder)` needs.
+
+    That is `tokenizer.json`, `tokenizer_config.json` and a copy of the vocabulary, `spiece.model`
+    or `vocab.txt`.
+
+    Args:
+        tokenizer: of a vocabulary file.
+        folder: existing, or made.
+        max_length: the longest sequence of the model, in tokens.
+
+    Raises:
+        InputError: a SentencePiece model of another type than unigram.
+    """
+    name, build = {
+        SentencePieceTokenizer: ("spiece.model", _sentencepiece),
+        WordPieceTokenizer: ("vocab.txt", _wordpiece),
+    }[type(tokenizer)]
+    backend = build(tokenizer)
+    symbols = [
+        AddedToken(symbol, special=True, normalized=False, lstrip=id == tokenizer.mask_id)
+        for symbol, id in tokenizer.special_symbols().items()
+    ]
+    backend.add_special_tokens(symbols)
+    cls, sep = tokenizer.pieces[tokenizer.cls_id], tokenizer.pieces[tokenizer.sep_id]
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(cls, tokenizer.cls_id), (sep, tokenizer.sep_id)],
+    )
+    config = {
+        "tokenizer_class": TOKENIZER_CLASS,
+        "model_max_length": max_length,
+        "do_lower_case": tokenizer.do_lower_case,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "pad_token": tokenizer.pieces[tokenizer.pad_id],
+        "unk_token": tokenizer.pieces[tokenizer.unk_id],
+        "cls_token": cls,
+        "sep_token": sep,
+        "mask_token": {
+            "__type": "AddedToken", "content": tokenizer.pieces[tokenizer.mask_id], "lstrip": True,
+            "rstrip": False, "single_word": False, "normalized": False, "special": True,
+        },
+    }  # fmt: skip
+    files.make_folder(folder, "folder")
+    with (
+        files.open_file(tokenizer.path, "rb") as source,
+        files.replacing(os.path.join(folder, name)) as partial,
+        files.open_file(partial, "wb") as target,
+    ):
+        shutil.copyfileobj(source, target)
+    files.write_text(os.path.join(folder, "tokenizer.json"), backend.to_str())
+    text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+    files.write_text(os.path.join(folder, "tokenizer_config.json"), text)
+
+
+def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
+    model = sentencepiece_model.read(tokenizer.serialized_model)
+    if model.model_type != sentencepiece_model.UNIGRAM:
+        raise InputError(
+            f"{tokenizer.path}: tokenizer.json is written for unigram models only; "
+            "train the vocabulary with --model_type=unigram"
+        )
+    steps = [
+        normalizers.Replace(_any_of(map(ord, filter(str.isspace, _characters())), "+"), " "),
+        normalizers.NFKD(),
+        normalizers.Replace(_any_of(map(ord, filter(unicodedata.combining, _characters()))), ""),
+        *(_lower_case() if tokenizer.do_lower_case else []),
+    ]
+    if model.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(model.precompiled_charsmap))
+    if model.remove_extra_whitespaces:
+        # A space at the left of the text after a symbol is what makes it begin a word.
+        steps += [
+            normalizers.Replace(Regex(" +"), " "),
+            normalizers.Strip(left=False, right=True),
+        ]
+    scores = [piece.score for piece in model.pieces]
+    best = max(piece.score for piece in model.pieces if piece.type == sentencepiece_model.NORMAL)
+    for id, piece in enumerate(model.pieces):
+        if piece.type == USER_DEFINED:  # as SentencePiece scores them
+            scores[id] = len(piece.text.encode("utf-8")) * best - 0.1
+        elif piece.type in (CONTROL, UNUSED) or id in tokenizer.ids_to_split:
+            scores[id] = _UNREACHABLE
+    backend = tokenizers.Tokenizer(
+        models.Unigram(
+            list(zip(tokenizer.pieces, scores, strict=True)),
+            unk_id=tokenizer.unk_id,
+            byte_fallback=any(p.type == sentencepiece_model.BYTE for p in model.pieces),
+        )
+    )
+    backend.normalizer = normalizers.Sequence(steps)
+    # Only the text's beginning gets a space: "[MASK]." must not become "[MASK]" and " .".
+    prepend = "first" if model.add_dummy_prefix else "never"
+    one_word = not any(WORD_START in piece[1:] for piece in tokenizer.pieces)
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(WORD_START, prepend, split=one_word)
+    backend.decoder = decoders.Metaspace(WORD_START, prepend)
+    return backend
+
+
+def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
+    dropped = [
+        ord(c)
+        for c in _characters()
+        if (unicodedata.category(c) in ("Cc", "Cf") or c == "\ufffd") and c not in "\t\n\r"
+    ]
+    alone = [
+        ord(c)
+        for c in _characters()
+        if c in string.punctuation or unicodedata.category(c).startswith("P")
+    ]
+    steps = [normalizers.Replace(_any_of(dropped), "")]
+    if tokenizer.do_lower_case:
+        marks = [ord(c) for c in _characters() if unicodedata.category(c) == "Mn"]
+        steps += [
+            *_lower_case(), normalizers.NFD(), normalizers.Replace(_any_of(marks), ""),
+        ]  # fmt: skip
+    backend = tokenizers.Tokenizer(
+        models.WordPiece(
+            {piece: id for id, piece in enumerate(tokenizer.pieces)},
+            unk_token=tokenizer.pieces[tokenizer.unk_id],
+            max_input_chars_per_word=LONGEST_WORD,
+            continuing_subword_prefix=CONTINUES,
+        )
+    )
+    backend.normalizer = normalizers.Sequence(steps)
+    spaces = _ranges(map(ord, filter(str.isspace, _characters())))
+    alone = _ranges(alone) + _ranges(_within(IDEOGRAPHS))
+    word = Regex(f"[{alone}]|[^{spaces}{alone}]+")
+    backend.pre_tokenizer = pre_tokenizers.Split(word, "removed", invert=True)
+    backend.decoder = decoders.WordPiece(CONTINUES)
+    return backend
+
+
+def _lower_case() -> list:
+    # The library lower-cases character by character, which makes every sigma the same.
+    final_sigma = rf"{_CASED}{_IGNORABLE}\K\x{{3a3}}(?!{_IGNORABLE}{_CASED})"
+    return [normalizers.Replace(Regex(final_sigma), "ς"), normalizers.Lowercase()]
+
+
+def _characters() -> Iterable[str]:
+    return map(chr, range(sys.maxunicode + 1))
+
+
+def _any_of(characters: Iterable[int], times: str = "") -> Regex:
+    return Regex(f"[{_ranges(characters)}]{times}")
+
+
+def _ranges(characters: Iterable[int], write: Callable = r"\x{{{:x}}}".format) -> str:
+    ranges: list[list[int]] = []
+    for character in sorted(characters):
+        if ranges and ranges[-1][1] == character - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
+
+
+def _within(character_class: str) -> list[int]:
+    """The characters of a class written as `a-zA-Z`."""
+    found: list[int] = []
+    for first, last in zip(character_class[::3], character_class[2::3], strict=True):
+        found.extend(range(ord(first), ord(last) + 1))
+    return found

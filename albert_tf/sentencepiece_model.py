@@ -1,0 +1,122 @@
+"""What a SentencePiece `.model` file holds and its library does not hand out.
+
+The file is a protocol buffer (`sentencepiece_model.proto`). The classes in the sentencepiece wheel
+load only beside the protobuf release that made them, so the few fields that matter are read from
+the wire format here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+UNIGRAM = 1  # TrainerSpec.ModelType
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.Type
+
+_PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
+_VARINT, _EIGHT_BYTES, _MESSAGE, _FOUR_BYTES = 0, 1, 2, 5  # wire types
+
+
+class Piece(NamedTuple):
+    text: str
+    score: float
+    type: int
+
+
+class SentencePieceModel(NamedTuple):
+    """The pieces by id, and how text is treated before it is split into them."""
+
+    pieces: list[Piece]
+    model_type: int
+    treat_whitespace_as_suffix: bool
+    precompiled_charsmap: bytes
+    add_dummy_prefix: bool
+    remove_extra_whitespaces: bool
+
+
+def read(model: bytes) -> SentencePieceModel:
+    """Reads a serialized model that SentencePiece has loaded."""
+    pieces, trainer, normalizer = [], {}, {}
+    for field, value in _fields(model):
+        if field == _PIECES:
+            pieces.append(_piece(value))
+        elif field == _TRAINER:
+            trainer.update(_fields(value))
+        elif field == _NORMALIZER:
+            normalizer.update(_fields(value))
+    return SentencePieceModel(
+        pieces,
+        model_type=trainer.get(3, UNIGRAM),
+        treat_whitespace_as_suffix=bool(trainer.get(24, False)),
+        precompiled_charsmap=normalizer.get(2, b""),
+        add_dummy_prefix=bool(normalizer.get(3, True)),
+        remove_extra_whitespaces=bool(normalizer.get(4, True)),
+    )
+
+
+def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
+    """The model with the pieces `names` as control symbols, which no text is ever split into."""
+    as_control = _key(3, _VARINT) + bytes([CONTROL])  # of a field given twice, the last counts
+    parts = []
+    for field, value in _fields(model):
+        if field == _PIECES and _piece(value).text in names:
+            value += as_control
+        if isinstance(value, int):
+            parts.append(_key(field, _VARINT) + _varint(value))
+        else:
+            parts.append(_key(field, _MESSAGE) + _varint(len(value)) + value)
+    return b"".join(parts)
+
+
+def without_dummy_prefix(model: bytes) -> bytes:
+    """The model without the space before a text, whose first piece may then continue a word."""
+    setting = _key(3, _VARINT) + b"\0"
+    # A message given twice is merged.
+    return model + _key(_NORMALIZER, _MESSAGE) + _varint(len(setting)) + setting
+
+
+def _piece(message: bytes) -> Piece:
+    fields = dict(_fields(message))
+    (score,) = struct.unpack("<f", fields.get(2, b"\0\0\0\0"))
+    return Piece(fields.get(1, b"").decode("utf-8"), score, fields.get(3, NORMAL))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    position = 0
+    while position < len(message):
+        key, position = _read_varint(message, position)
+        field, wire_type = key >> 3, key & 7
+        if wire_type == _VARINT:
+            value, position = _read_varint(message, position)
+            yield field, value
+            continue
+        if wire_type == _MESSAGE:
+            length, position = _read_varint(message, position)
+        else:
+            length = {_FOUR_BYTES: 4, _EIGHT_BYTES: 8}[wire_type]
+        yield field, message[position : position + length]
+        position += length
+
+
+def _read_varint(message: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _key(field: int, wire_type: int) -> bytes:
+    return _varint(field << 3 | wire_type)
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])

@@ -1,0 +1,71 @@
+"""A pretrained model on its way to other formats, and back into training, as a user would go."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.end_to_end.conftest import results_of, run
+
+
+@pytest.fixture(scope="module")
+def formats(project, pretrained):
+    """The pretrained model in every format, made by the commands."""
+    folder = project.folder
+    vocabulary = f"--spm_model_file={project.model}"
+    flags = (f"--input={pretrained}", vocabulary)
+    paths = {
+        "huggingface": folder / "huggingface",
+        "google": folder / "google",
+        "keras": folder / "keras" / "model.weights.h5",
+        "saved_model": folder / "saved_model",
+    }
+    for name in ("huggingface", "google"):
+        run("convert_checkpoint.py", f"--to={name}", f"--output={paths[name]}", *flags)
+    run("convert_checkpoint.py", "--to=albert_tf", f"--output={paths['keras']}", *flags)
+    run(
+        "export_saved_model.py", f"--init_checkpoint={paths['google']}", vocabulary,
+        f"--export_path={paths['saved_model']}",
+    )  # fmt: skip
+    return paths
+
+
+@pytest.mark.parametrize("name", ["huggingface", "google", "keras", "saved_model"])
+def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
+    flags = ("--do_train", "--do_eval", "--num_train_steps=1", "--learning_rate=0")
+    words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={formats[name]}", *flags)
+    output, _ = run(*words)
+    assert ": 32 of 32 variables loaded\n" in output
+    # A step of length zero later, it is the model that was converted.
+    expected = {**results_of(pretrained), "global_step": 1}
+    assert results_of(tmp_path / "out") == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, formats):
+    card = (formats["huggingface"] / "README.md").read_text()
+    results = (pretrained / "eval_results.txt").read_text().splitlines()
+    for line in results:
+        assert "| {} | {} |".format(*line.split(" = ")) in card
+    assert "Training steps: 24." in card
+    (manifest,) = json.loads((pretrained / "training_data.json").read_text()).values()
+    assert f"{manifest['documents']:,}" in card
+    assert manifest["vocabulary"]["sha256"] in card
+    assert str(project.folder) not in card
+    config = json.loads((formats["huggingface"] / "config.json").read_text())
+    assert config["vocab_size"] == 600
+
+
+def test_the_original_layout_holds_the_vocabulary(project, formats):
+    assert (formats["google"] / "vocabulary.model").read_bytes() == project.model.read_bytes()
+    assert (formats["google"] / "model.ckpt-24.index").exists()
+
+
+def test_a_vocabulary_of_another_size_is_refused(project, pretrained, shared, tmp_path):
+    other = shared("data/albert_en_vocab/30k-clean.model")
+    _, errors = run(
+        "convert_checkpoint.py", "--to=huggingface", f"--input={pretrained}",
+        f"--output={tmp_path}/out", f"--spm_model_file={other}", code=1,
+    )  # fmt: skip
+    assert "30k-clean.model: has 30000 ids, but vocab_size of the model's config is 600" in errors
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,52 @@
+"""What tests of conversion share: models of every structure with random weights."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.models import create_model
+
+_SHAPE = {
+    "vocab_size": 70,
+    "embedding_size": 12,
+    "hidden_size": 24,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+}
+
+CONFIGS = {
+    "shared": AlbertConfig(**_SHAPE),
+    "three groups of two": AlbertConfig(
+        **_SHAPE, num_hidden_groups=3, inner_group_num=2, hidden_act="relu"
+    ),
+    "E = H": AlbertConfig(**{**_SHAPE, "embedding_size": 24}, hidden_act="gelu_exact"),
+    "BERT": AlbertConfig(**{**_SHAPE, "embedding_size": 24}, parameter_sharing="none"),
+    "shared attention": AlbertConfig(**_SHAPE, parameter_sharing="attention", inner_group_num=2),
+    "shared feed-forward": AlbertConfig(**_SHAPE, parameter_sharing="ffn"),
+}
+
+
+def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3) -> keras.Model:
+    """A model none of whose weights are at a value that they start from."""
+    model = create_model(head, config, {"classifier/output_weights": (labels, 1)})
+    random = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(random.normal(0, 0.2, weight.shape).astype("float32") + 0.1)
+    return model
+
+
+def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, np.ndarray]:
+    """Random inputs with padding; every position is predicted."""
+    random = np.random.default_rng(seed)
+    length = config.max_position_embeddings
+    mask = np.arange(length) < random.integers(length // 2, length + 1, batch)[:, None]
+    return {
+        "input_ids": (random.integers(5, config.vocab_size, mask.shape) * mask).astype("int32"),
+        "input_mask": mask.astype("int32"),
+        "segment_ids": ((np.arange(length) > 6) & mask).astype("int32"),
+        "masked_lm_positions": np.tile(np.arange(length, dtype="int32"), (batch, 1)),
+    }

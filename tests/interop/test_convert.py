@@ -1,0 +1,366 @@
+"""convert_checkpoint.py: any format to any other, bit by bit, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy.special import log_softmax
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.options import ConvertOptions
+from tests.interop.models import CONFIGS, features, random_model
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def run(source, target, to, **flags):
+    convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
+    return target
+
+
+def keras_file(folder, model):
+    folder.mkdir()
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    write_keras_weights(str(folder / "model.weights.h5"), model)
+    return folder / "model.weights.h5"
+
+
+def values_at(path):
+    weights = open_weights(str(path))
+    return {name: weights.read(name) for name in weights.tensors}
+
+
+def assert_same(one, other):
+    assert set(one) == set(other)
+    for name, value in one.items():
+        assert value.tobytes() == other[name].tobytes(), name
+
+
+@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
+def test_originals_come_back_bit_by_bit(shared, tmp_path, name):
+    source = shared(f"golden/google_tf1_{name}")
+    there = run(source, tmp_path / "hf", "huggingface", from_format="google")
+    ours = run(there, tmp_path / "ours", "albert_tf", from_format="huggingface")
+    file = run(ours, tmp_path / "keras" / "model.weights.h5", "albert_tf")
+    back = run(file, tmp_path / "back", "google", from_format="albert_tf")
+    reader = tf.train.load_checkpoint(str(back))
+    variables = dict(np.load(source / "variables.npz"))
+    assert set(reader.get_variable_to_shape_map()) == {*variables, "global_step"}
+    assert_same({name: reader.get_tensor(name) for name in variables}, variables)
+    for folder in (ours, back):
+        config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+        original = AlbertConfig.from_json_file(str(source / "albert_config.json"))
+        assert config == original
+
+
+@pytest.mark.parametrize(
+    ("head", "structure"),
+    [
+        *(("pretraining", structure) for structure in CONFIGS),
+        *((head, "three groups of two") for head in ("span", "classifier", "choice", "encoder")),
+    ],
+)
+def test_every_structure_and_head_comes_back(tmp_path, head, structure):
+    model = random_model(head, CONFIGS[structure])
+    flags = {"head": "choice"} if head == "choice" else {}
+    current = keras_file(tmp_path / "start", model)
+    for number, to in enumerate(["albert_tf", "huggingface", "google", "huggingface", "albert_tf"]):
+        current = run(current, tmp_path / str(number), to, **flags)
+    twin = random_model(head, open_weights(str(current)).config, seed=1)
+    matched = load_weights(twin, str(current))
+    assert not matched.fresh
+    assert not matched.unused
+    if CONFIGS[structure].parameter_sharing in (None, "none"):
+        assert twin.config.num_hidden_groups == model.config.num_hidden_groups
+        assert_same(
+            {w.path: w.numpy() for w in model.weights}, {w.path: w.numpy() for w in twin.weights}
+        )
+    inputs = features(model.config)
+    if head == "choice":
+        inputs = {name: value[:, None] for name, value in inputs.items()}
+    one, two = model(inputs), twin(inputs)
+    np.testing.assert_allclose(one["sequence_output"], two["sequence_output"], atol=1e-6)
+
+
+THEIR_OUTPUTS = {
+    "pretraining": {
+        "masked_lm_logits": "prediction_logits",
+        "sentence_order_logits": "sop_logits",
+    },
+    "span": {"start_logits": "start_logits", "end_logits": "end_logits"},
+    "classifier": {"logits": "logits"},
+    "choice": {"logits": "logits"},
+    "encoder": {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"},
+}
+
+
+def of_transformers(peers, folder, jobs):
+    """What transformers computes; a job is a folder, the name of a class and features."""
+    listed = []
+    for number, (model, architecture, inputs) in enumerate(jobs):
+        names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+        names["token_type_ids"] = "segment_ids"
+        arrays = {name: inputs[ours].astype("int64") for name, ours in names.items()}
+        np.savez(folder / f"inputs{number}.npz", **arrays)
+        job = {"folder": str(model), "architecture": architecture}
+        files = {name: str(folder / f"{name}{number}.npz") for name in ("inputs", "outputs")}
+        listed.append({**job, **files})
+    (folder / "jobs.json").write_text(json.dumps(listed))
+    script = ROOT / "tests" / "interop" / "transformers_outputs.py"
+    command = [peers, str(script), str(folder / "jobs.json")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return [dict(np.load(job["outputs"])) for job in listed]
+
+
+def test_transformers_computes_the_same(peers, tmp_path):
+    cases, jobs = [], []
+    for head, names in THEIR_OUTPUTS.items():
+        for number, config in enumerate(CONFIGS.values()):
+            model, inputs = random_model(head, config, seed=number), features(config, seed=number)
+            if head == "choice":
+                names_of = ("input_ids", "input_mask", "segment_ids")
+                inputs = {name: inputs[name].reshape(1, 3, -1) for name in names_of}
+            flags = {"head": "choice"} if head == "choice" else {}
+            file = keras_file(tmp_path / f"{head}{number}", model)
+            folder = run(file, tmp_path / f"hf {head}{number}", "huggingface", **flags)
+            fields = json.loads((folder / "config.json").read_text())
+            jobs.append((folder, fields["architectures"][0], inputs))
+            cases.append((names, model(inputs)))
+    for (names, outputs), theirs in zip(cases, of_transformers(peers, tmp_path, jobs), strict=True):
+        for ours, name in names.items():
+            np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
+
+
+def test_transformers_gives_the_originals_outputs(shared, peers, tmp_path):
+    sources = [shared(f"golden/google_tf1_{name}") for name in ("tiny", "groups2", "nomap")]
+    jobs = []
+    for source in sources:
+        folder = run(source, tmp_path / source.name, "huggingface")
+        inputs = dict(np.load(source / "inputs.npz"))
+        jobs += [(folder, "AlbertForPreTraining", inputs), (folder, "AutoModel", inputs)]
+    outputs = of_transformers(peers, tmp_path, jobs)
+    for source, pretraining, encoder in zip(sources, outputs[::2], outputs[1::2], strict=True):
+        inputs, expected = np.load(source / "inputs.npz"), np.load(source / "outputs.npz")
+        log_probs = log_softmax(pretraining["prediction_logits"], axis=-1)
+        rows = np.arange(len(log_probs))[:, None]
+        predicted = log_probs[rows, inputs["masked_lm_positions"]]
+        for name, actual in {
+            "masked_lm_log_probs": predicted.reshape(-1, log_probs.shape[-1]),
+            "sentence_order_log_probs": log_softmax(pretraining["sop_logits"], axis=-1),
+            "sequence_output": encoder["last_hidden_state"],
+            "pooled_output": encoder["pooler_output"],
+        }.items():
+            np.testing.assert_allclose(actual, expected[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["pretraining", "seqcls", "qa", "mc"])
+def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
+    source = shared(f"golden/hf_tiny_{name}")
+    google = run(source, tmp_path / "google", "google")
+    flags = {"head": "choice"} if name == "mc" else {}
+    back = run(google, tmp_path / "back", "huggingface", **flags)
+    assert_same(values_at(source), values_at(back))
+    architecture = [json.loads((p / "config.json").read_text()) for p in (source, back)]
+    assert architecture[0]["architectures"] == architecture[1]["architectures"]
+
+
+def test_the_command_prints_a_row_per_tensor(shared, tmp_path):
+    source = shared("golden/google_tf1_tiny")
+    command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]
+    command += [f"--input={source}/model.ckpt-0", f"--config={source}/albert_config.json"]
+    result = subprocess.run(
+        [*command, f"--output={tmp_path}/out"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.returncode == 0, result.stderr
+    rows = [line.split() for line in result.stdout.splitlines()]
+    variables = np.load(source / "variables.npz")
+    shapes = {row[0]: row[2] for row in rows if row[-1] == "matched"}
+    assert shapes == {name: "x".join(map(str, variables[name].shape)) for name in variables.files}
+    assert "32 matched, 0 fresh, 0 unused; skipped 65" in result.stdout
+    assert result.stderr == ""
+    again = subprocess.run(
+        [*command, f"--output={tmp_path}/out"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+
+
+def without(values, *names):
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def google_folder(folder, values, config):
+    from albert_tf.interop.tensorflow_checkpoints import write_google_checkpoint
+
+    folder.mkdir()
+    write_google_checkpoint(str(folder / "model.ckpt-7"), values, step=7)
+    (folder / "albert_config.json").write_text(config.to_json())
+    return folder
+
+
+def test_what_should_have_matched_is_an_error(tmp_path, capsys):
+    model = random_model("pretraining", CONFIGS["shared"])
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    lost = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm/beta"
+    source = google_folder(tmp_path / "lost", without(values, lost), model.config)
+    with pytest.raises(InputError, match=rf"--input=.*1 missing \({lost}\).*--allow_partial"):
+        run(source, tmp_path / "out", "huggingface")
+    assert f"{lost}" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+    run(source, tmp_path / "out", "albert_tf", allow_partial=True)
+    assert_same(values_at(tmp_path / "out"), without(values, lost))
+    assert open_weights(str(tmp_path / "out")).step == 7
+
+    extra = {**values, "bert/adapter/kernel": np.zeros((2, 2), "float32")}
+    source = google_folder(tmp_path / "more", extra, model.config)
+    with pytest.raises(InputError, match=r"1 without a place here \(bert/adapter/kernel\)"):
+        run(source, tmp_path / "out2", "huggingface")
+    # A config that does not go with the weights.
+    other = tmp_path / "other.json"
+    other.write_text(CONFIGS["three groups of two"].to_json())
+    with pytest.raises(
+        InputError, match=r"missing \(bert/encoder/transformer/group_0/inner_group_1"
+    ):
+        run(source, tmp_path / "out3", "huggingface", config=str(other))
+
+
+def test_a_named_head_is_taken_out(tmp_path):
+    model = random_model("pretraining", CONFIGS["shared"])
+    source = keras_file(tmp_path / "start", model)
+    run(source, tmp_path / "encoder", "albert_tf", head="encoder")
+    assert set(values_at(tmp_path / "encoder")) == {w.path for w in model.encoder.weights}
+    with pytest.raises(InputError, match=r"--head=classifier: .* no weights of a classifier"):
+        run(source, tmp_path / "classifier", "albert_tf", head="classifier")
+
+
+def test_masked_language_models_without_sentence_order(tmp_path):
+    """As most weights at Hugging Face are: no part is made up, on the way there or back."""
+    model = random_model("pretraining", CONFIGS["shared"])
+    values = {w.path: w.numpy() for w in model.weights if "seq_relationship" not in w.path}
+    source = google_folder(tmp_path / "mlm", values, model.config)
+    folder = run(source, tmp_path / "hf", "huggingface")
+    assert json.loads((folder / "config.json").read_text())["architectures"] == [
+        "AlbertForMaskedLM"
+    ]
+    back = run(folder, tmp_path / "back", "google")
+    assert_same(values_at(back), values)
+
+
+def test_the_original_graph_restores_it(tmp_path):
+    model = random_model("classifier", CONFIGS["shared"])
+    folder = run(keras_file(tmp_path / "start", model), tmp_path / "google", "google")
+    name = "bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/kernel"
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        variables = [
+            tf.compat.v1.get_variable(name, [24, 40]),
+            tf.compat.v1.get_variable("output_weights", [3, 24]),
+            tf.compat.v1.train.create_global_step(),
+        ]
+        saver = tf.compat.v1.train.Saver(variables)
+        saver.restore(session, tf.train.latest_checkpoint(str(folder)))
+        kernel, weights, step = session.run(variables)
+    expected = {weight.path: weight.numpy() for weight in model.weights}
+    np.testing.assert_array_equal(kernel, expected[name])
+    np.testing.assert_array_equal(weights, expected["classifier/output_weights"])
+    assert step == 0
+
+
+def test_labels_results_and_data_go_along(tmp_path):
+    model = random_model("classifier", CONFIGS["shared"])
+    source = run(keras_file(tmp_path / "start", model), tmp_path / "trained", "albert_tf")
+    (source / "labels.json").write_text('["bad", "fair", "good"]')
+    (source / "eval_results.txt").write_text("eval_accuracy = 0.75\nglobal_step = 5\n")
+    manifest = {"documents": 12345, "settings": {"masking": "dynamic"}}
+    (source / "training_data.json").write_text(json.dumps({"news.manifest.json": manifest}))
+    folder = run(source, tmp_path / "hf", "huggingface")
+    config = json.loads((folder / "config.json").read_text())
+    assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
+    card = (folder / "README.md").read_text()
+    for known in (
+        "eval_accuracy | 0.75",
+        "12,345",
+        "dynamic",
+        "bad, fair, good",
+        "hidden_size | 24",
+    ):
+        assert known in card
+    back = run(folder, tmp_path / "back", "albert_tf")
+    assert json.loads((back / "labels.json").read_text()) == ["bad", "fair", "good"]
+    again = run(source, tmp_path / "again", "google")
+    assert (again / "eval_results.txt").read_text() == (source / "eval_results.txt").read_text()
+
+
+def test_unusable_inputs_are_named(tmp_path):
+    model = random_model("pretraining", CONFIGS["shared"])
+    folder = run(keras_file(tmp_path / "start", model), tmp_path / "hf", "huggingface")
+
+    def refused(message, source, **flags):
+        with pytest.raises(InputError, match=message) as error:
+            run(source, tmp_path / "out", "google", **flags)
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "out").exists()
+        assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+    refused(r"--input=.*nowhere: no checkpoint there", tmp_path / "nowhere")
+    cut = tmp_path / "cut"
+    shutil.copytree(folder, cut)
+    data = (cut / "model.safetensors").read_bytes()
+    (cut / "model.safetensors").write_bytes(data[: len(data) // 2])
+    refused(r"cut/model.safetensors: is not a safetensors file", cut)
+    (cut / "model.safetensors").unlink()
+    (cut / "pytorch_model.bin").write_bytes(b"\x80")
+    refused(r"pytorch_model.bin: is a pickle.*safe_serialization=True", cut)
+    refused(r"pytorch_model.bin: is a pickle", cut / "pytorch_model.bin", from_format="huggingface")
+    (cut / "pytorch_model.bin").unlink()
+    refused(r"cut: holds no model.safetensors", cut, from_format="huggingface")
+
+    bert = tmp_path / "bert"
+    shutil.copytree(folder, bert)
+    config = json.loads((bert / "config.json").read_text())
+    (bert / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
+    refused(r"bert/config.json: model_type='bert'", bert)
+    (tmp_path / "start" / "albert_config.json").unlink()
+    refused(r"model.weights.h5: needs the config", tmp_path / "start" / "model.weights.h5")
+    (tmp_path / "other.json").write_text(CONFIGS["three groups of two"].to_json())
+    refused(
+        r"model.weights.h5: does not hold the weights of a model with this config",
+        tmp_path / "start" / "model.weights.h5",
+        config=str(tmp_path / "other.json"),
+    )
+    google = google_folder(
+        tmp_path / "google", {w.path: w.numpy() for w in model.weights}, model.config
+    )
+    config_file = google / "albert_config.json"
+    config = config_file.read_text()
+    config_file.unlink()
+    refused(r"--config: needed", google)
+    config_file.write_text(config)
+    (data,) = google.glob("*.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    refused(r"google/model.ckpt-7: .* cannot be read", google)
+
+
+def test_a_projection_between_equal_widths_is_refused(tmp_path):
+    """Hugging Face trains one; the original has none."""
+    from safetensors.numpy import load_file, save_file
+
+    model = random_model("encoder", CONFIGS["E = H"])
+    folder = run(keras_file(tmp_path / "start", model), tmp_path / "hf", "huggingface")
+    file = folder / "model.safetensors"
+    tensors = load_file(file)
+    tensors["encoder.embedding_hidden_mapping_in.weight"][0, 1] = 0.5
+    save_file(tensors, file)
+    with pytest.raises(InputError, match="encoder.embedding_hidden_mapping_in.weight projects"):
+        run(folder, tmp_path / "out", "google")

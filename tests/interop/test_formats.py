@@ -1,0 +1,157 @@
+"""Weights of any format in any model: found by looking, matched by name, never silently random."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.interop.formats import find_format, load_weights, open_weights
+from albert_tf.interop.options import ConvertOptions
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import (
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+)
+from tests.conftest import ROOT
+from tests.interop.models import CONFIGS, random_model
+from tests.interop.test_convert import keras_file
+
+CONFIG = CONFIGS["shared"]
+LAYER = "bert/encoder/transformer/group_0/inner_group_0"
+
+
+def changed(**fields):
+    return dataclasses.replace(CONFIG, **fields)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """The same pretrained model in every format, and its weights."""
+    folder = tmp_path_factory.mktemp("pretrained")
+    model = random_model("pretraining", CONFIG)
+    paths = {"keras": keras_file(folder / "keras", model)}
+    for to in ("albert_tf", "google", "huggingface"):
+        paths[to] = folder / to
+        convert(ConvertOptions(input=str(paths["keras"]), output=str(paths[to]), to_format=to))
+    return paths, {weight.path: weight.numpy() for weight in model.weights}
+
+
+@pytest.mark.parametrize("format", ["keras", "albert_tf", "google", "huggingface"])
+@pytest.mark.parametrize(
+    "create",
+    [
+        AlbertEncoder,
+        AlbertForPreTraining,
+        lambda config: AlbertForSequenceClassification(config, 2),
+        AlbertForQuestionAnswering,
+        AlbertForMultipleChoice,
+    ],
+)
+def test_every_model_starts_from_every_format(pretrained, create, format):
+    paths, values = pretrained
+    model = create(CONFIG)
+    before = {weight.path: weight.numpy().copy() for weight in model.weights}
+    matched = load_weights(model, str(paths[format]))
+    for weight in model.weights:
+        expected = values.get(weight.path, before[weight.path])
+        np.testing.assert_array_equal(weight.numpy(), expected, err_msg=weight.path)
+    assert set(matched.loaded) == set(before) & set(values)
+    assert set(matched.fresh) == set(before) - set(values)
+    assert set(matched.unused) == set(values) - set(before)
+    assert matched.notes == []
+
+
+def test_formats_are_found_by_looking(pretrained, tmp_path):
+    paths, _ = pretrained
+    for name, path in paths.items():
+        expected = "albert_tf" if name == "keras" else name
+        assert find_format(str(path), "init_checkpoint") == expected
+    for format, path in (
+        ("huggingface", paths["huggingface"] / "model.safetensors"),
+        ("google", paths["google"] / "model.ckpt-0"),
+        ("google", paths["google"] / "model.ckpt-0.index"),
+    ):
+        assert open_weights(str(path)).format == format
+    # The archives of the original have no file `checkpoint`.
+    archive = tmp_path / "albert_base"
+    shutil.copytree(paths["google"], archive)
+    (archive / "checkpoint").unlink()
+    assert open_weights(str(archive)).format == "google"
+    for file in archive.glob("model.ckpt-0.*"):
+        shutil.copy(file, archive / file.name.replace("-0.", "-9."))
+    with pytest.raises(
+        InputError, match=r"--init_checkpoint=.*several checkpoints; name one, .*-0"
+    ):
+        open_weights(str(archive))
+
+
+def test_a_head_of_other_labels_stays_fresh(tmp_path):
+    trained = keras_file(tmp_path / "mnli", random_model("classifier", CONFIG, labels=3))
+    model = AlbertForSequenceClassification(CONFIG, num_labels=2)
+    matched = load_weights(model, str(trained))
+    assert matched.fresh == ["classifier/output_weights", "classifier/output_bias"]
+    assert matched.unused == sorted(matched.fresh)
+    same = AlbertForSequenceClassification(CONFIG, num_labels=3)
+    assert not load_weights(same, str(trained)).fresh
+
+
+def test_what_shapes_do_not_show(pretrained):
+    paths, _ = pretrained
+    with pytest.raises(InputError, match=r"trained with num_attention_heads=3, the model has 2"):
+        load_weights(AlbertEncoder(changed(num_attention_heads=2)), str(paths["huggingface"]))
+    deeper = AlbertEncoder(changed(num_hidden_layers=9, hidden_act="relu"))
+    assert load_weights(deeper, str(paths["google"])).notes == [
+        "note: num_hidden_layers is 6 there, 9 here",
+        "note: hidden_act is gelu there, relu here",
+    ]
+
+
+@pytest.mark.parametrize("format", ["albert_tf", "google", "huggingface"])
+def test_every_group_starts_from_the_first(pretrained, format):
+    paths, values = pretrained
+    deeper = AlbertEncoder(changed(num_hidden_groups=3, inner_group_num=2))
+    with pytest.raises(InputError, match=r"lacks .*inner_group_1.*--init_from_group0"):
+        load_weights(deeper, str(paths[format]))
+    matched = load_weights(deeper, str(paths[format]), init_from_group0=True)
+    assert not matched.fresh
+    for weight in deeper.weights:
+        if "/attention_1/self/query/kernel" in weight.path:
+            expected = values[f"{LAYER}/attention_1/self/query/kernel"]
+            np.testing.assert_array_equal(weight.numpy(), expected)
+
+
+def test_another_shape_is_an_error(pretrained):
+    paths, _ = pretrained
+    model = AlbertEncoder(changed(intermediate_size=44))
+    with pytest.raises(
+        InputError,
+        match=r"ffn_1/intermediate/dense/kernel has shape \[24, 40\] \(.*ffn.weight \[40, 24\] "
+        r"there\), the model's \[24, 44\]",
+    ):
+        load_weights(model, str(paths["huggingface"]))
+
+
+def test_hugging_face_needs_no_tensorflow(pretrained, peers):
+    """Whoever runs the model on JAX may not have it."""
+    paths, _ = pretrained
+    code = (
+        "import sys; sys.modules['tensorflow'] = None  # as if it were not there\n"
+        "from albert_tf.interop.formats import open_weights;"
+        f"weights = open_weights({str(paths['huggingface'])!r});"
+        f"print(weights.read('{LAYER}/ffn_1/intermediate/dense/kernel').shape)"
+    )
+    result = subprocess.run(
+        [peers, "-c", code],
+        capture_output=True,
+        text=True,
+        env={"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)},
+    )
+    assert result.stdout.strip() == "(24, 40)", result.stderr

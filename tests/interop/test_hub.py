@@ -1,0 +1,246 @@
+"""SavedModels of TF-Hub and Model Garden, and this project's own, read as weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.hub import read_object_checkpoint, read_saved_model
+from albert_tf.interop.saved_model import ExportedEncoder
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from tests import tiny
+from tests.interop.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
+
+# Heads that are not as many as their size, so that mixed-up axes show.
+CONFIG = dataclasses.replace(
+    tiny.CONFIG,
+    hidden_size=24,
+    num_attention_heads=4,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+QUERY = "transformer/self_attention/query/kernel"
+
+
+def _saved(module, tmp_path, name="module") -> str:
+    path = str(tmp_path / name)
+    tf.saved_model.save(module, path)
+    return path
+
+
+def _variable_paths(model) -> set[str]:
+    return {weight.path for weight in model.weights}
+
+
+@pytest.mark.parametrize("scope", ["", "albert_encoder/", "bert_pretrainer_v2/model_1/"])
+def test_weights_of_model_garden_under_any_scope(scope, tmp_path):
+    module = ModelGardenAlbert(CONFIG, head=False, scope=scope)
+    weights = read_saved_model(_saved(module, tmp_path))
+    assert set(weights.tensors) == _variable_paths(AlbertEncoder(CONFIG))
+    assert (weights.format, weights.unknown, weights.config) == ("saved_model", {}, None)
+    table = weights.tensors["bert/embeddings/word_embeddings"]
+    assert table.name == f"{scope}word_embeddings/embeddings"
+    for theirs, ours, shape in (
+        ("type_embeddings/embeddings", "bert/embeddings/token_type_embeddings", None),
+        ("embeddings/layer_norm/beta", "bert/embeddings/LayerNorm/beta", None),
+        ("transformer/self_attention_layer_norm/gamma", f"{BLOCK}/LayerNorm/gamma", None),
+        ("transformer/output_layer_norm/gamma", f"{BLOCK}/LayerNorm_1/gamma", None),
+        (QUERY, f"{BLOCK}/attention_1/self/query/kernel", (24, 24)),
+        ("transformer/self_attention/key/bias", f"{BLOCK}/attention_1/self/key/bias", (24,)),
+    ):
+        expected = module.value(theirs)
+        expected = expected if shape is None else expected.reshape(shape)
+        np.testing.assert_array_equal(weights.read(ours), expected)
+
+
+EARLY = (("self_attention/attention_output", "self_attention_output"),)
+
+
+@pytest.mark.parametrize("rename", [(), EARLY])
+def test_outputs_are_model_gardens(rename, tmp_path):
+    module = ModelGardenAlbert(CONFIG, rename=rename)
+    model = AlbertForPreTraining(CONFIG)
+    matched = load_weights(model, _saved(module, tmp_path))
+    fresh = {"cls/seq_relationship/output_weights", "cls/seq_relationship/output_bias"}
+    assert (set(matched.fresh), matched.unused) == (fresh, [])
+    batch = tiny.batch(5)
+    actual = model(batch)
+    expected = module(batch["input_ids"], batch["input_mask"], batch["segment_ids"])
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-5)
+    logits = module.mlm(expected["sequence_output"], batch["masked_lm_positions"])
+    np.testing.assert_allclose(actual["masked_lm_logits"], logits, rtol=0, atol=1e-5)
+
+
+def test_a_training_checkpoint_of_model_garden_without_its_optimizer(tmp_path):
+    module = ModelGardenAlbert(CONFIG, head=False)
+    table = (CONFIG.vocab_size, CONFIG.embedding_size)
+    checkpoint = tf.train.Checkpoint(
+        encoder=module,
+        model=module,
+        optimizer=Variables({"Adam/m/word_embeddings/embeddings": table}, seed=1),
+    )
+    prefix = checkpoint.save(str(tmp_path / "bert_model.ckpt"))
+    for path in (prefix, str(tmp_path)):
+        weights = open_weights(path)
+        assert (weights.path, weights.format) == (prefix, "saved_model")
+        assert set(weights.tensors) == _variable_paths(AlbertEncoder(CONFIG))
+        assert weights.unknown == {}
+        assert {key.split("/")[0] for key in weights.skipped} == {"optimizer", "save_counter"}
+        np.testing.assert_array_equal(
+            weights.read("bert/embeddings/word_embeddings"),
+            module.value("word_embeddings/embeddings"),
+        )
+    assert weights.config is None
+    (tmp_path / "albert_config.json").write_text(CONFIG.to_json())
+    assert read_object_checkpoint(prefix).config == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        (QUERY, (24, 2, 5)),  # not square when joined
+        (QUERY, (24, 2, 3, 4)),
+        ("transformer/self_attention/query/bias", (2, 3, 4)),
+        ("transformer/intermediate/kernel", (24, 4, 8)),
+        ("pooler_transform/bias", (4, 6)),
+    ],
+)
+def test_a_name_that_fits_with_a_shape_that_does_not_is_unknown(name, shape, tmp_path):
+    named = shapes(CONFIG, head=False)
+    weights = read_saved_model(_saved(Variables({**named, name: shape}), tmp_path))
+    assert weights.unknown == {name: shape}
+    assert len(weights.tensors) == len(named) - 1
+
+
+def test_a_variable_that_has_no_counterpart_is_unknown(tmp_path):
+    named = {**shapes(CONFIG, head=True), "classification/predictions/logits/kernel": (24, 2)}
+    weights = read_saved_model(_saved(Variables(named), tmp_path))
+    assert weights.unknown == {"classification/predictions/logits/kernel": (24, 2)}
+    assert weights.tensors["cls/predictions/output_bias"].name == f"{HEAD}/output_bias/bias"
+
+
+def _arguments(**changes) -> dict:
+    return {
+        "vocab_size": CONFIG.vocab_size,
+        "embedding_width": CONFIG.embedding_size,
+        "hidden_size": CONFIG.hidden_size,
+        "num_layers": CONFIG.num_hidden_layers,
+        "num_attention_heads": CONFIG.num_attention_heads,
+        "max_sequence_length": CONFIG.max_position_embeddings,
+        "type_vocab_size": CONFIG.type_vocab_size,
+        "intermediate_size": CONFIG.intermediate_size,
+        "activation": "Text>gelu",
+        "dropout_rate": 0.0,
+        "attention_dropout_rate": 0.0,
+        "initializer": {"class_name": "TruncatedNormal", "config": {"stddev": 0.02}},
+        **changes,
+    }
+
+
+def test_the_config_is_what_keras_notes_of_the_encoder(tmp_path):
+    path = _saved(ModelGardenAlbert(CONFIG, head=False), tmp_path)
+    metadata = tmp_path / "module" / "keras_metadata.pb"
+
+    def config_with(*encoders):
+        notes = [json.dumps({"class_name": "Encoder", "config": values}) for values in encoders]
+        metadata.write_bytes(b"\n\x12\xff".join(note.encode() for note in notes) + b"\x1a\x80")
+        return read_saved_model(path).config
+
+    assert config_with(_arguments()) == CONFIG
+    assert config_with({"vocab_size": 7}, _arguments()) == CONFIG
+    relu = dataclasses.replace(CONFIG, hidden_act="relu", num_hidden_layers=5)
+    assert config_with(_arguments(activation="relu", num_layers=5)) == relu
+    assert config_with(_arguments(activation="a_new_one")) is None
+    assert config_with(_arguments(num_attention_heads=2)) is None, "the weights have 4"
+    assert config_with(_arguments(vocab_size=61)) is None
+    assert config_with() is None
+
+    # Before there was a file for it, the same stood in saved_model.pb.
+    metadata.unlink()
+    with open(f"{path}/saved_model.pb", "ab") as file:
+        file.write(json.dumps(_arguments()).encode())
+    assert read_saved_model(path).config == CONFIG
+    (tmp_path / "module" / "assets" / "albert_config.json").write_text(relu.to_json())
+    assert read_saved_model(path).config == relu, "the file says it, the notes only hint"
+
+
+@pytest.mark.parametrize("model_class", [AlbertEncoder, AlbertForPreTraining])
+def test_an_export_of_this_project(model_class, tmp_path):
+    model = model_class(CONFIG)
+    for number, weight in enumerate(model.weights):
+        weight.assign(np.random.default_rng(number).normal(size=weight.shape))
+    config_file, vocabulary = tmp_path / "albert_config.json", tmp_path / "vocabulary.model"
+    config_file.write_text(CONFIG.to_json())
+    vocabulary.write_text("a vocabulary")
+    module = ExportedEncoder(model, str(config_file), str(vocabulary), do_lower_case=True)
+    path = str(tmp_path / "export")
+    tf.saved_model.save(module, path, signatures=module.signatures())
+
+    weights = open_weights(path)
+    assert (weights.path, weights.format, weights.config) == (path, "saved_model", CONFIG)
+    assert set(weights.tensors) == _variable_paths(model)
+    assert weights.unknown == {}
+    assert {key.split("/")[0] for key in weights.skipped} == {"do_lower_case", "dropout_state"}
+    again = model_class(CONFIG)
+    matched = load_weights(again, path)
+    assert (matched.fresh, matched.unused, matched.notes) == ([], [], [])
+    for weight, expected in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), expected.numpy(), weight.path)
+
+
+def test_a_module_in_the_format_of_tensorflow_1(tmp_path):
+    values = {
+        f"module/{weight.path}": np.random.default_rng(1).normal(size=weight.shape)
+        for weight in AlbertForPreTraining(CONFIG).weights
+    }
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = [
+            v1.get_variable(name, initializer=value.astype("float32"), use_resource=False)
+            for name, value in values.items()
+        ]
+        session.run(v1.global_variables_initializer())
+        output = {"sum": tf.add_n([tf.reduce_sum(variable) for variable in variables])}
+        v1.saved_model.simple_save(session, str(tmp_path / "module"), output, output)
+    weights = open_weights(str(tmp_path / "module"))
+    assert (weights.path, weights.format) == (str(tmp_path / "module"), "saved_model")
+    assert {f"module/{name}" for name in weights.tensors} == set(values)
+    for name in weights.tensors:
+        np.testing.assert_array_equal(weights.read(name), values[f"module/{name}"].astype("f4"))
+
+
+def test_other_saved_models_are_named_with_what_they_hold(tmp_path):
+    def message(path) -> str:
+        with pytest.raises(InputError) as error:
+            read_saved_model(path)
+        assert path in str(error.value)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    named = {
+        name.replace("transformer/", "transformer/layer_0/"): shape
+        for name, shape in shapes(CONFIG, head=False).items()
+    }
+    bert = message(_saved(Variables(named), tmp_path, "bert"))
+    assert f"nor {QUERY}" in bert
+    assert "but embedding_projection/bias, embedding_projection/kernel, " in bert
+    other = message(_saved(Variables({"dense/kernel": (2, 2)}), tmp_path, "other"))
+    assert "nor word_embeddings/embeddings" in other
+    assert "dense/kernel" in other
+
+    pair = tf.Module()
+    pair.left, pair.right = (ModelGardenAlbert(CONFIG, False, scope) for scope in ("a/", "b/"))
+    assert "several encoders, with a/" in message(_saved(pair, tmp_path, "pair"))
+
+    assert "but nothing" in message(_saved(tf.Module(), tmp_path, "empty"))
+    (tmp_path / "bare").mkdir()
+    assert "without weights; it lacks" in message(str(tmp_path / "bare"))
