@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -45,12 +43,11 @@ def functions_of(file):
     }
 
 
-@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
-def test_the_same_tests_pass_on_jax_without_tensorflow(tmp_path):
+def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path):
     report = tmp_path / "report.xml"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     process = subprocess.run(
-        [sys.executable, "-c", RUN, "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES],
+        [peers, "-c", RUN, "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES],
         cwd=ROOT,
         env={**inherited, **ENVIRONMENT},
         stdout=subprocess.PIPE,

@@ -57,6 +57,8 @@ def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
         return
     there = dataclasses.asdict(AlbertConfig.from_json_file(path))
     for name, value in dataclasses.asdict(config).items():
+        if name == "parameter_sharing" and not {there[name], value} & {"attention", "ffn"}:
+            continue  # the number of groups says the same
         if there[name] != value:
             raise InputError(
                 f"--output_dir={options.output_dir}: holds a model with {name}={there[name]}, "

@@ -130,7 +130,7 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
     changed = dataclasses.replace(options, albert_config_file=str(other))
     with pytest.raises(InputError, match="holds a model with hidden_size=32, .* says 64"):
         pretrain(dataclasses.replace(changed, output_dir=str(pretrained)))
-    with pytest.raises(InputError, match=r"has shape .*another --albert_config_file"):
+    with pytest.raises(InputError, match=r"has shape .*another config"):
         pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
 
 
