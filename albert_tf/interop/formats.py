@@ -21,13 +21,25 @@ from albert_tf.interop.weights import (
 )
 
 
+def _checkpoints(path: str, flag: str):
+    """The module that reads TensorFlow's files, where there is a TensorFlow."""
+    try:
+        from albert_tf.interop import tensorflow_checkpoints
+    except ImportError:
+        raise InputError(
+            f"--{flag}={path}: TensorFlow is not installed; without it, weights are read from a "
+            "Hugging Face folder or a .weights.h5 file, which convert_checkpoint.py writes"
+        ) from None
+    return tensorflow_checkpoints
+
+
 def _read_saved_model(path: str, flag: str, config: AlbertConfig | None) -> Weights:
+    checkpoints = _checkpoints(path, flag)
     from albert_tf.interop import hub
-    from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 
     if exists(os.path.join(path, "saved_model.pb")):
         return hub.read_saved_model(path)
-    return hub.read_object_checkpoint(find_checkpoint(path, flag))
+    return hub.read_object_checkpoint(checkpoints.find_checkpoint(path, flag))
 
 
 def _read_huggingface(path: str, flag: str, config: AlbertConfig | None) -> Weights:
@@ -35,8 +47,7 @@ def _read_huggingface(path: str, flag: str, config: AlbertConfig | None) -> Weig
 
 
 def _read_google(path: str, flag: str, config: AlbertConfig | None) -> Weights:
-    from albert_tf.interop import tensorflow_checkpoints as checkpoints
-
+    checkpoints = _checkpoints(path, flag)
     return checkpoints.read_google_checkpoint(checkpoints.find_checkpoint(path, flag))
 
 
@@ -45,8 +56,7 @@ def _read_albert_tf(path: str, flag: str, config: AlbertConfig | None) -> Weight
         from albert_tf.interop.keras_weights import read_keras_weights
 
         return read_keras_weights(path, config or config_beside(path))
-    from albert_tf.interop import tensorflow_checkpoints as checkpoints
-
+    checkpoints = _checkpoints(path, flag)
     return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path, flag))
 
 
@@ -77,8 +87,7 @@ def find_format(path: str, flag: str) -> str:
         return "saved_model"
     if path.endswith(huggingface.PICKLE_ENDINGS) or holds(*huggingface.PICKLES):
         return "huggingface"  # whose reader refuses them
-    from albert_tf.interop import tensorflow_checkpoints as checkpoints
-
+    checkpoints = _checkpoints(path, flag)
     _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path, flag))
     if checkpoints.parameters(names):
         return "albert_tf"
@@ -128,7 +137,7 @@ def load_weights(
     Raises:
         InputError: nothing is there, shapes or heads differ, or the encoder is not all in it.
     """
-    weights = open_weights(path, flag, config=model.config)
+    weights = open_weights(path, flag, config=config_beside(path) or model.config)
     notes = config_differences(model.config, weights, flag)
     shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
     matched = match(shapes, weights, flag, init_from_group0)

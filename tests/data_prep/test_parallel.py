@@ -74,6 +74,8 @@ def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background jobs, which the tests may run in, ignore Ctrl-C, and so do theirs.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -6,8 +6,10 @@ import dataclasses
 import shutil
 import subprocess
 
+import ml_dtypes
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
@@ -139,19 +141,39 @@ def test_another_shape_is_an_error(pretrained):
         load_weights(model, str(paths["huggingface"]))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_becomes_float32(pretrained, tmp_path, dtype):
+    paths, values = pretrained
+    folder = tmp_path / "half"
+    shutil.copytree(paths["huggingface"], folder)
+    file = folder / "model.safetensors"
+    save_file({name: value.astype(dtype) for name, value in load_file(file).items()}, file)
+    weights = open_weights(str(folder))
+    for name, value in values.items():
+        read = weights.read(name)
+        assert read.dtype == np.float32
+        np.testing.assert_array_equal(read, value.astype(dtype).astype(np.float32))
+
+
 def test_hugging_face_needs_no_tensorflow(pretrained, peers):
     """Whoever runs the model on JAX may not have it."""
     paths, _ = pretrained
-    code = (
-        "import sys; sys.modules['tensorflow'] = None  # as if it were not there\n"
-        "from albert_tf.interop.formats import open_weights;"
-        f"weights = open_weights({str(paths['huggingface'])!r});"
-        f"print(weights.read('{LAYER}/ffn_1/intermediate/dense/kernel').shape)"
-    )
+    code = f"""
+import sys
+sys.modules['tensorflow'] = None  # as if it were not there
+from albert_tf.interop.formats import open_weights
+for path in ({str(paths["huggingface"])!r}, {str(paths["keras"])!r}):
+    print(open_weights(path).read('{LAYER}/ffn_1/intermediate/dense/kernel').shape)
+try:
+    open_weights({str(paths["google"])!r})
+except ValueError as error:
+    print(error)
+"""
     result = subprocess.run(
         [peers, "-c", code],
         capture_output=True,
         text=True,
         env={"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)},
     )
-    assert result.stdout.strip() == "(24, 40)", result.stderr
+    assert result.stdout.startswith("(24, 40)\n(24, 40)\n--init_checkpoint="), result.stderr
+    assert "TensorFlow is not installed" in result.stdout
