@@ -27,12 +27,14 @@ class Companions:
         labels: of a classifier, by id.
         results: lines of `eval_results.txt`, by name.
         data: manifests of the data of pretraining, by name.
+        do_lower_case: whether text was lower-cased for it.
     """
 
     vocabulary: str | None = None
     labels: tuple[str, ...] = ()
     results: dict[str, str] = dataclasses.field(default_factory=dict)
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
+    do_lower_case: bool | None = None
 
 
 def find_companions(path: str) -> Companions:
@@ -54,11 +56,15 @@ def find_companions(path: str) -> Companions:
 
     results = os.path.join(folder, RESULTS_FILE)
     lines = read_text(results).splitlines() if exists(results) else []
+    data = json_of(DATA_FILE) or {}
+    settings = [manifest.get("settings", {}) for manifest in data.values()]
+    settings.append(json_of("tokenizer_config.json") or {})
     return Companions(
         vocabulary=_find_vocabulary(folder),
         labels=tuple(json_of(LABELS_FILE) or _huggingface_labels(json_of("config.json"))),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
-        data=json_of(DATA_FILE) or {},
+        data=data,
+        do_lower_case=next((s["do_lower_case"] for s in settings if "do_lower_case" in s), None),
     )
 
 

@@ -72,7 +72,9 @@ def convert(options: ConvertOptions) -> None:
     if config is None:
         raise InputError(f"--config: needed, since there is no {CONFIG_FILE} beside {weights.path}")
     tokenizer, companions = _tokenizer(options, config)
-    head = weights.head or head_of(weights.tensors) if options.head == "auto" else options.head
+    head = options.head
+    if head == "auto":
+        head = weights.head or head_of(weights.tensors)
 
     shapes = _shapes(head, config, weights)
     matched = match(shapes, weights, "input")
@@ -168,7 +170,8 @@ def _tokenizer(
     path = options.spm_model_file or companions.vocabulary
     if path is None:
         return None, companions
-    tokenizer = Tokenizer.load(path, options.do_lower_case)
+    given = (options.do_lower_case, companions.do_lower_case, True)
+    tokenizer = Tokenizer.load(path, next(value for value in given if value is not None))
     config.check_vocabulary(tokenizer.vocab_size, path)
     return tokenizer, companions
 

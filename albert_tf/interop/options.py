@@ -41,7 +41,11 @@ class ConvertOptions:
     spm_model_file: str | None = option(
         None, "Vocabulary of the model (.model, or vocab.txt); without it, the one beside it."
     )
-    do_lower_case: bool = option(True, "Whether text is to be lower-cased before the tokenizer.")
+    do_lower_case: bool | None = option(
+        None,
+        "Whether text is to be lower-cased before the tokenizer; without it, what stands beside "
+        "the weights says, else yes.",
+    )
     allow_partial: bool = option(
         False, "Convert what matches, although something that should have matched did not."
     )

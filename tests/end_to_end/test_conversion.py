@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -54,6 +55,25 @@ def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, for
     assert str(project.folder) not in card
     config = json.loads((formats["huggingface"] / "config.json").read_text())
     assert config["vocab_size"] == 600
+
+
+def test_case_is_known_from_the_data(project, pretrained, formats, tmp_path):
+    def lowered(folder):
+        return json.loads((folder / "tokenizer_config.json").read_text())["do_lower_case"]
+
+    assert lowered(formats["huggingface"])
+    cased = tmp_path / "cased"
+    shutil.copytree(pretrained, cased)
+    data = json.loads((cased / "training_data.json").read_text())
+    for manifest in data.values():
+        manifest["settings"]["do_lower_case"] = False
+    (cased / "training_data.json").write_text(json.dumps(data))
+    for number, flags in enumerate([(), ("--do_lower_case",)]):
+        run(
+            "convert_checkpoint.py", "--to=huggingface", f"--input={cased}", *flags,
+            f"--output={tmp_path}/{number}", f"--spm_model_file={project.model}",
+        )  # fmt: skip
+        assert lowered(tmp_path / str(number)) == bool(flags)
 
 
 def test_the_original_layout_holds_the_vocabulary(project, formats):

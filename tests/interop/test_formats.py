@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import subprocess
 
@@ -139,6 +140,37 @@ def test_another_shape_is_an_error(pretrained):
         r"there\), the model's \[24, 44\]",
     ):
         load_weights(model, str(paths["huggingface"]))
+
+
+def test_hugging_faces_weights_in_several_files(pretrained, tmp_path):
+    paths, values = pretrained
+    folder = tmp_path / "parts"
+    shutil.copytree(paths["huggingface"], folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    places = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(tensors)}
+    for file in set(places.values()):
+        part = {name: tensors[name] for name in tensors if places[name] == file}
+        save_file(part, folder / file)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    weights = open_weights(str(folder))
+    assert set(weights.tensors) == set(values)
+    for name, value in values.items():
+        np.testing.assert_array_equal(weights.read(name), value)
+    (folder / "part-1.safetensors").unlink()
+    with pytest.raises(InputError, match=r"part-1.safetensors: no such file"):
+        open_weights(str(folder))
+
+
+@pytest.mark.parametrize("format", ["albert_tf", "google", "huggingface"])
+def test_weights_that_only_tensorflow_can_open(pretrained, format):
+    """As on gs://: a path with a scheme."""
+    paths, values = pretrained
+    weights = open_weights(f"file://{paths[format]}")
+    assert weights.config == CONFIG
+    for name, value in values.items():
+        np.testing.assert_array_equal(weights.read(name), value)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
