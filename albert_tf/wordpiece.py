@@ -15,7 +15,7 @@ import re
 import string
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -199,22 +199,29 @@ def _patterns() -> _Patterns:
         if category.startswith("P"):
             punctuation.update(characters)
     return _Patterns(
-        dropped=re.compile(f"[{_ranges(control)}]+"),
-        marks=re.compile(f"[{_ranges(of_category['Mn'])}]+"),
+        dropped=re.compile(f"[{character_ranges(control)}]+"),
+        marks=re.compile(f"[{character_ranges(of_category['Mn'])}]+"),
         ascii_words=_words_pattern(re.escape(string.punctuation)),
-        words=_words_pattern(_ranges(punctuation) + IDEOGRAPHS),
+        words=_words_pattern(character_ranges(punctuation) + IDEOGRAPHS),
     )
 
 
-def _ranges(characters: Iterable[int]) -> str:
-    """The inside of a character class; as ranges, since beyond U+FFFF each entry costs time."""
+def character_ranges(
+    characters: Iterable[int], write: Callable[[int], str] = r"\U{:08x}".format
+) -> str:
+    """The inside of a character class; as ranges, since beyond U+FFFF each entry costs time.
+
+    Args:
+        characters: code points.
+        write: how a regular expression writes one.
+    """
     ranges: list[list[int]] = []
     for character in sorted(characters):
         if ranges and ranges[-1][1] == character - 1:
             ranges[-1][1] = character
         else:
             ranges.append([character, character])
-    return "".join(rf"\U{first:08x}-\U{last:08x}" for first, last in ranges)
+    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
 
 
 def _words_pattern(alone: str) -> re.Pattern:

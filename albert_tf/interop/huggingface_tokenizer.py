@@ -15,7 +15,7 @@ import shutil
 import string
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
@@ -25,7 +25,13 @@ from albert_tf.errors import InputError
 from albert_tf.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
 from albert_tf.sentencepiece_tokenizer import SentencePieceTokenizer
 from albert_tf.tokenization import WORD_START, Tokenizer
-from albert_tf.wordpiece import CONTINUES, IDEOGRAPHS, LONGEST_WORD, WordPieceTokenizer
+from albert_tf.wordpiece import (
+    CONTINUES,
+    IDEOGRAPHS,
+    LONGEST_WORD,
+    WordPieceTokenizer,
+    character_ranges,
+)
 
 # AlbertTokenizer and BertTokenizer build their own normalisation (other quotes, other accents) and
 # take nothing but the vocabulary from tokenizer.json; this class takes the file as it is.
@@ -190,14 +196,8 @@ def _any_of(characters: Iterable[int], times: str = "") -> Regex:
     return Regex(f"[{_ranges(characters)}]{times}")
 
 
-def _ranges(characters: Iterable[int], write: Callable = r"\x{{{:x}}}".format) -> str:
-    ranges: list[list[int]] = []
-    for character in sorted(characters):
-        if ranges and ranges[-1][1] == character - 1:
-            ranges[-1][1] = character
-        else:
-            ranges.append([character, character])
-    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
+def _ranges(characters: Iterable[int]) -> str:
+    return character_ranges(characters, write=r"\x{{{:x}}}".format)
 
 
 def _within(character_class: str) -> list[int]:
