@@ -172,8 +172,10 @@ def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
     flags = {"head": "choice"} if name == "mc" else {}
     back = run(google, tmp_path / "back", "huggingface", **flags)
     assert_same(values_at(source), values_at(back))
-    architecture = [json.loads((p / "config.json").read_text()) for p in (source, back)]
-    assert architecture[0]["architectures"] == architecture[1]["architectures"]
+    direct = run(source, tmp_path / "direct", "huggingface")
+    configs = [json.loads((p / "config.json").read_text()) for p in (source, back, direct)]
+    assert configs[0]["architectures"] == configs[1]["architectures"]
+    assert configs[0]["architectures"] == configs[2]["architectures"]
 
 
 def test_the_command_prints_a_row_per_tensor(shared, tmp_path):
