@@ -172,6 +172,7 @@ def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
     flags = {"head": "choice"} if name == "mc" else {}
     back = run(google, tmp_path / "back", "huggingface", **flags)
     assert_same(values_at(source), values_at(back))
+    assert not (google / "labels.json").exists()  # LABEL_0, LABEL_1, ... say nothing
     direct = run(source, tmp_path / "direct", "huggingface")
     configs = [json.loads((p / "config.json").read_text()) for p in (source, back, direct)]
     assert configs[0]["architectures"] == configs[1]["architectures"]
