@@ -1,4 +1,6 @@
-"""The one error that a user, rather than a programmer, has to act on."""
+"""How a command ends that does not get to its end: bad input, or a signal to stop."""
+
+import signal
 
 
 class InputError(ValueError):
@@ -7,3 +9,17 @@ class InputError(ValueError):
     The message is one line that names the flag or file, the value, and what would be right.
     Commands print it without a traceback and end with exit code 1.
     """
+
+
+class Stopped(KeyboardInterrupt):
+    """Work that a signal has ended in good order, what was done being saved.
+
+    Commands print the message and end with the exit code that shells give to the signal.
+
+    Attributes:
+        signal: SIGTERM or SIGINT (Ctrl-C).
+    """
+
+    def __init__(self, number: int, message: str):
+        super().__init__(message)
+        self.signal = signal.Signals(number)

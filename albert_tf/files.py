@@ -7,6 +7,7 @@ import fcntl
 import glob
 import os
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from typing import IO
 
@@ -112,7 +113,8 @@ def lock_folder(path: str, flag: str) -> int:
     """Takes a local folder for this process alone.
 
     Returns:
-        A descriptor; `os.close` gives the folder back, and so does the end of the process.
+        A descriptor; `os.close` gives the folder back, and so does the end of the process. Where
+        the file system has no locks, a line on standard error says so.
 
     Raises:
         InputError: another process has it; the message names `flag`.
@@ -123,7 +125,35 @@ def lock_folder(path: str, flag: str) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise InputError(f"--{flag}: another process is at work on it, in {path}") from None
+    except OSError as error:  # network file systems, some of which know no locks on folders
+        print(
+            f"note: {path} cannot be locked ({error.strerror}); let no second program write there",
+            file=sys.stderr,
+        )
     return descriptor
+
+
+@contextlib.contextmanager
+def folder_of_one(path: str, flag: str) -> Iterator[None]:
+    """Creates the folder `path` if need be, and keeps other programs from writing there meanwhile.
+
+    A folder that is empty at the end, because the work never began, is removed. Remote folders have
+    no locks: they are created only.
+
+    Raises:
+        InputError: it cannot be created or written, or another process has it.
+    """
+    make_folder(path, flag)
+    if is_remote(path):
+        yield
+        return
+    descriptor = lock_folder(path, flag)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+        os.close(descriptor)
 
 
 def temporary_name(path: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Stopped
 
 Options = TypeVar("Options")
 
@@ -96,7 +96,7 @@ def command(
     """The console entry point that parses the flags and calls `run(options)`.
 
     An `InputError`, or an error of the operating system, is printed as one line; the exit code is
-    then 1, and 130 after Ctrl-C.
+    then 1, 130 after Ctrl-C, and 143 after a SIGTERM that the work has heeded.
 
     Args:
         options_class: dataclass of the flags.
@@ -120,6 +120,9 @@ def command(
         except (InputError, OSError) as error:
             print(f"{program}: error: {error}", file=sys.stderr)
             return 1
+        except Stopped as stopped:
+            print(f"{program}: {stopped}", file=sys.stderr)
+            return 128 + stopped.signal
         except KeyboardInterrupt:
             print(f"{program}: interrupted", file=sys.stderr)
             return 130

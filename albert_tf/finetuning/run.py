@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -31,6 +32,7 @@ from albert_tf.training.run import (
     restore_trained,
     train_model,
     trained_step,
+    training_folder,
     write_results,
 )
 from albert_tf.training.step import PredictStep
@@ -67,7 +69,19 @@ def classify(options: ClassifierOptions) -> None:
     features = {split: _features(split, examples[split], tokenizer, options) for split in examples}
     config, strategy = prepare(options)
     per_replica("predict_batch_size", options.predict_batch_size, strategy)
+    with training_folder(options):
+        _classify(options, config, strategy, task, labels, features, ids)
 
+
+def _classify(
+    options: ClassifierOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    task: Task,
+    labels: tuple[str, ...],
+    features: dict[str, dict[str, np.ndarray]],
+    ids: dict[str, np.ndarray],
+) -> None:
     with strategy.scope():
         model = AlbertForSequenceClassification(
             config, len(labels), options.classifier_dropout, dtype=dtype_policy(options.dtype)
@@ -80,16 +94,15 @@ def classify(options: ClassifierOptions) -> None:
 
         description = {LABELS_FILE: json.dumps(labels, ensure_ascii=False) + "\n"}
         train_model(model, ClassificationObjective(), batches_from, strategy, options, description)
+        global_step = trained_step(options.output_dir)
     else:
-        restore_trained(model, options.output_dir)
+        global_step = restore_trained(model, options.output_dir)
 
     step = PredictStep(model, strategy)
     if options.do_eval:
         logits = predict(step, evaluation_batches(features["eval"], options.eval_batch_size))
         results = score(task.metrics, ids["eval"], logits)
-        write_results(
-            options.output_dir, {**results, "global_step": trained_step(options.output_dir)}
-        )
+        write_results(options.output_dir, {**results, "global_step": global_step})
     if options.do_predict:
         logits = predict(step, evaluation_batches(features["predict"], options.predict_batch_size))
         _write_predictions(options.output_dir, labels, softmax(logits))

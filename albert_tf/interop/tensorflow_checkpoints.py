@@ -73,6 +73,20 @@ def open_checkpoint(path: str):
     return reader, {name: tuple(shape) for name, shape in shapes.items()}
 
 
+def damage_of(path: str) -> str | None:
+    """Why a checkpoint cannot be read, in one line; None if every value of it can.
+
+    Reads the whole file: TensorFlow compares the checksum of a value when it is read.
+    """
+    try:
+        reader, shapes = open_checkpoint(path)
+        for name in shapes:
+            read_tensor(path, reader, name)
+    except InputError as error:
+        return str(error).removeprefix(f"{path}: ")
+    return None
+
+
 def parameters(names: Iterator[str]) -> dict[str, str]:
     """Path of a variable -> its name in a checkpoint or SavedModel, where it stands in `params`."""
     return {_unescape(match.group(1)): name for name in names if (match := _PARAMETER.match(name))}

@@ -6,78 +6,204 @@ outlives refactorings and says by itself what it holds.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import re
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+
 import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import remove, tensorflow_errors_as_os_errors
-from albert_tf.interop.tensorflow_checkpoints import read_training_checkpoint
+from albert_tf.files import exists, matches, remove, tensorflow_errors_as_os_errors
+from albert_tf.interop.tensorflow_checkpoints import damage_of, read_training_checkpoint
 from albert_tf.interop.weights import match
+
+_NAME = "model.ckpt"
+_STEP = re.compile(rf"/{re.escape(_NAME)}-(\d+)$")
 
 
 class Checkpoints:
     """Saves and restores a training state in a folder.
 
-    A checkpoint is written under temporary names first; only a complete one is listed in the file
-    `checkpoint`, which is replaced in one step. So a run that is killed at any moment leaves the
-    one before as the newest.
+    Values are copied to the host's memory, and written from there in the background. A checkpoint
+    is written under temporary names first; only a complete one is listed in the file `checkpoint`,
+    which is replaced in one step. So a run that is killed at any moment leaves the one before as
+    the newest.
 
     Args:
         folder: where checkpoints `model.ckpt-STEP` are kept.
         model: its weights are saved under `params`.
         optimizer: already built; its state is saved under `optimizer`.
         keep: number of newest checkpoints that stay.
+        keep_every_n_hours: of those that make room, one in so many hours stays too; 0 for none.
+
+    Attributes:
+        latest: path of the checkpoint that was last restored, or last seen to be complete.
     """
 
     def __init__(
-        self, folder: str, model: keras.Model, optimizer: keras.optimizers.Optimizer, keep: int = 5
+        self,
+        folder: str,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        keep: int = 5,
+        keep_every_n_hours: float = 0,
     ):
         self.model = model
+        self.folder = folder
+        self.latest: str | None = None
         self.iterations = optimizer.iterations
         moments = {v.path: v.value for v in optimizer.variables if v is not optimizer.iterations}
-        self._checkpoint = tf.train.Checkpoint(
-            params={weight.path: weight.value for weight in model.weights},
-            optimizer=moments,
-            step=self.iterations.value,
-        )
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, folder, max_to_keep=keep, checkpoint_name="model.ckpt"
-        )
+        self._state = {
+            "params": {weight.path: weight.value for weight in model.weights},
+            "optimizer": moments,
+            "step": self.iterations.value,
+        }
+        with tf.device("/cpu:0"):
+            self._copy = tf.nest.map_structure(
+                lambda variable: tf.Variable(tf.zeros(variable.shape, variable.dtype)), self._state
+            )
+        self._checkpoint = tf.train.Checkpoint(**self._copy)
+        self._kept = {
+            "max_to_keep": keep,
+            "keep_checkpoint_every_n_hours": keep_every_n_hours or None,
+        }
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._pending: Future[str] | None = None
 
-    @property
-    def latest(self) -> str | None:
-        """Path of the newest complete checkpoint."""
-        return self._manager.latest_checkpoint
+    @functools.cached_property
+    def _manager(self) -> tf.train.CheckpointManager:
+        if _listed_newest(self.folder) is None:
+            remove(f"{self.folder}/checkpoint")  # which is empty or broken, if it is there
+        return tf.train.CheckpointManager(
+            self._checkpoint, self.folder, checkpoint_name=_NAME, **self._kept
+        )
 
     def restore_latest(self) -> bool:
-        """Restores the newest checkpoint, if there is one; says whether there was.
+        """Restores the newest checkpoint that can be read; says whether there is any at all.
+
+        A damaged one is named on standard error and left out in favour of the one before.
 
         Raises:
-            InputError: it is of a model of another shape, or of another optimizer.
+            InputError: all are damaged; or the newest is of a model of another shape, or of another
+                optimizer.
         """
-        if self.latest is None:
+        path = newest_readable(self.folder)
+        if path is None:
             return False
         shapes = {weight.path: tuple(weight.shape) for weight in self.model.weights}
-        match(shapes, read_training_checkpoint(self.latest), "output_dir")
+        match(shapes, read_training_checkpoint(path), "output_dir")
         try:
-            self._checkpoint.restore(self.latest).assert_consumed()
+            self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, ValueError):
             raise InputError(
-                f"{self.latest}: was written with another optimizer or other heads; give the same "
+                f"{path}: was written with another optimizer or other heads; give the same "
                 "--optimizer, or another --output_dir and this one as --init_checkpoint"
             ) from None
+        tf.nest.map_structure(lambda to, value: to.assign(value), self._state, self._copy)
+        self.latest = path
         return True
 
-    def save(self) -> str:
-        """Writes a checkpoint of the current step; returns its path.
+    def remove_unfinished(self) -> None:
+        """Removes what runs that were killed while they wrote have left behind."""
+        for path in matches(f"{self.folder}/{_NAME}-*_temp"):
+            remove(path)
+
+    def save(self) -> None:
+        """Writes a checkpoint of the current step; it may still be under way at the return.
 
         Raises:
-            OSError: it cannot be written; nothing of it stays behind.
+            OSError: the one before could not be written.
         """
+        self.wait()
         step = int(self.iterations.numpy())
+        tf.nest.map_structure(lambda to, variable: to.assign(variable), self._copy, self._state)
+        self._pending = self._writer.submit(self._write, step)
+
+    def wait(self) -> None:
+        """Returns when nothing is being written any more.
+
+        Raises:
+            OSError: it could not be written; nothing of it stays behind.
+        """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.latest = pending.result()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, kind, error, traceback) -> None:
+        """Waits for what is being written; the error that ended the block goes before its own."""
+        with contextlib.suppress(*(() if error is None else (OSError,))):
+            self.wait()
+
+    def check(self) -> None:
+        """Raises the OSError of a write that has failed; waits for none."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def _write(self, step: int) -> str:
         try:
             with tensorflow_errors_as_os_errors():
                 return self._manager.save(checkpoint_number=step)
         except OSError:
-            remove(f"{self._manager.directory}/model.ckpt-{step}_temp")
+            remove(f"{self.folder}/{_NAME}-{step}_temp")
             raise
+
+
+def newest_readable(folder: str) -> str | None:
+    """The newest checkpoint in a training folder of which every value can be read.
+
+    Those that are newer and damaged are named on standard error, a line each.
+
+    Returns:
+        Its path; None where there is no checkpoint at all.
+
+    Raises:
+        InputError: there are some, all damaged.
+    """
+    found = []
+    for path in _newest_first(folder):
+        reason = damage_of(path)
+        if reason is None:
+            if found:
+                print(f"taking {path} instead", file=sys.stderr)
+            return path
+        print(f"warning: {path} is damaged and left out: {reason}", file=sys.stderr)
+        found.append(os.path.basename(path))
+    if found or exists(f"{folder}/checkpoint"):
+        names = ", ".join(found) or "none of those that the file `checkpoint` lists is there"
+        raise InputError(
+            f"--output_dir={folder}: no checkpoint in it can be read ({names}); name another "
+            "folder, or delete its checkpoints and the file `checkpoint` to start anew"
+        )
+    return None
+
+
+def _newest_first(folder: str) -> list[str]:
+    """Checkpoints by falling step, from the one that the file `checkpoint` lists as the newest.
+
+    Without that file, or with a broken one, from the highest step.
+    """
+    indexes = matches(f"{folder}/{_NAME}-*.index")
+    paths = [path.removesuffix(".index") for path in indexes]
+    steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
+    newest = _listed_newest(folder)
+    if newest is None:
+        return sorted(steps, key=steps.get, reverse=True)
+    found = _STEP.search(newest)
+    older = [path for path, step in steps.items() if found and step < int(found[1])]
+    return [newest, *sorted(older, key=steps.get, reverse=True)]
+
+
+def _listed_newest(folder: str) -> str | None:
+    """What the file `checkpoint` lists as the newest; None where it is missing or broken."""
+    try:
+        state = tf.train.get_checkpoint_state(folder)
+    except ValueError:
+        return None
+    return state.model_checkpoint_path if state else None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Stopped
 from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.progress import TrainingLog
 from albert_tf.training.step import EvalStep, PredictStep, TrainStep
+from albert_tf.training.stopping import StopSignals
 
 
 def train(
@@ -41,23 +43,39 @@ def train(
 
     Raises:
         InputError: the loss is not finite any more, or the data cannot be read.
+        OSError: a checkpoint cannot be written.
+        Stopped: by SIGTERM or Ctrl-C, after the steps under way are done and saved.
     """
     at = int(step.optimizer.iterations.numpy())
     if at >= num_train_steps:
         return
-    batches = iter(step.strategy.experimental_distribute_dataset(batches_from(at)))
-    log = TrainingLog(output_dir, num_train_steps, at, batch_size)
-    try:
+    with (
+        StopSignals() as signals,
+        contextlib.closing(TrainingLog(output_dir, num_train_steps, at, batch_size)) as log,
+        checkpoints,
+    ):
+        batches = iter(step.strategy.experimental_distribute_dataset(batches_from(at)))
         while at < num_train_steps:
             to_save = save_checkpoints_steps - at % save_checkpoints_steps
             count = min(iterations_per_loop, to_save, num_train_steps - at)
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
             log.write(at, _metrics(step, results, count, at))
-            if count == to_save or at == num_train_steps:
+            checkpoints.check()
+            stopping = signals.received is not None
+            if count == to_save or at == num_train_steps or stopping:
                 checkpoints.save()
-    finally:
-        log.close()
+            if stopping:
+                break
+    if signals.received is not None:
+        raise Stopped(signals.received, _where_it_stopped(checkpoints, at, num_train_steps))
+
+
+def _where_it_stopped(checkpoints: Checkpoints, at: int, num_train_steps: int) -> str:
+    return (
+        f"stopped after step {at} of {num_train_steps}, saved as {checkpoints.latest}; the same "
+        "command goes on from there"
+    )
 
 
 def _metrics(step: TrainStep, results, count: int, at: int) -> dict[str, float]:

@@ -73,6 +73,9 @@ class TrainingOptions(DeviceOptions):
 
     save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
     keep_checkpoint_max: int = option(5, "Newest checkpoints that are kept.")
+    keep_checkpoint_every_n_hours: float = option(
+        0.0, "Besides the newest, keep one checkpoint in so many hours for good; 0: none."
+    )
     iterations_per_loop: int = option(
         0,
         "Steps in one call into the graph; results do not depend on it. 0: 1000 on TPU, 10 "
@@ -98,6 +101,7 @@ class TrainingOptions(DeviceOptions):
             "learning_rate",
             "weight_decay_rate",
             "clip_norm",
+            "keep_checkpoint_every_n_hours",
         ):
             self._check_minimum(name, 0)
 

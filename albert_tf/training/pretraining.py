@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any, NamedTuple
 
+import tensorflow as tf
+
 from albert_tf.config import AlbertConfig
 from albert_tf.files import expand_globs
 from albert_tf.input.features import Feature, pretraining_features, unmasked_features
@@ -27,6 +29,7 @@ from albert_tf.training.run import (
     restore_trained,
     train_model,
     trained_step,
+    training_folder,
     write_results,
 )
 from albert_tf.training.step import EvalStep
@@ -83,7 +86,17 @@ def pretrain(options: PretrainingOptions) -> None:
     if options.do_eval:
         flag = "eval_input_file" if options.eval_input_file else "input_file"
         held_out = Records.find(options, flag, config)
+    with training_folder(options):
+        _pretrain(options, config, strategy, train, held_out)
 
+
+def _pretrain(
+    options: PretrainingOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    train: Records | None,
+    held_out: Records | None,
+) -> None:
     with strategy.scope():
         model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
     objective = PretrainingObjective((train or held_out).pair_objective != "none")
@@ -103,8 +116,10 @@ def pretrain(options: PretrainingOptions) -> None:
         data = json.dumps(train.manifests, indent=2, ensure_ascii=False) + "\n"
         train_model(model, objective, batches_from, strategy, options, {DATA_FILE: data})
     if held_out:
-        if not options.do_train:
-            restore_trained(model, options.output_dir)
+        if options.do_train:
+            global_step = trained_step(options.output_dir)
+        else:
+            global_step = restore_trained(model, options.output_dir)
         results = evaluate(
             EvalStep(model, objective, strategy),
             evaluation_batches(
@@ -117,5 +132,5 @@ def pretrain(options: PretrainingOptions) -> None:
             options.max_eval_steps,
         )
         results["loss"] = sum(results[name] for name in objective.losses)
-        results["global_step"] = trained_step(options.output_dir)
+        results["global_step"] = global_step
         write_results(options.output_dir, results)

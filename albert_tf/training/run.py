@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, write_text
+from albert_tf.files import exists, folder_of_one, write_text
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
@@ -18,7 +19,7 @@ from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.checkpoints import Checkpoints, newest_readable
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.step import TrainStep
@@ -82,6 +83,13 @@ def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) ->
     return share // size
 
 
+def training_folder(options: TrainingOptions) -> contextlib.AbstractContextManager:
+    """Keeps other programs from training in `--output_dir`; evaluation alone only reads there."""
+    if not options.do_train:
+        return contextlib.nullcontext()
+    return folder_of_one(options.output_dir, "output_dir")
+
+
 def train_model(
     model: keras.Model,
     objective: Objective,
@@ -90,7 +98,7 @@ def train_model(
     options: TrainingOptions,
     description: dict[str, str] | None = None,
 ) -> None:
-    """Trains a model in `--output_dir`.
+    """Trains a model in `--output_dir`, which is this process's alone (`folder_of_one`).
 
     Goes on from the newest checkpoint there, else starts from `--init_checkpoint`, else from the
     model's initial weights, and says which.
@@ -127,14 +135,20 @@ def train_model(
         clip_norm=options.clip_norm,
         seed=options.random_seed,
     )
-    checkpoints = Checkpoints(options.output_dir, model, optimizer, options.keep_checkpoint_max)
+    checkpoints = Checkpoints(
+        options.output_dir,
+        model,
+        optimizer,
+        keep=options.keep_checkpoint_max,
+        keep_every_n_hours=options.keep_checkpoint_every_n_hours,
+    )
+    checkpoints.remove_unfinished()
     if checkpoints.restore_latest():
         print(f"resuming from {checkpoints.latest}")
     elif options.init_checkpoint:
         initialize(model, options.init_checkpoint, options.init_from_group0)
     else:
         print("starting from random weights")
-    make_folder(options.output_dir, "output_dir")
     for name, text in {CONFIG_FILE: model.config.to_json(), **(description or {})}.items():
         write_text(f"{options.output_dir}/{name}", text)
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -163,19 +177,24 @@ def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool 
         print(note)
 
 
-def restore_trained(model: keras.Model, output_dir: str) -> None:
+def restore_trained(model: keras.Model, output_dir: str) -> int:
     """Loads the newest checkpoint of a folder into the model that was trained there.
+
+    Returns:
+        Its step.
 
     Raises:
         InputError: there is none, or it is of another model.
     """
-    matched = load_weights(model, output_dir, "output_dir")
+    path = newest_readable(output_dir) or find_checkpoint(output_dir, "output_dir")
+    matched = load_weights(model, path, "output_dir")
     if matched.fresh:
         raise InputError(
             f"--output_dir={output_dir}: {matched.source} lacks {', '.join(matched.fresh)}; it was "
             "trained for something else"
         )
     print(f"{matched.source}: all {len(matched.loaded)} variables loaded")
+    return _step_of(path)
 
 
 def trained_step(output_dir: str) -> int:
@@ -184,7 +203,10 @@ def trained_step(output_dir: str) -> int:
     Raises:
         InputError: there is none.
     """
-    path = find_checkpoint(output_dir, "output_dir")
+    return _step_of(find_checkpoint(output_dir, "output_dir"))
+
+
+def _step_of(path: str) -> int:
     return int(path.rsplit("-", 1)[-1])
 
 

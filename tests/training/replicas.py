@@ -1,7 +1,11 @@
-"""Run by a test: the same steps on 1, 2 and 4 parts of the CPU end in the same weights."""
+"""Run by a test: the same steps on 1, 2 and 4 parts of the CPU end in the same weights.
+
+So they do when a run goes on with another number of parts than it began with.
+"""
 
 import dataclasses
 import os
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -12,6 +16,8 @@ import tensorflow as tf
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.loop import train
 from albert_tf.training.options import DeviceOptions
 from albert_tf.training.step import TrainStep
 from albert_tf.training.strategy import create_strategy
@@ -27,27 +33,60 @@ def main() -> None:
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     data = [batch(8, seed=number) for number in range(STEPS)]
     stacked = {name: np.concatenate([b[name] for b in data]) for name in data[0]}
+    dataset = tf.data.Dataset.from_tensor_slices(stacked).batch(8)
     results = []
     for replicas, micro_batches in ((1, 1), (2, 1), (2, 2), (4, 1)):
-        strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
-        assert strategy.num_replicas_in_sync == replicas
-        keras.utils.set_random_seed(7)
-        with strategy.scope():
-            model = AlbertForPreTraining(config)
-            optimizer = create_optimizer("lamb", 0.01)
-        step = TrainStep(
-            model, optimizer, PretrainingObjective(), strategy, micro_batches=micro_batches
-        )
-        dataset = tf.data.Dataset.from_tensor_slices(stacked).batch(8)
-        iterator = iter(strategy.experimental_distribute_dataset(dataset))
-        step(iterator, tf.constant(STEPS))
-        for weight in model.weights:  # every replica holds the same
-            first, *others = strategy.experimental_local_results(weight.value)
-            for other in others:
-                np.testing.assert_array_equal(first.numpy(), other.numpy())
-        results.append(np.concatenate([weight.numpy().ravel() for weight in model.weights]))
+        step = create_step(config, replicas, micro_batches)
+        step(iter(step.strategy.experimental_distribute_dataset(dataset)), tf.constant(STEPS))
+        results.append(final_values(step))
+    results.append(final_values(going_on(config, dataset, [1, 2, 1])))
     for result in results[1:]:
-        np.testing.assert_allclose(result, results[0], rtol=0, atol=1e-5)
+        for values, expected in zip(result, results[0], strict=True):
+            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
+
+
+def create_step(config, replicas: int, micro_batches: int = 1, seed: int = 7) -> TrainStep:
+    strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
+    assert strategy.num_replicas_in_sync == replicas
+    keras.utils.set_random_seed(seed)
+    with strategy.scope():
+        model = AlbertForPreTraining(config)
+        optimizer = create_optimizer("lamb", 0.01)
+    return TrainStep(
+        model, optimizer, PretrainingObjective(), strategy, micro_batches=micro_batches
+    )
+
+
+def final_values(step: TrainStep) -> list[np.ndarray]:
+    """Weights and moments, which every replica has alike."""
+    both = step.model.weights, step.optimizer.variables[2:]
+    for weight in [*both[0], *both[1]]:
+        first, *others = step.strategy.experimental_local_results(weight.value)
+        for other in others:
+            np.testing.assert_array_equal(first.numpy(), other.numpy())
+    return [np.concatenate([v.numpy().ravel() for v in variables]) for variables in both]
+
+
+def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep:
+    """A run that is started again with each number of replicas, after as many steps each."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, count in enumerate(replicas):
+            # What a process starts from must not matter once there is a checkpoint.
+            step = create_step(config, count, seed=7 + number)
+            checkpoints = Checkpoints(folder, step.model, step.optimizer)
+            assert checkpoints.restore_latest() == (number > 0)
+            train(
+                step,
+                lambda first: dataset.skip(first),
+                checkpoints,
+                folder,
+                batch_size=8,
+                num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
+                save_checkpoints_steps=STEPS,
+                iterations_per_loop=STEPS,
+            )
+    assert int(step.optimizer.iterations.numpy()) == STEPS
+    return step
 
 
 if __name__ == "__main__":

@@ -1,0 +1,73 @@
+"""Stopping in good order: SIGTERM (preemption, a time limit) and Ctrl-C during training."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopSignals:
+    """Takes note of SIGTERM and Ctrl-C within a `with` block, instead of ending the process.
+
+    The work looks at `received` where it can stop. A second signal ends the process at once, with
+    the exit code that shells give to it (143 or 130). Signals that are ignored, as Ctrl-C is in
+    background jobs, stay so. Outside of the main thread, where Python takes no signals, nothing
+    happens. What was set before comes back at the end of the block.
+
+    Attributes:
+        received: number of the first signal; None while there was none.
+    """
+
+    def __init__(self):
+        self.received: int | None = None
+        self._handlers: dict[int, object] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        # Python's handlers run between two instructions of Python, which a call into the graph
+        # puts off by minutes; the descriptor is written to when the signal arrives.
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._watcher = threading.Thread(target=self._watch, name="stop signals", daemon=True)
+        self._watcher.start()
+        for number in SIGNALS:
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._handlers[number] = signal.getsignal(number)
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *error) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._write)
+        self._watcher.join()
+        os.close(self._read)
+
+    def _note(self, number: int, frame) -> None:
+        if self.received is None:
+            self.received = number
+
+    def _watch(self) -> None:
+        first = None
+        while byte := os.read(self._read, 1):
+            number = byte[0]
+            if number not in self._handlers:
+                continue  # another signal that Python has a handler for
+            if first is not None:
+                os._exit(128 + number)
+            first = number
+            name = signal.Signals(number).name
+            print(
+                f"\n{name}: finishing the steps under way and saving; once more to end at once",
+                file=sys.stderr,
+                flush=True,
+            )

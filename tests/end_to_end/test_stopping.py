@@ -1,0 +1,107 @@
+"""Training that is stopped, killed or started twice: nothing is lost, and nothing goes wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.files import folder_of_one
+from albert_tf.interop.tensorflow_checkpoints import damage_of
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining import pretrain
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
+from tests.end_to_end.test_pretraining import variables
+
+KILLS = 10
+
+
+def wait_for(process, seen, *arguments) -> None:
+    """Returns as soon as `seen(...)`, while the process lives."""
+    while not seen(*arguments):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.0005)
+
+
+def assert_same_weights(folder, other) -> None:
+    expected, actual = variables(other), variables(folder)
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        if not name.startswith("save_counter"):
+            np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(project, pretrained, tmp_path):
+    folder = tmp_path / "out"
+    words = project.pretrain_words(folder, "--do_train", "--save_checkpoints_steps=1000")
+    process = start(*words)
+    # It stands there from the start of training; the first steps take seconds to be compiled.
+    wait_for(process, (folder / "train").exists)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 143, errors
+    assert errors.splitlines()[-1] == (
+        f"run_pretraining.py: stopped after step 3 of 24, saved as {folder}/model.ckpt-3; "
+        "the same command goes on from there"
+    )
+    output, _ = run(*words)
+    assert f"resuming from {folder}/model.ckpt-3" in output
+    assert_same_weights(folder, pretrained)
+
+
+def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrained, tmp_path):
+    folder = shutil.copytree(pretrained, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    (folder / "eval_results.txt").unlink()
+    options = PretrainingOptions(
+        albert_config_file=str(project.config),
+        input_file=(str(project.train),),
+        eval_input_file=(str(project.eval),),
+        output_dir=str(folder),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=8,
+        num_train_steps=48,
+        do_train=True,
+    )
+    with folder_of_one(str(folder), "output_dir"):
+        with pytest.raises(InputError, match="--output_dir: another process is at work on it"):
+            pretrain(options)
+        pretrain(dataclasses.replace(options, do_train=False, do_eval=True))
+    assert results_of(folder)["global_step"] == 24
+    del before[folder / "eval_results.txt"]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments_lose_nothing(project, tmp_path):
+    """In training and in saving: what is there can be loaded, and the end is the same."""
+    flags = ("--do_train", "--num_train_steps=900", "--save_checkpoints_steps=3")
+    run(*project.pretrain_words(tmp_path / "whole", *flags))
+    folder, draw, log = tmp_path / "killed", random.Random(), []
+    for number in range(KILLS):
+        process = start(*project.pretrain_words(folder, *flags))
+        there = set(folder.glob("*.index"))
+        wait_for(process, lambda there=there: set(folder.glob("*.index")) - there)
+        time.sleep(draw.uniform(0, 0.4))
+        if number % 2:
+            wait_for(process, lambda: any(folder.glob("*_temp")))
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        checkpoints = [str(path.with_suffix("")) for path in folder.glob("*.index")]
+        assert [damage_of(path) for path in checkpoints] == [None] * len(checkpoints)
+        steps = sorted(int(path.rsplit("-", 1)[1]) for path in checkpoints)
+        log.append((steps[-1], bool(list(folder.glob("*_temp"))), len(checkpoints)))
+    output, errors = run(*project.pretrain_words(folder, *flags))
+    print("newest step, whether a half-written one was there, checkpoints:", log)
+    assert f"resuming from {folder}/model.ckpt-{log[-1][0]}" in output
+    assert "damaged" not in errors
+    assert_same_weights(folder, tmp_path / "whole")
+    assert not list(folder.glob("*_temp"))

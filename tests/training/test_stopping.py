@@ -1,0 +1,91 @@
+"""SIGTERM and Ctrl-C: noted once, obeyed at once the second time, as before afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from albert_tf.training.stopping import SIGNALS, StopSignals
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def handlers():
+    """What is set before; put back whatever a test does."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield before
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_noted_and_the_handlers_come_back(handlers, number, capfd):
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    with StopSignals() as signals:
+        assert signals.received is None
+        os.kill(os.getpid(), number)
+        assert signals.received == number
+    assert {n: signal.getsignal(n) for n in SIGNALS} == handlers
+    assert signal.set_wakeup_fd(wakeup) == wakeup
+    assert number.name in capfd.readouterr().err
+
+
+def test_ignored_signals_stay_ignored(handlers):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with StopSignals() as signals:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signals.received is None
+
+
+def test_an_error_puts_the_handlers_back(handlers):
+    with pytest.raises(ZeroDivisionError), StopSignals():
+        raise ZeroDivisionError
+    assert {n: signal.getsignal(n) for n in SIGNALS} == handlers
+
+
+def test_other_threads_leave_signals_alone(handlers):
+    seen = []
+
+    def work():
+        with StopSignals() as signals:
+            seen.append((signals.received, signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(None, handlers[signal.SIGTERM])]
+
+
+# One long call, as a graph of many steps is, during which Python runs no handlers.
+BUSY = """
+import hashlib
+from albert_tf.training.stopping import StopSignals
+with StopSignals():
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 2**31 - 1)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_the_second_signal_ends_a_long_call_at_once(number, code):
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.stderr.readline()
+    assert "once more to end at once" in process.stderr.readline()
+    assert process.poll() is None
+    process.send_signal(number)
+    assert process.wait(timeout=30) == code
+    process.communicate()
