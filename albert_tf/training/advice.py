@@ -63,7 +63,7 @@ def warnings(options: PretrainingOptions) -> list[str]:
             "the square-root rule; small models may bear more, large ones diverge"
         )
     warmup = options.num_train_steps * min(batch * _WARMUP_PER_EXAMPLE, _MOST_WARMUP)
-    if options.optimizer == "lamb" and options.num_warmup_steps < warmup / TOLERANCE:
+    if options.optimizer == "lamb" and options.num_warmup_steps < math.floor(warmup / TOLERANCE):
         lines.append(
             f"--num_warmup_steps={options.num_warmup_steps} is short for {options.num_train_steps} "
             f"steps of {batch} examples: LAMB's paper warms up for {warmup:.0f}"
