@@ -21,6 +21,7 @@ from albert_tf.finetuning.tasks import (
     labels_of,
     read_examples,
 )
+from albert_tf.flops import classification_flops
 from albert_tf.input.examples import evaluation_batches, training_batches
 from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -93,7 +94,10 @@ def _classify(
             return training_batches(arrays, options.train_batch_size, options.random_seed, step)
 
         description = {LABELS_FILE: json.dumps(labels, ensure_ascii=False) + "\n"}
-        train_model(model, ClassificationObjective(), batches_from, strategy, options, description)
+        flops = classification_flops(config, options.max_seq_length, len(labels))
+        train_model(
+            model, ClassificationObjective(), batches_from, strategy, options, flops, description
+        )
         global_step = trained_step(options.output_dir)
     else:
         global_step = restore_trained(model, options.output_dir)

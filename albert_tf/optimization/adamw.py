@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 # Layer normalisation and every bias, `output_bias` too.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+
+
+class _Rates(NamedTuple):
+    """Scalars of one update: moment = keep * moment + add * gradient, for either moment."""
+
+    learning_rate: Any
+    keep_1: Any
+    add_1: Any
+    keep_2: Any
+    add_2: Any
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -59,22 +70,59 @@ class AdamW(keras.optimizers.Optimizer):
         self._decayed = [not matches(self.exclude_from_weight_decay, v.path) for v in variables]
 
     def update_step(self, gradient, variable, learning_rate):
-        index = self._get_variable_index(variable)
-        update = self._direction(gradient, variable, index)
-        rate = ops.cast(learning_rate, variable.dtype) * self._scale(update, variable, index)
-        self.assign_sub(variable, rate * update)
+        self._move(gradient, variable, self._rates(learning_rate))
 
-    def update(self, gradients: Sequence) -> None:
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the scalars that `update` returns; known once the optimizer is built."""
+        return ()
+
+    def update(self, gradients: Sequence, applies=None) -> dict[str, Any]:
         """Applies gradients that are already reduced over replicas, in the order of `build`.
 
         Unlike `apply` it does not reduce again and can stand anywhere in a replica's program; the
         caller advances `iterations`.
-        """
-        learning_rate = self._get_current_learning_rate()
-        for gradient, variable in zip(gradients, self._trainable_variables, strict=True):
-            self.update_step(gradient, variable, learning_rate)
 
-    def _direction(self, gradient, variable, index: int):
+        Args:
+            gradients: dense and finite, one per variable.
+            applies: boolean scalar; where it is false, variables and moments keep their values to
+                the bit. There is no branch in it, so it costs nothing and fits any compiler.
+
+        Returns:
+            The `measures` of this update, float32 scalars.
+        """
+        rates = self._rates(self._get_current_learning_rate(), applies)
+        scales = [
+            self._move(gradient, variable, rates)
+            for gradient, variable in zip(gradients, self._trainable_variables, strict=True)
+        ]
+        return self._measure(scales)
+
+    def _rates(self, learning_rate, applies=None) -> _Rates:
+        rates = _Rates(
+            learning_rate, self.beta_1, 1.0 - self.beta_1, self.beta_2, 1.0 - self.beta_2
+        )
+        if applies is None:
+            return rates
+        nothing = _Rates(0.0, 1.0, 0.0, 1.0, 0.0)
+        return _Rates(
+            *(ops.where(applies, rate, none) for rate, none in zip(rates, nothing, strict=True))
+        )
+
+    def _move(self, gradient, variable, rates: _Rates):
+        """Moves a variable and its moments on; returns the factor of its learning rate."""
+        rates = _Rates(*(ops.cast(rate, variable.dtype) for rate in rates))
+        index = self._get_variable_index(variable)
+        update = self._direction(gradient, variable, index, rates)
+        scale = self._scale(update, variable, index)
+        self.assign_sub(variable, rates.learning_rate * scale * update)
+        return scale
+
+    def _measure(self, scales: list) -> dict[str, Any]:
+        """`measures` by name; `scales` are the variables' factors of the learning rate."""
+        return {}
+
+    def _direction(self, gradient, variable, index: int, rates: _Rates):
         """The update before the learning rate; moves the moments on."""
         dtype = variable.dtype
         if hasattr(gradient, "indices"):
@@ -82,8 +130,8 @@ class AdamW(keras.optimizers.Optimizer):
             gradient = ops.add(ops.zeros_like(variable), gradient)
         gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]
-        new_moment = self.beta_1 * moment + (1.0 - self.beta_1) * gradient
-        new_variance = self.beta_2 * variance + (1.0 - self.beta_2) * ops.square(gradient)
+        new_moment = rates.keep_1 * moment + rates.add_1 * gradient
+        new_variance = rates.keep_2 * variance + rates.add_2 * ops.square(gradient)
         self.assign(moment, new_moment)
         self.assign(variance, new_variance)
         if self.bias_correction:

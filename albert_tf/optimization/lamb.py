@@ -9,6 +9,8 @@ from keras import ops
 
 from albert_tf.optimization.adamw import EXCLUDED, AdamW, matches
 
+TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
+
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class Lamb(AdamW):
@@ -48,6 +50,20 @@ class Lamb(AdamW):
             return
         super().build(variables)
         self._adapted = [not matches(self.exclude_from_layer_adaptation, v.path) for v in variables]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Trust ratios over the adapted variables; none where no variable is adapted."""
+        return TRUST_RATIOS if any(self._adapted) else ()
+
+    def _measure(self, scales: list):
+        if not self.measures:
+            return {}
+        ratios = [scale for scale, adapted in zip(scales, self._adapted, strict=True) if adapted]
+        ratios = ops.sort(ops.stack([ops.cast(ratio, "float32") for ratio in ratios]))
+        last = sum(self._adapted) - 1
+        median = (ratios[last // 2] + ratios[(last + 1) // 2]) / 2
+        return dict(zip(TRUST_RATIOS, (ratios[0], median, ratios[last]), strict=True))
 
     def _scale(self, update, variable, index: int):
         """The trust ratio."""

@@ -13,6 +13,7 @@ from albert_tf.errors import InputError, Stopped
 from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
 from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.health import Health, Workload
 from albert_tf.training.progress import TrainingLog
 from albert_tf.training.step import EvalStep, PredictStep, TrainStep
 from albert_tf.training.stopping import StopSignals
@@ -23,8 +24,9 @@ def train(
     batches_from: Callable[[int], tf.data.Dataset],
     checkpoints: Checkpoints,
     output_dir: str,
+    health: Health,
+    workload: Workload,
     *,
-    batch_size: int,
     num_train_steps: int,
     save_checkpoints_steps: int,
     iterations_per_loop: int,
@@ -36,13 +38,14 @@ def train(
         batches_from: the global batches of an uninterrupted run, from a given step on.
         checkpoints: saved to every `save_checkpoints_steps` and at the end.
         output_dir: folder of the logs.
-        batch_size: examples in a global batch.
+        health: makes the metrics, and ends a run that cannot go on.
+        workload: what a step computes.
         num_train_steps: step at which training ends.
         save_checkpoints_steps: steps between checkpoints.
         iterations_per_loop: steps in one call into the graph, and in one line of the logs.
 
     Raises:
-        InputError: the loss is not finite any more, or the data cannot be read.
+        InputError: losses or gradients are not finite any more, or the data cannot be read.
         OSError: a checkpoint cannot be written.
         Stopped: by SIGTERM or Ctrl-C, after the steps under way are done and saved.
     """
@@ -51,7 +54,7 @@ def train(
         return
     with (
         StopSignals() as signals,
-        contextlib.closing(TrainingLog(output_dir, num_train_steps, at, batch_size)) as log,
+        contextlib.closing(TrainingLog(output_dir, num_train_steps, at, workload)) as log,
         checkpoints,
     ):
         batches = iter(step.strategy.experimental_distribute_dataset(batches_from(at)))
@@ -60,7 +63,8 @@ def train(
             count = min(iterations_per_loop, to_save, num_train_steps - at)
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
-            log.write(at, _metrics(step, results, count, at))
+            log.write(at, health.metrics(results, at))
+            health.check()
             checkpoints.check()
             stopping = signals.received is not None
             if count == to_save or at == num_train_steps or stopping:
@@ -76,23 +80,6 @@ def _where_it_stopped(checkpoints: Checkpoints, at: int, num_train_steps: int) -
         f"stopped after step {at} of {num_train_steps}, saved as {checkpoints.latest}; the same "
         "command goes on from there"
     )
-
-
-def _metrics(step: TrainStep, results, count: int, at: int) -> dict[str, float]:
-    results = tf.nest.map_structure(lambda value: float(value.numpy()), results)
-    quantities = means(results["sums"], results["weights"])
-    loss = sum(quantities[name] for name in step.objective.losses)
-    if not np.isfinite(loss) or not np.isfinite(results["gradient_norm"]):
-        raise InputError(
-            f"the loss is {loss} and the gradient norm {results['gradient_norm']} within steps "
-            f"{at - count + 1} to {at}: try a lower --learning_rate or more --num_warmup_steps"
-        )
-    return {
-        "loss": loss,
-        **quantities,
-        "learning_rate": results["learning_rate"],
-        "gradient_norm": results["gradient_norm"],
-    }
 
 
 def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> dict[str, float]:

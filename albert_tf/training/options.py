@@ -81,6 +81,16 @@ class TrainingOptions(DeviceOptions):
         "Steps in one call into the graph; results do not depend on it. 0: 1000 on TPU, 10 "
         "elsewhere.",
     )
+    max_nonfinite_steps: int = option(
+        10,
+        "Steps in a row whose loss or gradient is not finite after which the run ends; the "
+        "updates of such steps are skipped.",
+    )
+    peak_tflops: float = option(
+        0.0,
+        "TFLOP/s that one replica's device can do at most, for the share of it that is used (MFU); "
+        "0 to know it by the device's name.",
+    )
 
     def check(self) -> None:
         """Raises InputError for values out of range."""
@@ -91,6 +101,7 @@ class TrainingOptions(DeviceOptions):
             "num_train_steps",
             "save_checkpoints_steps",
             "keep_checkpoint_max",
+            "max_nonfinite_steps",
         )
         for name in at_least_one:
             self._check_minimum(name, 1)
@@ -102,6 +113,7 @@ class TrainingOptions(DeviceOptions):
             "weight_decay_rate",
             "clip_norm",
             "keep_checkpoint_every_n_hours",
+            "peak_tflops",
         ):
             self._check_minimum(name, 0)
 

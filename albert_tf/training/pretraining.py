@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import expand_globs
+from albert_tf.flops import pretraining_flops
 from albert_tf.input.features import Feature, pretraining_features, unmasked_features
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -22,6 +24,7 @@ from albert_tf.input.pretraining import check_files, evaluation_batches, trainin
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.training.advice import warnings
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import (
@@ -114,7 +117,15 @@ def _pretrain(
             )
 
         data = json.dumps(train.manifests, indent=2, ensure_ascii=False) + "\n"
-        train_model(model, objective, batches_from, strategy, options, {DATA_FILE: data})
+        flops = pretraining_flops(
+            config,
+            options.max_seq_length,
+            options.max_predictions_per_seq,
+            "sentence_order" in objective.parts,
+        )
+        for line in warnings(options):
+            print(f"warning: {line}", file=sys.stderr)
+        train_model(model, objective, batches_from, strategy, options, flops, {DATA_FILE: data})
     if held_out:
         if options.do_train:
             global_step = trained_step(options.output_dir)

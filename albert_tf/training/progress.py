@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import tensorflow as tf
 
 from albert_tf.files import exists, open_file, read_lines, write_text
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.training.health import Workload
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -20,24 +22,35 @@ _SHORT = {
     "classification_accuracy": "accuracy",
 }
 
+_FORMS = {
+    "learning_rate": "lr {:.2e}",
+    "gradient_norm": "gradient {:.2g}",
+    "examples_per_second": "{:.1f} sequences/s",
+    "mfu": "MFU {:.1%}",
+}
+
+# Share of the time, below which waiting for data does not matter.
+_WORTH_SAYING = 0.05
+
 
 class TrainingLog:
     """Writes the metrics of a run to its folder and to the console.
 
     Args:
         folder: gets `metrics.jsonl` (a JSON object per call of `write`: `step`, `seconds` since the
-            start of this process' training, `examples_per_second` and the metrics) and TensorBoard
-            events in `train/`.
+            start of this process' training, rates and metrics, those that are finite) and
+            TensorBoard events in `train/`.
         total_steps: step at which the run ends.
         first_step: step at which this process starts; records of later steps, written before a
             restart and about to be made again, are dropped from `metrics.jsonl`.
-        batch_size: examples in a step.
+        workload: what a step computes.
     """
 
-    def __init__(self, folder: str, total_steps: int, first_step: int, batch_size: int):
+    def __init__(self, folder: str, total_steps: int, first_step: int, workload: Workload):
         self._path = f"{folder}/{METRICS_FILE}"
         self._total = total_steps
-        self._batch_size = batch_size
+        self._workload = workload
+        self._skipped = 0
         self._line = ProgressLine()
         self._events = tf.summary.create_file_writer(f"{folder}/train")
         kept = []
@@ -49,30 +62,41 @@ class TrainingLog:
         self._last_step = first_step
 
     def write(self, step: int, metrics: dict[str, float]) -> None:
-        """Records the metrics of the steps since the last call, up to `step`."""
+        """Records the metrics of the steps since the last call, up to `step`.
+
+        Of `input_wait_seconds` it makes `input_wait`, the share of the time since the last call.
+        """
         now = time.monotonic()
-        rate = (step - self._last_step) * self._batch_size / max(now - self._last_time, 1e-9)
+        seconds = max(now - self._last_time, 1e-9)
+        rates = self._workload.rates(step - self._last_step, seconds)
+        metrics = dict(metrics)
+        if "input_wait_seconds" in metrics:
+            rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds
+        values = {"seconds": now - self._start, **rates, **metrics}
         record = {
-            "step": step,
-            "seconds": round(now - self._start, 3),
-            "examples_per_second": round(rate, 3),
-            **{name: float(f"{value:.7g}") for name, value in metrics.items()},
+            name: float(f"{value:.7g}") for name, value in values.items() if math.isfinite(value)
         }
-        self._file.write(json.dumps(record) + "\n")
+        self._file.write(json.dumps({"step": step, **record}) + "\n")
         self._file.flush()
         with self._events.as_default(step=step):
             for name, value in record.items():
-                if name != "step":
-                    tf.summary.scalar(name, value)
-        left = (self._total - step) * self._batch_size / rate
-        shown = "  ".join(
-            f"{_SHORT[name]} {value:.4f}" for name, value in metrics.items() if name in _SHORT
-        )
-        self._line.update(
-            f"step {step}/{self._total}  {shown}  lr {metrics['learning_rate']:.2e}  "
-            f"{rate:.1f} sequences/s  {duration(left)} left"
-        )
+                tf.summary.scalar(name, value)
+        self._skipped += int(metrics.get("nonfinite_steps", 0))
+        self._line.update(self._text(step, record))
         self._last_time, self._last_step = now, step
+
+    def _text(self, step: int, record: dict[str, float]) -> str:
+        """The progress line."""
+        rate = record["examples_per_second"]
+        left = (self._total - step) * self._workload.batch_size / rate
+        parts = [f"step {step}/{self._total}"]
+        parts += [f"{short} {record[name]:.4f}" for name, short in _SHORT.items() if name in record]
+        parts += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
+        if record.get("input_wait", 0.0) >= _WORTH_SAYING:
+            parts.append(f"{record['input_wait']:.0%} waiting for data")
+        if self._skipped:
+            parts.append(f"{self._skipped} steps skipped (not finite)")
+        return "  ".join([*parts, f"{duration(left)} left"])
 
     def close(self) -> None:
         """Ends the progress line and closes the files."""

@@ -19,9 +19,12 @@ from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from albert_tf.training.advice import what_to_try
 from albert_tf.training.checkpoints import Checkpoints, newest_readable
+from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
+from albert_tf.training.peaks import peak_flops
 from albert_tf.training.step import TrainStep
 from albert_tf.training.strategy import create_strategy, describe, per_replica
 
@@ -96,6 +99,7 @@ def train_model(
     batches_from: Callable[[int], tf.data.Dataset],
     strategy: tf.distribute.Strategy,
     options: TrainingOptions,
+    flops_per_example: float,
     description: dict[str, str] | None = None,
 ) -> None:
     """Trains a model in `--output_dir`, which is this process's alone (`folder_of_one`).
@@ -109,6 +113,7 @@ def train_model(
         batches_from: global batches of an uninterrupted run, from a given step on.
         strategy: where it runs.
         options: everything else.
+        flops_per_example: operations of the model on an example, forward and backward.
         description: file name -> text of what is to stand beside the checkpoints, besides the
             model's config; written when nothing can be wrong with the input any more.
     """
@@ -157,7 +162,13 @@ def train_model(
         batches_from,
         checkpoints,
         options.output_dir,
-        batch_size=options.train_batch_size,
+        Health(objective, options.max_nonfinite_steps, what_to_try(options)),
+        Workload(
+            options.train_batch_size,
+            options.max_seq_length,
+            flops_per_example,
+            peak_flops(strategy, options.peak_tflops),
+        ),
         num_train_steps=options.num_train_steps,
         save_checkpoints_steps=options.save_checkpoints_steps,
         iterations_per_loop=options.iterations_per_loop or (1000 if on_tpu else 10),

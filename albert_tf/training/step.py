@@ -9,6 +9,7 @@ the micro-batch changes what is computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -18,14 +19,20 @@ from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 
+# What is kept of every step: `finite` is 1 where the update was made, else 0.
+HISTORY = ("loss", "gradient_norm", "finite")
+
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
-    """Gradients scaled so that their global norm is at most `clip_norm`; and the norm before."""
+    """Gradients scaled so that their global norm is at most `clip_norm`; and the norm before.
+
+    Where the norm is not finite, the gradients are zeros.
+    """
     norm = tf.linalg.global_norm(gradients)
-    if not clip_norm:
-        return gradients, norm
-    factor = clip_norm / tf.maximum(norm, clip_norm)
-    return [gradient * factor for gradient in gradients], norm
+    factor = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
+    factor = tf.where(tf.math.is_finite(norm), factor, 0.0)
+    # Zero times infinity is zero here, in the one pass that clipping takes anyway.
+    return [tf.math.multiply_no_nan(gradient, factor) for gradient in gradients], norm
 
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
@@ -68,22 +75,61 @@ class TrainStep:
             optimizer.build(model.trainable_weights)
 
     @tf.function(reduce_retracing=True)
-    def __call__(self, iterator, steps: tf.Tensor) -> dict[str, tf.Tensor]:
+    def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         """Takes `steps` global batches from a distributed iterator, one update each.
 
+        A step whose loss or gradient is not finite leaves weights and moments as they are and its
+        sums out. It is a step all the same: data, dropout and learning rate move on.
+
         Returns:
-            Sums and weights of the objective over all steps (`sums`, `weights`), and of the last
-            step `learning_rate` and `gradient_norm`, before clipping. Float32 scalars.
+            Sums and weights of the objective over the finite steps (`sums`, `weights`); of every
+            step `history`, float32 `[steps]` by the names `HISTORY`; of the last step
+            `learning_rate` and `gradient_norm`, before clipping, and of the last finite one the
+            optimizer's `measures`; `parameter_norm` after all steps; `input_wait_seconds`, float64:
+            how long, step by step, the data came later than the end of the step before. Scalars,
+            float32 where nothing is said.
         """
         totals = {
             "sums": _zeros(self.objective.quantities),
             "weights": _zeros(self.objective.parts),
         }
         last = _zeros(("learning_rate", "gradient_norm"))
-        for _ in tf.range(steps):
-            results, last = self._one_step(next(iterator))
-            totals = tf.nest.map_structure(tf.add, totals, results)
-        return {**totals, **last}
+        measures = _zeros(self.optimizer.measures)
+        history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
+        wait, free = tf.zeros([], tf.float64), tf.timestamp()
+        for number in tf.range(steps):
+            batch = next(iterator)
+            wait += tf.maximum(self._time_after(batch) - free, 0.0)
+            results = self._one_step(batch)
+            free = self._time_after(results["done"])
+            finite = results["history"]["finite"] > 0
+            totals = tf.nest.map_structure(tf.add, totals, results["totals"])
+            measures = tf.nest.map_structure(
+                lambda new, old, finite=finite: tf.where(finite, new, old),
+                results["measures"],
+                measures,
+            )
+            last = results["last"]
+            history = history.write(
+                number, tf.stack([results["history"][name] for name in HISTORY])
+            )
+        history = dict(zip(HISTORY, tf.unstack(history.stack(), axis=1), strict=True))
+        norms = self.strategy.run(self._parameter_norm)
+        return {
+            **totals,
+            **last,
+            **measures,
+            "history": history,
+            "parameter_norm": self.strategy.experimental_local_results(norms)[0],
+            "input_wait_seconds": wait,
+        }
+
+    def _time_after(self, tensors) -> tf.Tensor:
+        """The time, in seconds, at which all of these are there; nothing else waits for it."""
+        tensors = tf.nest.flatten(tensors)
+        local = [t for each in tensors for t in self.strategy.experimental_local_results(each)]
+        with tf.control_dependencies(local):
+            return tf.timestamp()
 
     def _one_step(self, batch):
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
@@ -93,8 +139,12 @@ class TrainStep:
             lambda value: self.strategy.experimental_local_results(value)[0], results
         )
         self.optimizer.iterations.assign_add(1)
-        totals = {name: results[name] for name in ("sums", "weights")}
-        return totals, {"learning_rate": learning_rate, "gradient_norm": results["gradient_norm"]}
+        # On the host, so that it is there only when the device has come so far.
+        with tf.device("CPU:0"):
+            done = tf.identity(results["done"])
+        gradient_norm = results["history"]["gradient_norm"]
+        last = {"learning_rate": learning_rate, "gradient_norm": gradient_norm}
+        return {**results, "last": last, "done": done}
 
     def _replica_step(self, batch):
         replica = tf.distribute.get_replica_context()
@@ -102,8 +152,20 @@ class TrainStep:
         gradients, sums = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, sums))
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
-        self.optimizer.update(gradients)
-        return {"sums": sums, "weights": weights, "gradient_norm": norm}
+        loss = self.objective.loss(sums, weights)
+        # All of it was all-reduced, so every replica decides alike.
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        measures = self.optimizer.update(gradients, finite)
+        totals = tf.nest.map_structure(
+            lambda value: tf.where(finite, value, 0.0), {"sums": sums, "weights": weights}
+        )
+        history = {"loss": loss, "gradient_norm": norm, "finite": tf.cast(finite, tf.float32)}
+        # Written last, so whoever has this value knows that the update is made.
+        done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
+        return {"totals": totals, "measures": measures, "history": history, "done": done}
+
+    def _parameter_norm(self):
+        return tf.linalg.global_norm([weight.value for weight in self.model.trainable_weights])
 
     def _accumulate(self, batch, weights, replica_id):
         """Gradients and sums of a replica's share, one micro-batch at a time."""

@@ -53,8 +53,9 @@ def results_of(folder: str) -> dict[str, float]:
 
 
 def metrics_of(folder: str) -> dict[str, list[float]]:
-    """The columns of a `metrics.jsonl`."""
+    """The columns of a `metrics.jsonl`, without records of which no step was finite."""
     rows = [json.loads(line) for line in read_lines(f"{folder}/metrics.jsonl")]
+    rows = [row for row in rows if "loss" in row]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 

@@ -48,3 +48,67 @@ def test_optimizer_survives_its_own_config():
         optimizer = create_optimizer(name, schedule, bias_correction=True, weight_decay_rate=0.2)
         again = type(optimizer).from_config(optimizer.get_config())
         assert again.get_config() == optimizer.get_config()
+
+
+def pair(count):
+    """Variables of uneven size, one of them excluded, and gradients for them."""
+    random = np.random.default_rng(count)
+    paths = [f"dense_{number}/kernel" for number in range(count)] + ["dense/bias"]
+    values = [random.normal(size=(number + 2, 3)).astype("float32") for number in range(count + 1)]
+    gradients = [random.normal(size=value.shape).astype("float32") for value in values]
+    return [variable(*each) for each in zip(paths, values, strict=True)], values, gradients
+
+
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_trust_ratios_are_measured_over_the_adapted_variables(count):
+    variables, values, gradients = pair(count)
+    optimizer = Lamb(0.1)
+    optimizer.build(variables)
+    measured = optimizer.update(gradients)
+    assert tuple(measured) == optimizer.measures
+    ratios = []
+    for value, gradient in zip(values[:-1], gradients, strict=False):
+        update = 0.1 * gradient / (np.sqrt(0.001 * gradient**2) + 1e-6) + 0.01 * value
+        ratios.append(np.linalg.norm(value) / np.linalg.norm(update))
+    expected = (min(ratios), np.median(ratios), max(ratios))
+    np.testing.assert_allclose([float(each) for each in measured.values()], expected, rtol=1e-5)
+
+
+def test_nothing_is_measured_where_nothing_is_adapted():
+    variables, _, gradients = pair(2)
+    for optimizer in (
+        Lamb(0.1, exclude_from_layer_adaptation=[""]),
+        create_optimizer("adamw", 0.1),
+    ):
+        optimizer.build(variables)
+        assert optimizer.measures == ()
+        assert optimizer.update(gradients) == {}
+
+
+@pytest.mark.parametrize("bias_correction", [False, True])
+@pytest.mark.parametrize("name", ["lamb", "adamw"])
+def test_an_update_that_does_not_apply_changes_no_bit(name, bias_correction):
+    def made():
+        variables, _, gradients = pair(3)
+        optimizer = create_optimizer(name, 0.1, bias_correction=bias_correction)
+        optimizer.build(variables)
+        optimizer.update(gradients)
+        return optimizer, variables, gradients
+
+    def values_of(optimizer, variables):
+        return [each.numpy() for each in variables + optimizer.variables]
+
+    optimizer, variables, gradients = made()
+    before = values_of(optimizer, variables)
+    optimizer.update(gradients, np.bool_(False))
+    for one, other in zip(before, values_of(optimizer, variables), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+    plain, plain_variables, _ = made()
+    plain.update(gradients)
+    optimizer.update(gradients, np.bool_(True))
+    for one, other in zip(
+        values_of(plain, plain_variables), values_of(optimizer, variables), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(variables[0].numpy(), before[0])

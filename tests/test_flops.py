@@ -1,0 +1,88 @@
+"""Operations by formula against those of the products in TensorFlow's own graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import classification_flops, encoder_flops, pretraining_flops
+from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+
+EXAMPLES = 2
+
+CONFIGS = {
+    "tiny": CONFIG,
+    "no projection": dataclasses.replace(CONFIG, embedding_size=16),
+    "groups and inner groups": dataclasses.replace(
+        CONFIG, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2
+    ),
+    "other widths": dataclasses.replace(
+        CONFIG, vocab_size=97, hidden_size=24, num_attention_heads=3, intermediate_size=40
+    ),
+}
+
+
+def counted(model, objective, features) -> float:
+    """Operations per example of all products that the gradients need."""
+
+    @tf.function
+    def step(features):
+        with tf.GradientTape() as tape:
+            sums = objective.sums(model(features, training=False), features)
+            loss = objective.loss(sums, objective.weights(features))
+        gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+        return [tf.convert_to_tensor(each) for each in gradients if each is not None]
+
+    graph = step.get_concrete_function(features).graph
+    todo, needed = [tensor.op for tensor in graph.outputs], set()
+    while todo:
+        operation = todo.pop()
+        if operation not in needed:
+            needed.add(operation)
+            todo += [tensor.op for tensor in operation.inputs]
+    assert not {op.type for op in needed} & {"Einsum", "PartitionedCall", "StatefulPartitionedCall"}
+    return sum(_product(op) for op in needed if "MatMul" in op.type) / EXAMPLES
+
+
+def _product(operation) -> int:
+    transposed = "adj_x" if operation.type.startswith("Batch") else "transpose_a"
+    rows, columns = operation.inputs[0].shape[-2:]
+    inner = rows if operation.get_attr(transposed) else columns
+    return 2 * math.prod(operation.outputs[0].shape) * inner
+
+
+def lookups(config: AlbertConfig) -> int:
+    """Products with one-hot rows, which look segments up: forward, and for the table's gradient."""
+    return 2 * 2 * LENGTH * config.type_vocab_size * config.embedding_size
+
+
+@pytest.mark.parametrize("sentence_order", [True, False])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_pretraining(name, sentence_order):
+    config = CONFIGS[name]
+    features = {key: tf.constant(value) for key, value in batch(EXAMPLES).items()}
+    graph = counted(AlbertForPreTraining(config), PretrainingObjective(sentence_order), features)
+    predicted = 2 * 2 * PREDICTIONS * LENGTH * config.hidden_size  # the positions looked up
+    formula = pretraining_flops(config, LENGTH, PREDICTIONS, sentence_order)
+    assert graph == formula + lookups(config) + predicted
+
+
+def test_classification():
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = {key: tf.constant(batch(EXAMPLES)[key]) for key in names}
+    features["label_ids"] = tf.constant([0, 2])
+    graph = counted(AlbertForSequenceClassification(CONFIG, 3), ClassificationObjective(), features)
+    assert graph == classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG)
+
+
+def test_nearly_all_of_it_is_six_per_parameter_and_token():
+    """The rule of thumb, 6 N per token with shared parameters counted at every use."""
+    config = AlbertConfig.preset("xxlarge", version=1)
+    block = 4 * 4096**2 + 2 * 4096 * 16384
+    assert 3 * encoder_flops(config, 1) == pytest.approx(6 * 12 * block, rel=1e-3)

@@ -1,0 +1,70 @@
+"""When a learning rate or warm-up draws a warning, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from albert_tf.finetuning.options import ClassifierOptions
+from albert_tf.training.advice import suitable_rate, warnings, what_to_try
+from albert_tf.training.options import PretrainingOptions
+
+
+def options(**changes):
+    return PretrainingOptions(albert_config_file="c", output_dir="o", **changes)
+
+
+def test_the_originals_settings_draw_none():
+    assert warnings(options()) == []
+
+
+def test_lamb_at_the_rate_of_4096_with_a_batch_of_512():
+    (line,) = warnings(options(train_batch_size=512))
+    assert "--learning_rate=0.00176 is high for --train_batch_size=512" in line
+    assert " 0.00062 " in line
+
+
+@pytest.mark.parametrize(("optimizer", "batch", "rate"), [
+    ("lamb", 4096, 0.00176), ("lamb", 1024, 0.00088), ("lamb", 16384, 0.00352),
+    ("adamw", 256, 1e-4), ("adamw", 4096, 4e-4),
+])  # fmt: skip
+def test_the_square_root_rule_and_its_tolerance(optimizer, batch, rate):
+    assert suitable_rate(optimizer, batch) == pytest.approx(rate, rel=1e-9)
+    settings = {"optimizer": optimizer, "train_batch_size": batch, "num_warmup_steps": 10**6}
+    assert warnings(options(**settings, learning_rate=1.9 * rate)) == []
+    assert len(warnings(options(**settings, learning_rate=2.1 * rate))) == 1
+    assert warnings(options(**settings, learning_rate=rate / 100)) == []
+
+
+def test_published_rates_of_others_are_close_to_the_rule():
+    """RoBERTa's 6e-4 at 8192, LAMB's 0.005 at 32,768 and 0.000625 at 512."""
+    assert suitable_rate("adamw", 8192) == pytest.approx(6e-4, rel=0.1)
+    assert suitable_rate("lamb", 32768) == pytest.approx(0.005, rel=0.01)
+    assert suitable_rate("lamb", 512) == pytest.approx(5e-3 / 2**3, rel=0.01)
+
+
+def test_a_short_warmup():
+    (line,) = warnings(options(num_warmup_steps=100))
+    assert "--num_warmup_steps=100 is short for 125000 steps of 4096 examples" in line
+    assert line.endswith("3125")
+    assert warnings(options(num_warmup_steps=1600)) == []
+    # A small batch hardly needs one, nor does AdamW by LAMB's paper.
+    small = {"train_batch_size": 64, "learning_rate": 1e-4, "num_train_steps": 2000}
+    assert warnings(options(num_warmup_steps=0, **small)) == []
+    adamw = options(optimizer="adamw", learning_rate=1e-4, num_warmup_steps=0)
+    assert warnings(adamw) == []
+
+
+def test_an_unknown_optimizer_has_no_rule():
+    assert suitable_rate("sgd", 512) is None
+    assert warnings(options(optimizer="sgd", learning_rate=9.0)) == []
+
+
+def test_what_to_try_names_a_rate_that_is_lower():
+    text = what_to_try(options(train_batch_size=512, dtype="bfloat16"))
+    assert "than 0.00176, such as 0.00062" in text
+    assert "--dtype=float32" in text
+    text = what_to_try(options(learning_rate=1e-5))
+    assert "such as" not in text
+    assert "--dtype" not in text
+    tuned = ClassifierOptions(albert_config_file="c", output_dir="o", spm_model_file="s")
+    assert "5e-05" in what_to_try(tuned)

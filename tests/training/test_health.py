@@ -1,0 +1,262 @@
+"""Steps that are not finite, and the numbers that tell how a run is doing."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.health import Health, Workload
+from albert_tf.training.loop import train
+from albert_tf.training.step import TrainStep
+from tests.tiny import CONFIG, batch
+
+# What a loss is multiplied by: one that is not a number, and one whose gradient's norm overflows.
+BAD = {"nan": np.nan, "overflow": 1e30}
+
+
+class Scaled(PretrainingObjective):
+    """The pretraining losses times `scale` of the batch."""
+
+    def sums(self, outputs, batch):
+        sums = super().sums(outputs, batch)
+        scale = tf.reduce_max(batch["scale"])
+        return {n: v * scale if n in self.losses else v for n, v in sums.items()}
+
+
+def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
+    keras.utils.set_random_seed(7)
+    return TrainStep(
+        AlbertForPreTraining(CONFIG),
+        create_optimizer(optimizer, 0.01),
+        Scaled(),
+        tf.distribute.get_strategy(),
+        micro_batches=micro_batches,
+        clip_norm=clip_norm,
+    )
+
+
+def data(scales):
+    batches = [
+        {**batch(4, seed=n), "scale": np.full(4, scale, "float32")}
+        for n, scale in enumerate(scales)
+    ]
+    stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
+    return tf.data.Dataset.from_tensor_slices(stacked)
+
+
+def state(step):
+    """All weights and moments, by path."""
+    optimizer = step.optimizer
+    variables = step.model.trainable_weights + optimizer._moments + optimizer._variances
+    return {variable.path: variable.numpy() for variable in variables}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for path, value in one.items():
+        np.testing.assert_array_equal(value, other[path], err_msg=path)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "micro_batches", "bad", "clip_norm"),
+    [
+        ("lamb", 1, "nan", 1.0),
+        ("lamb", 2, "overflow", 0.0),
+        ("adamw", 2, "nan", 0.0),
+        ("adamw", 1, "overflow", 1.0),
+    ],
+)
+def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
+    optimizer, micro_batches, bad, clip_norm
+):
+    step = build(optimizer, micro_batches, clip_norm)
+    iterator = iter(data([1, 1, BAD[bad], BAD[bad], 1]))
+    step(iterator, tf.constant(2))
+    before = state(step)
+    results = step(iterator, tf.constant(2))
+    assert_same(before, state(step))
+    assert int(step.optimizer.iterations.numpy()) == 4
+    assert results["history"]["finite"].numpy().tolist() == [0, 0]
+    assert not np.isfinite(results["history"]["gradient_norm"].numpy()).any()
+    assert all(
+        float(total) == 0 for total in tf.nest.flatten([results["sums"], results["weights"]])
+    )
+
+    step(iterator, tf.constant(1))
+    for path, value in state(step).items():
+        assert np.isfinite(value).all(), path
+        if "key" not in path or "bias" not in path:  # whose gradient is zero
+            assert not np.array_equal(value, before[path]), path
+
+
+def test_skipped_steps_leave_no_trace_in_those_that_follow():
+    """As if the others had been made alone, each at its own number."""
+    skipping = build()
+    results = skipping(iter(data([1, np.nan, 1, np.nan, np.nan, 1])), tf.constant(6))
+    alone = build()
+    finite = []
+    for number, element in enumerate(data([1] * 6)):
+        if number in (0, 2, 5):
+            alone.optimizer.iterations.assign(number)
+            finite.append(alone(iter([element]), tf.constant(1)))
+    assert_same(state(skipping), state(alone))
+    for name in skipping.objective.quantities:
+        total = sum(float(each["sums"][name]) for each in finite)
+        assert float(results["sums"][name]) == pytest.approx(total, rel=1e-5)
+    history = {name: values.numpy() for name, values in results["history"].items()}
+    assert history["finite"].tolist() == [1, 0, 1, 0, 0, 1]
+    for name in ("gradient_norm", "loss"):
+        expected = [float(each["history"][name][0]) for each in finite]
+        np.testing.assert_allclose(history[name][[0, 2, 5]], expected, rtol=1e-6)
+
+
+def test_norms_and_trust_ratios_are_those_of_the_formulas():
+    step = build()
+    iterator = iter(data([1, 1, 1]))
+    step(iterator, tf.constant(2))
+    before = state(step)
+    results = {k: v for k, v in step(iterator, tf.constant(1)).items() if k != "history"}
+    after = state(step)
+
+    weights = [weight.path for weight in step.model.trainable_weights]
+    squares = sum((np.float64(after[path]) ** 2).sum() for path in weights)
+    assert float(results["parameter_norm"]) == pytest.approx(np.sqrt(squares), rel=1e-5)
+
+    ratios = []
+    for weight, m, v in zip(
+        step.model.trainable_weights,
+        step.optimizer._moments,
+        step.optimizer._variances,
+        strict=True,
+    ):
+        if any(word in weight.path for word in ("bias", "LayerNorm")):
+            continue
+        m, v, w = np.float64(m.numpy()), np.float64(v.numpy()), np.float64(before[weight.path])
+        update = m / (np.sqrt(v) + 1e-6) + 0.01 * w
+        ratios.append(np.linalg.norm(w) / np.linalg.norm(update))
+    assert len(set(ratios)) > 5
+    for name, expected in (("min", min), ("median", np.median), ("max", max)):
+        assert float(results[f"trust_ratio_{name}"]) == pytest.approx(expected(ratios), rel=1e-5)
+
+
+def test_measures_are_those_of_the_last_finite_step():
+    finite, then_bad = build(), build()
+    expected = finite(iter(data([1])), tf.constant(1))
+    actual = then_bad(iter(data([1, np.nan])), tf.constant(2))
+    for name in finite.optimizer.measures:
+        assert float(actual[name]) == float(expected[name]) > 0
+    metrics = Health(Scaled(), 5, "").metrics(actual, 2)
+    assert metrics["gradient_norm"] == float(expected["gradient_norm"])
+    assert metrics["nonfinite_steps"] == 1
+
+
+def run(tmp_path, scales, limit, per_loop=3):
+    step = build()
+    train(
+        step,
+        lambda first: data(scales).skip(first),
+        Checkpoints(str(tmp_path), step.model, step.optimizer),
+        str(tmp_path),
+        Health(step.objective, limit, "Try something else"),
+        Workload(4, 16, 1e6, 1e12),
+        num_train_steps=len(scales),
+        save_checkpoints_steps=len(scales),
+        iterations_per_loop=per_loop,
+    )
+    return step
+
+
+def records(folder):
+    def refuse(text):
+        raise AssertionError(f"{text} is no JSON")
+
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line, parse_constant=refuse) for line in lines]
+
+
+@pytest.mark.parametrize("per_loop", [1, 3, 8])
+def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
+    scales = [1, np.nan, 1, np.nan, np.nan, np.nan, np.nan, 1]
+    with pytest.raises(InputError) as error:
+        run(tmp_path, scales, limit=4, per_loop=per_loop)
+    message = str(error.value)
+    assert "\n" not in message
+    assert message.startswith("--max_nonfinite_steps=4: the updates of steps 4 to 7 were skipped")
+    assert "now nan and nan; at step 3 they were " in message
+    assert "parameter norm " in message
+    assert message.endswith("Try something else")
+    assert not list(tmp_path.glob("model.ckpt-*")), "nothing is saved after it"
+    # The steps before, and those that ended it, are on record.
+    assert sum(row["nonfinite_steps"] for row in records(tmp_path)) == 5
+
+
+def test_fewer_in_a_row_are_counted_and_the_run_goes_on(tmp_path, capsys):
+    scales = [1, np.nan, np.nan, np.nan, 1, np.nan, np.nan, np.nan, 1, np.nan, np.nan, np.nan]
+    step = run(tmp_path, scales, limit=4)
+    assert int(step.optimizer.iterations.numpy()) == 12
+    rows = records(tmp_path)
+    assert [row["nonfinite_steps"] for row in rows] == [2, 2, 2, 3]
+    assert "loss" in rows[0]
+    # Of the last record no step was finite: nothing is made up for it.
+    for name in ("loss", "masked_lm_accuracy", "gradient_norm", "trust_ratio_min"):
+        assert name not in rows[3]
+    assert rows[3]["learning_rate"] == pytest.approx(0.01)
+    assert "9 steps skipped (not finite)" in capsys.readouterr().err
+
+
+def test_a_record_holds_what_is_promised(tmp_path):
+    run(tmp_path, [1, 1, 1], limit=4)
+    (row,) = records(tmp_path)
+    parts = {f"{p}_{m}" for p in ("masked_lm", "sentence_order") for m in ("loss", "accuracy")}
+    assert set(row) == parts | {
+        "step", "seconds", "loss", "learning_rate", "gradient_norm", "parameter_norm",
+        "trust_ratio_min", "trust_ratio_median", "trust_ratio_max", "examples_per_second",
+        "tokens_per_second", "mfu", "input_wait", "nonfinite_steps", "host_memory_peak_gib",
+    }  # fmt: skip
+    assert row["tokens_per_second"] == pytest.approx(16 * row["examples_per_second"], rel=1e-6)
+    assert row["mfu"] == pytest.approx(row["examples_per_second"] * 1e6 / 1e12, rel=1e-6)
+    assert 0 <= row["input_wait"] <= 1
+    assert 0.05 < row["host_memory_peak_gib"] < 64
+    scalars = set()
+    for path in (tmp_path / "train").iterdir():
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            scalars |= {value.tag for value in event.summary.value}
+    assert scalars == set(row) - {"step"}
+
+
+def test_without_a_known_peak_there_is_no_mfu():
+    rates = Workload(batch_size=8, tokens_per_example=10, flops_per_example=5e9).rates(4, 2.0)
+    assert rates == {"examples_per_second": 16.0, "tokens_per_second": 160.0}
+
+
+def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
+    pause, steps = 0.05, 5
+    step = build()
+    elements = list(data([1] * steps))
+    last = step.model.trainable_weights[-1]
+
+    def late():
+        for element in elements:
+            yield element
+            before = last.numpy()
+            # The next batch starts on its way when this step has written its last variable.
+            deadline = time.monotonic() + 60
+            while np.array_equal(last.numpy(), before) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(pause)
+
+    dataset = tf.data.Dataset.from_generator(
+        late, output_signature={n: tf.TensorSpec(v.shape, v.dtype) for n, v in elements[0].items()}
+    )
+    waited = float(step(iter(dataset), tf.constant(steps))["input_wait_seconds"])
+    assert waited >= (steps - 1) * pause
