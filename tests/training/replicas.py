@@ -18,11 +18,12 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import DeviceOptions
 from albert_tf.training.step import TrainStep
 from albert_tf.training.strategy import create_strategy
-from tests.tiny import CONFIG, batch
+from tests.tiny import CONFIG, LENGTH, batch
 
 STEPS = 4
 
@@ -85,7 +86,8 @@ def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep
                 lambda first: dataset.skip(first),
                 checkpoints,
                 folder,
-                batch_size=8,
+                Health(step.objective, max_nonfinite_steps=10, what_to_try=""),
+                Workload(batch_size=8, tokens_per_example=LENGTH, flops_per_example=1.0),
                 num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
                 save_checkpoints_steps=STEPS,
                 iterations_per_loop=STEPS,
