@@ -104,6 +104,8 @@ class AdamW(keras.optimizers.Optimizer):
         )
         if applies is None:
             return rates
+        # A learning rate without a schedule is a variable, which JAX's `where` does not take.
+        rates = rates._replace(learning_rate=ops.convert_to_tensor(learning_rate))
         nothing = _Rates(0.0, 1.0, 0.0, 1.0, 0.0)
         return _Rates(
             *(ops.where(applies, rate, none) for rate, none in zip(rates, nothing, strict=True))

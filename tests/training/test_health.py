@@ -20,17 +20,20 @@ from albert_tf.training.loop import train
 from albert_tf.training.step import TrainStep
 from tests.tiny import CONFIG, batch
 
-# What a loss is multiplied by: one that is not a number, and one whose gradient's norm overflows.
-BAD = {"nan": np.nan, "overflow": 1e30}
+# Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
+# alone is not finite.
+BAD = {"nan": np.nan, "overflow": 1e30, "loss": np.inf}
 
 
 class Scaled(PretrainingObjective):
-    """The pretraining losses times `scale` of the batch."""
+    """The pretraining losses times `scale` of the batch; where that is infinite, plus it."""
 
     def sums(self, outputs, batch):
         sums = super().sums(outputs, batch)
         scale = tf.reduce_max(batch["scale"])
-        return {n: v * scale if n in self.losses else v for n, v in sums.items()}
+        added = tf.where(tf.math.is_inf(scale), scale, 0.0)
+        factor = tf.where(tf.math.is_inf(scale), 1.0, scale)
+        return {n: v * factor + added if n in self.losses else v for n, v in sums.items()}
 
 
 def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
@@ -74,6 +77,7 @@ def assert_same(one, other):
         ("lamb", 2, "overflow", 0.0),
         ("adamw", 2, "nan", 0.0),
         ("adamw", 1, "overflow", 1.0),
+        ("lamb", 1, "loss", 1.0),
     ],
 )
 def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
@@ -87,7 +91,8 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
     assert_same(before, state(step))
     assert int(step.optimizer.iterations.numpy()) == 4
     assert results["history"]["finite"].numpy().tolist() == [0, 0]
-    assert not np.isfinite(results["history"]["gradient_norm"].numpy()).any()
+    finite_norms = np.isfinite(results["history"]["gradient_norm"].numpy())
+    assert finite_norms.tolist() == [bad == "loss"] * 2
     assert all(
         float(total) == 0 for total in tf.nest.flatten([results["sums"], results["weights"]])
     )
