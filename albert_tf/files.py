@@ -170,6 +170,24 @@ def rename(source: str, target: str) -> None:
         os.replace(source, target)
 
 
+def copy_file(source: str, target: str) -> None:
+    """Makes `target` the same file as `source`, whole or not at all; without a copy where it can.
+
+    Meant for files that are replaced and never written to.
+    """
+    remote = is_remote(target) or is_remote(source)
+    if not remote and os.path.exists(target) and os.path.samefile(source, target):
+        return  # renaming a link to a file over another one does nothing, and leaves both
+    with replacing(target) as partial:
+        if remote:
+            _gfile().copy(source, partial, overwrite=True)
+            return
+        try:
+            os.link(source, partial)
+        except OSError:  # another disk, or a file system without links
+            shutil.copyfile(source, partial)
+
+
 def remove(path: str) -> None:
     """Removes a file or folder; one that is not there is fine."""
     if is_remote(path):

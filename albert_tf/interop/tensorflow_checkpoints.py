@@ -178,7 +178,7 @@ def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: in
         shape_and_slices=[""] * len(named),
         tensors=[tf.constant(value) for value in named.values()],
     )
-    _list_as_newest(prefix)
+    list_as_newest(prefix)
 
 
 def write_training_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:
@@ -188,10 +188,11 @@ def write_training_checkpoint(prefix: str, values: dict[str, np.ndarray], step: 
         step=tf.Variable(step, dtype=tf.int64),
     )
     checkpoint.write(prefix)
-    _list_as_newest(prefix)
+    list_as_newest(prefix)
 
 
-def _list_as_newest(prefix: str) -> None:
+def list_as_newest(prefix: str) -> None:
+    """Names a checkpoint, in the file `checkpoint` beside it, as the one there is."""
     folder, name = os.path.split(prefix)
     lines = (
         f'{key}: "{name}"\n' for key in ("model_checkpoint_path", "all_model_checkpoint_paths")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -13,6 +14,7 @@ from albert_tf.errors import InputError, Stopped
 from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
 from albert_tf.training.checkpoints import Checkpoints
+from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.progress import TrainingLog
 from albert_tf.training.step import EvalStep, PredictStep, TrainStep
@@ -30,6 +32,7 @@ def train(
     num_train_steps: int,
     save_checkpoints_steps: int,
     iterations_per_loop: int,
+    evaluation: PeriodicEvaluation | None = None,
 ) -> None:
     """Trains from the optimizer's step up to `num_train_steps`.
 
@@ -43,6 +46,7 @@ def train(
         num_train_steps: step at which training ends.
         save_checkpoints_steps: steps between checkpoints.
         iterations_per_loop: steps in one call into the graph, and in one line of the logs.
+        evaluation: to run in the course of training; None for none.
 
     Raises:
         InputError: losses or gradients are not finite any more, or the data cannot be read.
@@ -50,6 +54,8 @@ def train(
         Stopped: by SIGTERM or Ctrl-C, after the steps under way are done and saved.
     """
     at = int(step.optimizer.iterations.numpy())
+    if evaluation is not None:
+        evaluation.catch_up(at, checkpoints.latest)
     if at >= num_train_steps:
         return
     with (
@@ -61,18 +67,36 @@ def train(
         while at < num_train_steps:
             to_save = save_checkpoints_steps - at % save_checkpoints_steps
             count = min(iterations_per_loop, to_save, num_train_steps - at)
+            if evaluation is not None:
+                count = min(count, evaluation.every_steps - at % evaluation.every_steps)
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
             log.write(at, health.metrics(results, at))
             health.check()
             checkpoints.check()
+            evaluated = None
+            if evaluation is not None and evaluation.is_due(at) and signals.received is None:
+                evaluated = _evaluate_in_training(evaluation, at, log)
+            best = evaluated is not None and evaluation.is_best(evaluated)
             stopping = signals.received is not None
-            if count == to_save or at == num_train_steps or stopping:
+            if count == to_save or at == num_train_steps or stopping or best:
                 checkpoints.save()
+            if best:
+                checkpoints.wait()
+                evaluation.keep_best(checkpoints.latest, evaluated, at)
             if stopping:
                 break
     if signals.received is not None:
         raise Stopped(signals.received, _where_it_stopped(checkpoints, at, num_train_steps))
+
+
+def _evaluate_in_training(
+    evaluation: PeriodicEvaluation, at: int, log: TrainingLog
+) -> dict[str, float]:
+    start = time.monotonic()
+    results = evaluation.run(at)
+    log.note(describe(at, results), time.monotonic() - start)
+    return results
 
 
 def _where_it_stopped(checkpoints: Checkpoints, at: int, num_train_steps: int) -> str:

@@ -135,6 +135,21 @@ class PretrainingOptions(TrainingOptions):
     num_train_steps: int = option(125000, "Steps in all, those before a restart included.")
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(100, "Evaluation steps at most; 0 for all examples.")
+    eval_every_steps: int = option(
+        0, "Steps between evaluations on --eval_input_file in the course of training; 0: none."
+    )
+    best_checkpoint_metric: str = option(
+        "loss",
+        "With --eval_every_steps, the checkpoint that is best in it is kept in OUTPUT_DIR/best.",
+        choices=(
+            "loss",
+            "masked_lm_loss",
+            "masked_lm_accuracy",
+            "sentence_order_loss",
+            "sentence_order_accuracy",
+            "none",
+        ),
+    )
     shuffle_buffer_size: int = option(10000, "Examples among which the order is drawn.")
 
     def check(self) -> None:
@@ -146,5 +161,11 @@ class PretrainingOptions(TrainingOptions):
             raise InputError("nothing to do: give --do_train, --do_eval or both")
         if self.do_train and not self.input_file:
             raise InputError("--input_file: TFRecord files to train on are needed")
+        self._check_minimum("eval_every_steps", 0)
+        if self.do_train and self.eval_every_steps and not self.eval_input_file:
+            raise InputError(
+                f"--eval_every_steps={self.eval_every_steps}: --eval_input_file is needed too, "
+                "TFRecord files that are not trained on"
+            )
         if self.do_eval and not (self.eval_input_file or self.input_file):
             raise InputError("--eval_input_file: TFRecord files to evaluate on are needed")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.files import expand_globs
 from albert_tf.flops import pretraining_flops
 from albert_tf.input.features import Feature, pretraining_features, unmasked_features
@@ -23,8 +25,9 @@ from albert_tf.input.manifest import (
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.modeling.losses import Objective, PretrainingObjective
 from albert_tf.training.advice import warnings
+from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import (
@@ -86,7 +89,7 @@ def pretrain(options: PretrainingOptions) -> None:
     config, strategy = prepare(options)
     train = Records.find(options, "input_file", config) if options.do_train else None
     held_out = None
-    if options.do_eval:
+    if options.do_eval or (options.do_train and options.eval_every_steps):
         flag = "eval_input_file" if options.eval_input_file else "input_file"
         held_out = Records.find(options, flag, config)
     with training_folder(options):
@@ -103,6 +106,19 @@ def _pretrain(
     with strategy.scope():
         model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
     objective = PretrainingObjective((train or held_out).pair_objective != "none")
+    evaluator = EvalStep(model, objective, strategy)
+
+    def evaluation() -> dict[str, float]:
+        batches = evaluation_batches(
+            held_out.files,
+            held_out.features,
+            options.eval_batch_size,
+            options.random_seed,
+            held_out.masks,
+        )
+        results = evaluate(evaluator, batches, options.max_eval_steps)
+        return {"loss": sum(results[name] for name in objective.losses), **results}
+
     if train:
 
         def batches_from(step: int):
@@ -125,23 +141,37 @@ def _pretrain(
         )
         for line in warnings(options):
             print(f"warning: {line}", file=sys.stderr)
-        train_model(model, objective, batches_from, strategy, options, flops, {DATA_FILE: data})
-    if held_out:
+        train_model(
+            model,
+            objective,
+            batches_from,
+            strategy,
+            options,
+            flops,
+            {DATA_FILE: data},
+            _periodic(evaluation, objective, options),
+        )
+    if options.do_eval:
         if options.do_train:
             global_step = trained_step(options.output_dir)
         else:
             global_step = restore_trained(model, options.output_dir)
-        results = evaluate(
-            EvalStep(model, objective, strategy),
-            evaluation_batches(
-                held_out.files,
-                held_out.features,
-                options.eval_batch_size,
-                options.random_seed,
-                held_out.masks,
-            ),
-            options.max_eval_steps,
-        )
-        results["loss"] = sum(results[name] for name in objective.losses)
-        results["global_step"] = global_step
-        write_results(options.output_dir, results)
+        write_results(options.output_dir, {**evaluation(), "global_step": global_step})
+
+
+def _periodic(
+    evaluation: Callable[[], dict[str, float]], objective: Objective, options: PretrainingOptions
+) -> PeriodicEvaluation | None:
+    """Evaluation in the course of training, as the flags say."""
+    if not options.eval_every_steps:
+        return None
+    metric, best = options.best_checkpoint_metric, None
+    if metric != "none":
+        valid = ("loss", *objective.quantities)
+        if metric not in valid:
+            raise InputError(
+                f"--best_checkpoint_metric={metric}: the data has no pairs; must be one of "
+                f"{', '.join(valid)}"
+            )
+        best = BestCheckpoint(options.output_dir, metric)
+    return PeriodicEvaluation(evaluation, options.eval_every_steps, options.output_dir, best)

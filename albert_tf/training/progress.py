@@ -98,6 +98,12 @@ class TrainingLog:
             parts.append(f"{self._skipped} steps skipped (not finite)")
         return "  ".join([*parts, f"{duration(left)} left"])
 
+    def note(self, text: str, seconds: float) -> None:
+        """Prints a line on something else than steps, and leaves its time out of their rate."""
+        self._line.clear()
+        print(text, flush=True)
+        self._last_time += seconds
+
     def close(self) -> None:
         """Ends the progress line and closes the files."""
         self._line.close()

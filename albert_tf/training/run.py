@@ -21,6 +21,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from albert_tf.training.advice import what_to_try
 from albert_tf.training.checkpoints import Checkpoints, newest_readable
+from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
@@ -101,6 +102,7 @@ def train_model(
     options: TrainingOptions,
     flops_per_example: float,
     description: dict[str, str] | None = None,
+    evaluation: PeriodicEvaluation | None = None,
 ) -> None:
     """Trains a model in `--output_dir`, which is this process's alone (`folder_of_one`).
 
@@ -116,6 +118,7 @@ def train_model(
         flops_per_example: operations of the model on an example, forward and backward.
         description: file name -> text of what is to stand beside the checkpoints, besides the
             model's config; written when nothing can be wrong with the input any more.
+        evaluation: to run in the course of training; None for none.
     """
     with strategy.scope():
         schedule = WarmupPolynomialDecay(
@@ -172,6 +175,7 @@ def train_model(
         num_train_steps=options.num_train_steps,
         save_checkpoints_steps=options.save_checkpoints_steps,
         iterations_per_loop=options.iterations_per_loop or (1000 if on_tpu else 10),
+        evaluation=evaluation,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 import shutil
 import signal
@@ -77,6 +78,42 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
     assert results_of(folder)["global_step"] == 24
     del before[folder / "eval_results.txt"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):
+    folder = tmp_path / "out"
+    options = PretrainingOptions(
+        albert_config_file=str(project.config),
+        input_file=(str(project.train),),
+        eval_input_file=(str(project.eval),),
+        output_dir=str(folder),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=8,
+        num_train_steps=24,
+        num_warmup_steps=4,
+        learning_rate=0.01,
+        save_checkpoints_steps=6,
+        iterations_per_loop=5,
+        shuffle_buffer_size=64,
+        keep_checkpoint_max=1,
+        eval_every_steps=8,
+        best_checkpoint_metric="masked_lm_accuracy",
+        do_train=True,
+        do_eval=True,
+    )
+    pretrain(options)
+    assert_same_weights(folder, pretrained)
+    rows = [json.loads(line) for line in (folder / "evaluations.jsonl").open()]
+    assert [row.pop("step") for row in rows] == [8, 16, 24]
+    results = results_of(folder)
+    assert rows[-1] == pytest.approx({name: results[name] for name in rows[-1]}, rel=1e-6)
+    best = max(range(3), key=lambda number: rows[number]["masked_lm_accuracy"])
+    # As a user would look at it: a folder like any other.
+    pretrain(dataclasses.replace(options, output_dir=str(folder / "best"), do_train=False))
+    again = results_of(folder / "best")
+    assert again["global_step"] == 8 * (best + 1)
+    assert rows[best] == pytest.approx({name: again[name] for name in rows[best]}, rel=1e-6)
 
 
 @pytest.mark.slow

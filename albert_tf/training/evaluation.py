@@ -1,0 +1,171 @@
+"""Evaluation in the course of training, and the checkpoint that did best in it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.config import CONFIG_FILE
+from albert_tf.files import (
+    copy_file,
+    exists,
+    make_folder,
+    matches,
+    read_lines,
+    read_text,
+    remove,
+    write_text,
+)
+from albert_tf.interop.companions import DATA_FILE
+from albert_tf.interop.tensorflow_checkpoints import list_as_newest
+
+EVALUATIONS_FILE = "evaluations.jsonl"
+BEST_FOLDER = "best"
+
+
+class Best(NamedTuple):
+    """What the kept checkpoint was best in."""
+
+    metric: str
+    value: float
+    step: int
+
+
+class BestCheckpoint:
+    """Keeps the checkpoint with the best value of a metric, in a folder `best` beside the others.
+
+    The file `checkpoint` there is replaced last, in one step, and names the checkpoint, whose
+    `.json` tells metric, value and step. So whatever is killed, the folder holds a whole one.
+
+    Args:
+        folder: of training.
+        metric: the higher the better, but for those called `loss` or `..._loss`.
+    """
+
+    def __init__(self, folder: str, metric: str):
+        self._training_folder = folder
+        self._folder = f"{folder}/{BEST_FOLDER}"
+        self.metric = metric
+
+    def current(self) -> Best | None:
+        """What is kept; None where there is none, or one of another metric."""
+        path = tf.train.latest_checkpoint(self._folder) if exists(self._folder) else None
+        if path is None or not exists(f"{path}.json"):
+            return None
+        best = Best(**json.loads(read_text(f"{path}.json")))
+        return best if best.metric == self.metric else None
+
+    def is_better(self, value: float) -> bool:
+        """Whether `value` is better than that of the checkpoint that is kept."""
+        best = self.current()
+        if best is None or not math.isfinite(value):
+            return math.isfinite(value)
+        lower = self.metric.split("_")[-1] == "loss"
+        return value < best.value if lower else value > best.value
+
+    def keep(self, path: str, value: float, step: int) -> None:
+        """Puts a checkpoint in the place of the one that is kept.
+
+        Args:
+            path: of the checkpoint, complete.
+            value: of the metric.
+            step: of the checkpoint.
+        """
+        make_folder(self._folder, "output_dir")
+        name = os.path.basename(path)
+        for source in matches(f"{path}.*"):
+            copy_file(source, f"{self._folder}/{os.path.basename(source)}")
+        for beside in (CONFIG_FILE, DATA_FILE):
+            if exists(f"{self._training_folder}/{beside}"):
+                copy_file(f"{self._training_folder}/{beside}", f"{self._folder}/{beside}")
+        best = Best(self.metric, value, step)
+        write_text(f"{self._folder}/{name}.json", json.dumps(best._asdict()) + "\n")
+        list_as_newest(f"{self._folder}/{name}")
+        for other in matches(f"{self._folder}/model.ckpt-*"):
+            if not os.path.basename(other).startswith(f"{name}."):
+                remove(other)
+
+
+class PeriodicEvaluation:
+    """Evaluates every so many steps of training, and remembers the values.
+
+    They go to `evaluations.jsonl` (a JSON object per evaluation, with its `step`) and, for
+    TensorBoard, to `eval/`.
+
+    Args:
+        evaluate: gives the metrics of the model as it is.
+        every_steps: steps between two evaluations.
+        folder: of training.
+        best: keeps the best checkpoint; None to keep none.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[], dict[str, float]],
+        every_steps: int,
+        folder: str,
+        best: BestCheckpoint | None = None,
+    ):
+        self.every_steps = every_steps
+        self._evaluate = evaluate
+        self._folder = folder
+        self._best = best
+
+    def is_due(self, step: int) -> bool:
+        """Whether the model is evaluated after `step`."""
+        return step > 0 and step % self.every_steps == 0
+
+    def run(self, step: int) -> dict[str, float]:
+        """Evaluates and remembers the values; those of later steps, before a restart, go."""
+        results = {name: float(f"{value:.7g}") for name, value in self._evaluate().items()}
+        kept = [line for line in self._lines() if json.loads(line)["step"] < step]
+        lines = [*kept, json.dumps({"step": step, **results})]
+        events = tf.summary.create_file_writer(f"{self._folder}/eval")
+        with contextlib.closing(events), events.as_default(step=step):
+            for name, value in results.items():
+                tf.summary.scalar(name, value)
+        write_text(self._path, "".join(f"{line}\n" for line in lines))
+        return results
+
+    def catch_up(self, step: int, checkpoint: str | None) -> None:
+        """Does what a run that was stopped at `step` should still have done.
+
+        Args:
+            step: that training goes on from.
+            checkpoint: of that step.
+        """
+        if checkpoint is None or not self.is_due(step):
+            return
+        done = [row for row in map(json.loads, self._lines()) if row["step"] == step]
+        results = done[0] if done else self.run(step)
+        if self.is_best(results):
+            self.keep_best(checkpoint, results, step)
+
+    def is_best(self, results: dict[str, float]) -> bool:
+        """Whether a checkpoint with these values is to be kept as the best."""
+        return self._best is not None and self._best.is_better(results[self._best.metric])
+
+    def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
+        """Keeps a complete checkpoint as the best."""
+        self._best.keep(checkpoint, results[self._best.metric], step)
+
+    @property
+    def _path(self) -> str:
+        return f"{self._folder}/{EVALUATIONS_FILE}"
+
+    def _lines(self) -> list[str]:
+        return list(read_lines(self._path)) if exists(self._path) else []
+
+
+def describe(step: int, results: dict[str, float]) -> str:
+    """One line on an evaluation."""
+    values = "  ".join(
+        f"{name} {value:.4f}" for name, value in results.items() if not name.endswith("_weight")
+    )
+    return f"evaluation after step {step}:  {values}"

@@ -1,0 +1,112 @@
+"""Evaluation in the course of training, and the best checkpoint."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.interop.tensorflow_checkpoints import damage_of
+from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Writes a checkpoint of a step, as training does, and returns its path."""
+    (tmp_path / "albert_config.json").write_text("{}")
+
+    def write(step: int) -> str:
+        path = str(tmp_path / f"model.ckpt-{step}")
+        tf.train.Checkpoint(step=tf.Variable(step)).write(path)
+        return path
+
+    return write
+
+
+def kept(folder) -> tuple[int, float]:
+    """Step inside the best checkpoint and its value, after checking that nothing else is there."""
+    path = tf.train.latest_checkpoint(str(folder / "best"))
+    assert damage_of(path) is None
+    step = int(tf.train.load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE"))
+    best = json.loads((folder / "best" / f"model.ckpt-{step}.json").read_text())
+    assert best["step"] == step
+    names = {file.name for file in (folder / "best").iterdir()} - {"checkpoint"}
+    endings = ("data-00000-of-00001", "index", "json")
+    assert names == {"albert_config.json"} | {f"model.ckpt-{step}.{e}" for e in endings}
+    return step, best["value"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"), [("masked_lm_accuracy", 3), ("masked_lm_loss", 2), ("loss", 2)]
+)
+def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
+    keeper = BestCheckpoint(str(tmp_path), metric)
+    values = {1: 0.5, 2: 0.25, 3: 0.75, 4: 0.5, 5: float("nan")}
+    for step, value in values.items():
+        if keeper.is_better(value):
+            keeper.keep(checkpoint(step), value, step)
+    assert kept(tmp_path) == (best, values[best])
+    for path in tmp_path.glob("model.ckpt-*"):
+        path.unlink()
+    assert kept(tmp_path) == (best, values[best]), "it needs nothing of the folder around it"
+    assert not BestCheckpoint(str(tmp_path), metric).is_better(values[best])
+    assert BestCheckpoint(str(tmp_path), "sentence_order_accuracy").is_better(0.0)
+
+
+@pytest.mark.parametrize("moment", ["copy_file", "list_as_newest", "remove"])
+def test_killed_while_it_changes_there_is_still_a_whole_one(
+    tmp_path, checkpoint, monkeypatch, moment
+):
+    keeper = BestCheckpoint(str(tmp_path), "loss")
+    keeper.keep(checkpoint(1), 2.0, 1)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"albert_tf.training.evaluation.{moment}", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keeper.keep(checkpoint(2), 1.0, 2)
+    expected = (2, 1.0) if moment == "remove" else (1, 2.0)
+    assert keeper.current()[::-1][:2] == expected
+    assert damage_of(tf.train.latest_checkpoint(str(tmp_path / "best"))) is None
+    keeper.keep(checkpoint(3), 0.5, 3)
+    assert kept(tmp_path) == (3, 0.5)
+
+
+def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint):
+    values = iter([3.0, 2.0, 1.5, 1.0])
+    done = []
+
+    def evaluate():
+        done.append(next(values))
+        return {"loss": done[-1]}
+
+    def again():
+        best = BestCheckpoint(str(tmp_path), "loss")
+        return PeriodicEvaluation(evaluate, 5, str(tmp_path), best)
+
+    def rows():
+        lines = (tmp_path / "evaluations.jsonl").read_text().splitlines()
+        return [tuple(json.loads(line).values()) for line in lines]
+
+    evaluation = again()
+    assert [step for step in range(12) if evaluation.is_due(step)] == [5, 10]
+    evaluation.catch_up(0, None)
+    for step in (5, 10):
+        evaluation.run(step)
+    assert rows() == [(5, 3.0), (10, 2.0)]
+    # Killed before the best was kept: no need to evaluate again.
+    again().catch_up(10, checkpoint(10))
+    assert kept(tmp_path) == (10, 2.0)
+    assert len(done) == 2
+    # Stopped before it was evaluated.
+    again().catch_up(15, checkpoint(15))
+    assert kept(tmp_path) == (15, 1.5)
+    # A checkpoint between two evaluations.
+    again().catch_up(17, checkpoint(17))
+    assert len(done) == 3
+    # Gone back to an older one: what came later is forgotten.
+    again().run(10)
+    assert rows() == [(5, 3.0), (10, 1.0)]
