@@ -19,6 +19,7 @@ FILES = (
     "tests/modeling/test_original_outputs.py",
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_original_updates.py",
+    "tests/optimization/test_schedules.py",
     "tests/optimization/test_update_formulas.py",
 )
 

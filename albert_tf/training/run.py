@@ -17,7 +17,7 @@ from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from albert_tf.optimization.schedules import create_schedule
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
@@ -105,13 +105,7 @@ def train_model(
             model's config; written when nothing can be wrong with the input any more.
     """
     with strategy.scope():
-        schedule = WarmupPolynomialDecay(
-            options.learning_rate,
-            options.num_train_steps,
-            options.num_warmup_steps,
-            options.poly_power,
-            options.start_warmup_step,
-        )
+        schedule = create_schedule(options.schedule, **options.schedule_arguments())
         optimizer = create_optimizer(
             options.optimizer,
             schedule,
