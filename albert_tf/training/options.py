@@ -69,6 +69,11 @@ class TrainingOptions(DeviceOptions):
     micro_batch_size: int = option(
         0, "Examples that a device computes at a time, gradients added up; 0 for all of its share."
     )
+    remat: bool = option(
+        False,
+        "Compute layers again in the backward pass instead of keeping what they computed: far "
+        "less memory, about a third more time.",
+    )
     optimizer: str = option("lamb", "lamb or adamw.")
     learning_rate: float = option(0.00176, "Peak learning rate.")
     schedule: str = option(

@@ -120,6 +120,7 @@ def train_model(
         micro_batches=micro_batches(options, strategy),
         clip_norm=options.clip_norm,
         seed=options.random_seed,
+        remat=options.remat,
     )
     checkpoints = Checkpoints(options.output_dir, model, optimizer, options.keep_checkpoint_max)
     if checkpoints.restore_latest():

@@ -28,7 +28,12 @@ def main() -> None:
     data = [batch(8, seed=number) for number in range(STEPS)]
     stacked = {name: np.concatenate([b[name] for b in data]) for name in data[0]}
     results = []
-    for replicas, micro_batches in ((1, 1), (2, 1), (2, 2), (4, 1)):
+    for replicas, micro_batches, remat in (
+        (1, 1, False),
+        (2, 1, False),
+        (2, 2, True),
+        (4, 1, False),
+    ):
         strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
         assert strategy.num_replicas_in_sync == replicas
         keras.utils.set_random_seed(7)
@@ -36,7 +41,12 @@ def main() -> None:
             model = AlbertForPreTraining(config)
             optimizer = create_optimizer("lamb", 0.01)
         step = TrainStep(
-            model, optimizer, PretrainingObjective(), strategy, micro_batches=micro_batches
+            model,
+            optimizer,
+            PretrainingObjective(),
+            strategy,
+            micro_batches=micro_batches,
+            remat=remat,
         )
         dataset = tf.data.Dataset.from_tensor_slices(stacked).batch(8)
         iterator = iter(strategy.experimental_distribute_dataset(dataset))
