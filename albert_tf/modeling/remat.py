@@ -1,7 +1,7 @@
 """Layers that are computed again in the backward pass, so that less is kept from the forward one.
 
-Of a layer only its input and output stay in memory (arXiv 1604.06174); the price is a second forward
-pass. Dropout draws the same elements again, since its mask is a function of the seed alone.
+Of a layer only its input and output stay in memory (arXiv 1604.06174), for the price of a second
+forward pass. Dropout draws the same elements again, since its mask is a function of the seed alone.
 """
 
 from __future__ import annotations
