@@ -53,12 +53,13 @@ def forward(model: keras.Model, features) -> dict:
     return as_numpy(_compiled(model)(_values(weights), _values(others), features))
 
 
-def gradient_function(model: keras.Model, loss: Callable) -> Callable:
-    """The gradient of a loss of the model, without dropout.
+def gradient_function(model: keras.Model, loss: Callable, training: bool = False) -> Callable:
+    """The gradient of a loss of the model.
 
     Args:
         model: its trainable variables are what is differentiated by.
         loss: of the model's outputs and a batch; returns the loss and any other tensors.
+        training: whether dropout acts.
 
     Returns:
         A function of a batch that returns those other tensors and the gradients, dense and in the
@@ -69,7 +70,7 @@ def gradient_function(model: keras.Model, loss: Callable) -> Callable:
 
         def differentiate(batch):
             with tf.GradientTape() as tape:
-                value, others = loss(model(batch, training=False), batch)
+                value, others = loss(model(batch, training=training), batch)
             gradients = tape.gradient(value, _values(model.trainable_variables))
             return others, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
@@ -79,7 +80,7 @@ def gradient_function(model: keras.Model, loss: Callable) -> Callable:
     @jax.jit
     def run(weights, constants, batch):
         def loss_of(weights):
-            outputs, _ = model.stateless_call(weights, constants, batch, training=False)
+            outputs, _ = model.stateless_call(weights, constants, batch, training=training)
             return loss(outputs, batch)
 
         (_, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights)
@@ -90,6 +91,26 @@ def gradient_function(model: keras.Model, loss: Callable) -> Callable:
         return run(_values(model.trainable_variables), constants, batch)
 
     return differentiate
+
+
+def operations(function: Callable, *args) -> list[str]:
+    """Names of the operations in the program that `function` is traced into."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        graph = tf.function(function).get_concrete_function(*args).graph
+        return [operation.type for operation in graph.get_operations()]
+    import jax
+
+    def names(jaxpr):
+        for equation in jaxpr.eqns:
+            yield equation.primitive.name
+            for parameter in equation.params.values():
+                inner = getattr(parameter, "jaxpr", parameter)
+                if hasattr(inner, "eqns"):
+                    yield from names(inner)
+
+    return list(names(jax.make_jaxpr(function)(*args).jaxpr))
 
 
 def update_function(optimizer: keras.optimizers.Optimizer, variables) -> Callable:

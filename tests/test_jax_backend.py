@@ -17,8 +17,10 @@ FILES = (
     "tests/modeling/test_huggingface_outputs.py",
     "tests/modeling/test_parameters.py",
     "tests/modeling/test_original_outputs.py",
+    "tests/modeling/test_remat.py",
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_original_updates.py",
+    "tests/optimization/test_schedules.py",
     "tests/optimization/test_update_formulas.py",
 )
 

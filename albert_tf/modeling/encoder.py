@@ -20,6 +20,7 @@ from albert_tf.modeling.layers import (
     forward_seed,
     layer_norm,
 )
+from albert_tf.modeling.remat import call_layer
 
 # What the original adds to the scores of padding before the softmax.
 MASKED_SCORE = -10000.0
@@ -217,7 +218,7 @@ class AlbertEncoder(keras.Model):
             for block in self._blocks_of(layer):
                 # Site 0 is the dropout of the embeddings.
                 site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
-                hidden = block(hidden, mask_scores, seed=fold_in(seed, site))
+                hidden = call_layer(block, hidden, mask_scores, seed=fold_in(seed, site))
                 encoder_outputs.append(hidden)
         return {
             "sequence_output": hidden,

@@ -1,24 +1,96 @@
-"""Learning rates as functions of the step."""
+"""Learning rates as functions of the step.
+
+Steps are counted in integers, and what remains of a decay is a difference of integers: float32 is
+then exact to its last bit at any step, where `1 - step / total` loses digits towards the end.
+"""
 
 from __future__ import annotations
+
+import math
 
 import keras
 from keras import ops
 
+from albert_tf.errors import InputError
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then polynomial decay counted from step 0, as in the original.
 
-    The rate is 0 at step 0. Since the decay counts from step 0, the rate right after the warm-up is
-    `learning_rate * (1 - warmup / total) ** power`.
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up from 0 to the peak; subclasses say what follows.
 
     Args:
         learning_rate: peak rate that the warm-up heads for.
-        num_train_steps: step at which the rate reaches 0.
+        num_train_steps: step at which the decay ends.
         num_warmup_steps: length of the warm-up.
-        power: exponent of the decay, 1 for linear.
         start_warmup_step: step at which the warm-up begins.
+        final_learning_rate_ratio: the rate from `num_train_steps` on, as a part of the peak.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        start_warmup_step: int = 0,
+        final_learning_rate_ratio: float = 0.0,
+        name: str = "warmup",
+    ):
+        super().__init__()
+        self.learning_rate = learning_rate
+        self.num_train_steps = num_train_steps
+        self.num_warmup_steps = num_warmup_steps
+        self.start_warmup_step = start_warmup_step
+        self.final_learning_rate_ratio = final_learning_rate_ratio
+        self.name = name
+
+    def __call__(self, step):
+        """The rate at `step`, the number of updates made before it; float32 scalar."""
+        step = ops.cast(step, "int32")
+        final = self.final_learning_rate_ratio
+        after_warmup = self.learning_rate * (final + (1.0 - final) * self._decay(step))
+        if not self.num_warmup_steps:
+            return after_warmup
+        since_start = self._since_start(step)
+        warming = self.learning_rate * self._part(since_start, self.num_warmup_steps)
+        return ops.where(since_start < self.num_warmup_steps, warming, after_warmup)
+
+    def _since_start(self, step):
+        return ops.maximum(step - self.start_warmup_step, 0)
+
+    def _decay(self, step):
+        """Falls from 1 to 0, float32; `step` is int32."""
+        raise NotImplementedError
+
+    def _remaining(self, step, length: int):
+        """1 until `length` steps before the end, then linearly down to 0 there."""
+        left = ops.clip(self.num_train_steps - step, 0, length)
+        return self._part(left, length)
+
+    @staticmethod
+    def _part(steps, of: int):
+        return ops.cast(steps, "float32") / float(of)
+
+    def get_config(self):
+        return {
+            "learning_rate": self.learning_rate,
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            "start_warmup_step": self.start_warmup_step,
+            "final_learning_rate_ratio": self.final_learning_rate_ratio,
+            "name": self.name,
+        }
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class WarmupPolynomialDecay(WarmupSchedule):
+    """Linear warm-up, then polynomial decay counted from step 0, as in the original.
+
+    The rate is 0 at step 0. Since the decay counts from step 0, the rate right after the warm-up is
+    `learning_rate * (1 - warmup / total) ** power`. Before `start_warmup_step` the original's
+    formula, and so this one, is below 0.
+
+    Args:
+        power: exponent of the decay, 1 for linear.
+        **kwargs: arguments of `WarmupSchedule`.
     """
 
     def __init__(
@@ -29,33 +101,97 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         power: float = 1.0,
         start_warmup_step: int = 0,
         name: str = "warmup_polynomial_decay",
+        **kwargs,
     ):
-        super().__init__()
-        self.learning_rate = learning_rate
-        self.num_train_steps = num_train_steps
-        self.num_warmup_steps = num_warmup_steps
+        super().__init__(
+            learning_rate, num_train_steps, num_warmup_steps, start_warmup_step, name=name, **kwargs
+        )
         self.power = power
-        self.start_warmup_step = start_warmup_step
-        self.name = name
 
-    def __call__(self, step):
-        """The rate at `step`, the number of updates made before it; float32 scalar."""
-        step = ops.cast(step, "float32")
-        total = float(self.num_train_steps)
-        remaining = 1.0 - ops.minimum(step, total) / total
-        decayed = self.learning_rate * ops.power(remaining, self.power)
-        if not self.num_warmup_steps:
-            return decayed
-        since_start = step - float(self.start_warmup_step)
-        warming = self.learning_rate * since_start / float(self.num_warmup_steps)
-        return ops.where(since_start < float(self.num_warmup_steps), warming, decayed)
+    def _since_start(self, step):
+        return step - self.start_warmup_step
+
+    def _decay(self, step):
+        remaining = self._remaining(step, self.num_train_steps)
+        return remaining if self.power == 1.0 else ops.power(remaining, self.power)
 
     def get_config(self):
-        return {
-            "learning_rate": self.learning_rate,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "power": self.power,
-            "start_warmup_step": self.start_warmup_step,
-            "name": self.name,
-        }
+        return {**super().get_config(), "power": self.power}
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class WarmupStableDecay(WarmupSchedule):
+    """Linear warm-up, the peak, linear cool-down over the last steps (WSD; arXiv 2404.06395).
+
+    Up to the cool-down the rate does not depend on `num_train_steps`, so a checkpoint from there
+    serves runs of any length.
+
+    Args:
+        cooldown_steps: length of the cool-down; 0 stays at the peak for good.
+        **kwargs: arguments of `WarmupSchedule`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        cooldown_steps: int = 0,
+        start_warmup_step: int = 0,
+        name: str = "warmup_stable_decay",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate, num_train_steps, num_warmup_steps, start_warmup_step, name=name, **kwargs
+        )
+        self.cooldown_steps = cooldown_steps
+
+    def _decay(self, step):
+        if not self.cooldown_steps:
+            return ops.ones((), "float32")
+        return self._remaining(step, self.cooldown_steps)
+
+    def get_config(self):
+        return {**super().get_config(), "cooldown_steps": self.cooldown_steps}
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class WarmupCosineDecay(WarmupSchedule):
+    """Linear warm-up, then half a period of a cosine from the peak to the end (arXiv 1608.03983).
+
+    Args:
+        **kwargs: arguments of `WarmupSchedule`.
+    """
+
+    def __init__(self, *args, name: str = "warmup_cosine_decay", **kwargs):
+        super().__init__(*args, name=name, **kwargs)
+
+    def _decay(self, step):
+        warm = self.start_warmup_step + self.num_warmup_steps
+        remaining = self._remaining(step, max(self.num_train_steps - warm, 1))
+        # (1 + cos(pi (1 - r))) / 2, but without the cancellation where it nears 0.
+        return ops.square(ops.sin(0.5 * math.pi * remaining))
+
+
+SCHEDULES = {
+    "polynomial": WarmupPolynomialDecay,
+    "wsd": WarmupStableDecay,
+    "cosine": WarmupCosineDecay,
+}
+
+
+def create_schedule(name: str, learning_rate: float, num_train_steps: int, **kwargs):
+    """The schedule called `name`.
+
+    Args:
+        name: a key of `SCHEDULES`.
+        learning_rate: peak rate.
+        num_train_steps: step at which it ends.
+        **kwargs: other arguments of the schedule.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name not in SCHEDULES:
+        raise InputError(f"--schedule={name}: must be one of {', '.join(SCHEDULES)}")
+    return SCHEDULES[name](learning_rate, num_train_steps, **kwargs)

@@ -7,6 +7,13 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.options import option
 
+# Schedule -> its own arguments, each with the option that holds it.
+SCHEDULE_OPTIONS = {
+    "polynomial": {"power": "poly_power"},
+    "wsd": {"cooldown_steps": "cooldown_steps"},
+    "cosine": {},
+}
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceOptions:
@@ -62,9 +69,26 @@ class TrainingOptions(DeviceOptions):
     micro_batch_size: int = option(
         0, "Examples that a device computes at a time, gradients added up; 0 for all of its share."
     )
+    remat: bool = option(
+        False,
+        "Compute layers again in the backward pass instead of keeping what they computed: far "
+        "less memory, about a third more time.",
+    )
     optimizer: str = option("lamb", "lamb or adamw.")
     learning_rate: float = option(0.00176, "Peak learning rate.")
-    poly_power: float = option(1.0, "Exponent of the decay to 0; 1 is linear.")
+    schedule: str = option(
+        "polynomial",
+        "What follows the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
+        "the last --cooldown_steps, then linear) or cosine.",
+        choices=tuple(SCHEDULE_OPTIONS),
+    )
+    poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.")
+    cooldown_steps: int = option(
+        0, "Steps of linear cool-down at the end of --schedule=wsd; 0: constant to the end."
+    )
+    final_learning_rate_ratio: float = option(
+        0.0, "The learning rate at the end, as a part of the peak."
+    )
     start_warmup_step: int = option(0, "Step at which the warm-up starts.")
     weight_decay_rate: float = option(0.01, "Decay of kernels and embeddings.")
     bias_correction: bool = option(False, "Correct the moments' bias; the original does not.")
@@ -110,12 +134,54 @@ class TrainingOptions(DeviceOptions):
             "micro_batch_size",
             "iterations_per_loop",
             "learning_rate",
+            "poly_power",
+            "cooldown_steps",
+            "final_learning_rate_ratio",
             "weight_decay_rate",
             "clip_norm",
             "keep_checkpoint_every_n_hours",
             "peak_tflops",
         ):
             self._check_minimum(name, 0)
+        self._check_schedule()
+
+    def _check_schedule(self) -> None:
+        if self.schedule not in SCHEDULE_OPTIONS:
+            raise InputError(
+                f"--schedule={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
+            )
+        if self.final_learning_rate_ratio > 1:
+            raise InputError(
+                f"--final_learning_rate_ratio={self.final_learning_rate_ratio}: must be at most 1"
+            )
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for schedule, arguments in SCHEDULE_OPTIONS.items():
+            for name in arguments.values():
+                value = getattr(self, name)
+                if schedule != self.schedule and value != defaults[name]:
+                    raise InputError(
+                        f"--{name}={value}: is for --schedule={schedule}, "
+                        f"not for --schedule={self.schedule}"
+                    )
+        warm = self.start_warmup_step + self.num_warmup_steps
+        if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
+            raise InputError(
+                f"--cooldown_steps={self.cooldown_steps}: must be at most "
+                f"{max(self.num_train_steps - warm, 0)}, what the warm-up leaves of the "
+                f"{self.num_train_steps} training steps"
+            )
+
+    def schedule_arguments(self) -> dict[str, float]:
+        """Arguments of the chosen learning-rate schedule, by name."""
+        own = SCHEDULE_OPTIONS[self.schedule]
+        return {
+            "learning_rate": self.learning_rate,
+            "num_train_steps": self.num_train_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            "start_warmup_step": self.start_warmup_step,
+            "final_learning_rate_ratio": self.final_learning_rate_ratio,
+            **{argument: getattr(self, name) for argument, name in own.items()},
+        }
 
     def _check_minimum(self, name: str, minimum: int) -> None:
         value = getattr(self, name)

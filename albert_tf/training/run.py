@@ -18,7 +18,7 @@ from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from albert_tf.optimization.schedules import create_schedule
 from albert_tf.training.advice import what_to_try
 from albert_tf.training.checkpoints import Checkpoints, newest_readable
 from albert_tf.training.evaluation import PeriodicEvaluation
@@ -121,13 +121,7 @@ def train_model(
         evaluation: to run in the course of training; None for none.
     """
     with strategy.scope():
-        schedule = WarmupPolynomialDecay(
-            options.learning_rate,
-            options.num_train_steps,
-            options.num_warmup_steps,
-            options.poly_power,
-            options.start_warmup_step,
-        )
+        schedule = create_schedule(options.schedule, **options.schedule_arguments())
         optimizer = create_optimizer(
             options.optimizer,
             schedule,
@@ -142,6 +136,7 @@ def train_model(
         micro_batches=micro_batches(options, strategy),
         clip_norm=options.clip_norm,
         seed=options.random_seed,
+        remat=options.remat,
     )
     checkpoints = Checkpoints(
         options.output_dir,

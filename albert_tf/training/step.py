@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from albert_tf.modeling.kernels import PLAIN, using
 from albert_tf.modeling.losses import Objective
+from albert_tf.modeling.remat import rematerializing
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 
@@ -50,6 +51,7 @@ class TrainStep:
         micro_batches: parts into which each replica's share of a batch is split.
         clip_norm: global norm to clip to, 0 for no clipping.
         seed: seed of the dropout.
+        remat: whether layers are computed again in the backward pass, to save memory.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class TrainStep:
         micro_batches: int = 1,
         clip_norm: float = 1.0,
         seed: int = 0,
+        remat: bool = False,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -69,6 +72,7 @@ class TrainStep:
         self.micro_batches = micro_batches
         self.clip_norm = clip_norm
         self.seed = seed
+        self.remat = remat
         has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
         self._kernels = PLAIN if has_accelerator else CPU_KERNELS
         with strategy.scope():
@@ -189,15 +193,17 @@ class TrainStep:
     def _gradients(self, batch, weights, step, number):
         state = self.model.encoder.seed_generator.state
         state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
-        with using(self._kernels), tf.GradientTape() as tape:
-            outputs = self.model(batch, training=True)
-            sums = self.objective.sums(outputs, batch)
-            loss = self.objective.loss(sums, weights)
         variables = [weight.value for weight in self.model.trainable_weights]
-        # Without pairs nothing is asked of the sentence-order head.
-        gradients = tape.gradient(
-            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-        )
+        # The backward pass stands inside, too: what it computes again is to use the same kernels.
+        with using(self._kernels), rematerializing(self.remat):
+            with tf.GradientTape() as tape:
+                outputs = self.model(batch, training=True)
+                sums = self.objective.sums(outputs, batch)
+                loss = self.objective.loss(sums, weights)
+            # Without pairs nothing is asked of the sentence-order head.
+            gradients = tape.gradient(
+                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
         # Repeated rows of an IndexedSlices must be added up before moments and norms are taken.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 

@@ -38,8 +38,8 @@ def main() -> None:
     stacked = {name: np.concatenate([b[name] for b in data]) for name in data[0]}
     dataset = tf.data.Dataset.from_tensor_slices(stacked).batch(8)
     results = []
-    for replicas, micro_batches in ((1, 1), (2, 1), (2, 2), (4, 1)):
-        step = create_step(config, replicas, micro_batches)
+    for replicas, micro_batches, remat in ((1, 1, 0), (2, 1, 0), (2, 2, 1), (4, 1, 0)):
+        step = create_step(config, replicas, micro_batches, remat=bool(remat))
         iterator = iter(step.strategy.experimental_distribute_dataset(dataset))
         history = step(iterator, tf.constant(STEPS))["history"]
         assert history["finite"].numpy().tolist() == [1, 0, 1, 1]
@@ -51,7 +51,9 @@ def main() -> None:
             np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5)
 
 
-def create_step(config, replicas: int, micro_batches: int = 1, seed: int = 7) -> TrainStep:
+def create_step(
+    config, replicas: int, micro_batches: int = 1, seed: int = 7, remat: bool = False
+) -> TrainStep:
     strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
     assert strategy.num_replicas_in_sync == replicas
     keras.utils.set_random_seed(seed)
@@ -59,7 +61,12 @@ def create_step(config, replicas: int, micro_batches: int = 1, seed: int = 7) ->
         model = AlbertForPreTraining(config)
         optimizer = create_optimizer("lamb", 0.01)
     return TrainStep(
-        model, optimizer, PretrainingObjective(), strategy, micro_batches=micro_batches
+        model,
+        optimizer,
+        PretrainingObjective(),
+        strategy,
+        micro_batches=micro_batches,
+        remat=remat,
     )
 
 

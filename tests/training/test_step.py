@@ -17,7 +17,7 @@ from albert_tf.training.step import EvalStep, TrainStep, clip_by_global_norm
 from tests.tiny import CONFIG, batch
 
 
-def trained(micro_batches=1, steps=3, seed=0, config=CONFIG):
+def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
     """Weights after some steps on the same batches."""
     keras.utils.set_random_seed(7)
     model = AlbertForPreTraining(config)
@@ -28,6 +28,7 @@ def trained(micro_batches=1, steps=3, seed=0, config=CONFIG):
         tf.distribute.get_strategy(),
         micro_batches=micro_batches,
         seed=seed,
+        remat=remat,
     )
     batches = [batch(8, seed=number) for number in range(steps)]
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
@@ -46,6 +47,12 @@ def test_micro_batches_do_not_change_what_is_computed():
     whole = trained(1, config=config)
     for micro_batches in (2, 4):
         np.testing.assert_allclose(trained(micro_batches, config=config), whole, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_computing_layers_again_does_not_change_what_is_computed(micro_batches):
+    kept, again = trained(micro_batches), trained(micro_batches, remat=True)
+    np.testing.assert_allclose(again, kept, rtol=0, atol=1e-6)
 
 
 def test_replicas_do_not_change_what_is_computed():

@@ -1,0 +1,210 @@
+"""Learning-rate schedules against their formulas in float64, at every kind of step there is."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from albert_tf.errors import InputError
+from albert_tf.optimization.schedules import SCHEDULES, create_schedule
+from albert_tf.training.options import SCHEDULE_OPTIONS, PretrainingOptions
+
+PEAK = 0.00176
+OWN = {"polynomial": {"power": 1.0}, "wsd": {"cooldown_steps": 20_000}, "cosine": {}}
+# The paper's length, that of version 2 of base, and one whose steps float32 cannot count.
+LENGTHS = [(125_000, 3_125), (10_000_000, 3_125), (40_000_001, 3_125)]
+
+
+def rates(schedule, steps):
+    """Rates at many steps at once, float64."""
+    return np.float64(ops.convert_to_numpy(schedule(np.asarray(steps, "int32"))))
+
+
+def steps_of(total, warmup, cooldown=0):
+    """Every seam with its neighbours, the last steps, and steps spread over the run."""
+    seams = [0, warmup, total - cooldown, total, total + 1000]
+    near = [seam + offset for seam in seams for offset in range(-3, 4)]
+    spread = np.linspace(0, total, 1001).astype(int)
+    return np.unique([step for step in [*near, *spread] if step >= 0])
+
+
+def formula(name, steps, total, warmup, final=0.0, start=0, power=1.0, cooldown_steps=0):
+    """Float64 rates."""
+    steps = np.float64(steps)
+    before_end = np.maximum(total - steps, 0)
+    warm = start + warmup
+    falls = {
+        "polynomial": lambda: (before_end / total) ** power,
+        "wsd": lambda: (
+            np.minimum(before_end / cooldown_steps, 1)
+            if cooldown_steps
+            else np.ones_like(before_end)
+        ),
+        "cosine": lambda: (
+            0.5 * (1 + np.cos(math.pi * np.clip((steps - warm) / (total - warm), 0, 1)))
+        ),
+    }
+    after = PEAK * (final + (1 - final) * falls[name]())
+    if not warmup:
+        return after
+    since = steps - start if name == "polynomial" else np.maximum(steps - start, 0)
+    return np.where(steps < warm, PEAK * since / warmup, after)
+
+
+@pytest.mark.parametrize(("total", "warmup"), LENGTHS)
+@pytest.mark.parametrize("final", [0.0, 0.1])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_rates_are_float32_of_the_formula(name, final, total, warmup):
+    schedule = create_schedule(
+        name, PEAK, total, num_warmup_steps=warmup, final_learning_rate_ratio=final, **OWN[name]
+    )
+    steps = steps_of(total, warmup, OWN[name].get("cooldown_steps", 0))
+    expected = formula(name, steps, total, warmup, final, **OWN[name])
+    # Relative to the rate itself, to the last step: nothing is lost where it nears 0.
+    np.testing.assert_allclose(rates(schedule, steps), expected, rtol=1e-6, atol=1e-19)
+
+
+@pytest.mark.parametrize("power", [0.5, 2.0])
+def test_powers_of_the_polynomial(power):
+    schedule = create_schedule("polynomial", PEAK, 125_000, num_warmup_steps=10, power=power)
+    steps = steps_of(125_000, 10)
+    expected = formula("polynomial", steps, 125_000, 10, power=power)
+    np.testing.assert_allclose(rates(schedule, steps), expected, rtol=1e-5, atol=1e-19)
+
+
+@pytest.mark.parametrize("start", [0, 700])
+@pytest.mark.parametrize("warmup", [0, 50])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_later_warm_up_and_none_at_all(name, warmup, start):
+    own = {**OWN[name], **({"cooldown_steps": 300} if name == "wsd" else {})}
+    schedule = create_schedule(
+        name, PEAK, 2000, num_warmup_steps=warmup, start_warmup_step=start, **own
+    )
+    steps = np.arange(2100)
+    expected = formula(name, steps, 2000, warmup, start=start, **own)
+    np.testing.assert_allclose(rates(schedule, steps), expected, rtol=1e-5, atol=1e-10)
+
+
+@pytest.mark.parametrize("final", [0.0, 0.25])
+@pytest.mark.parametrize("cooldown_steps", [0, 1, 400, 900])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_shape(name, cooldown_steps, final):
+    own = {"cooldown_steps": cooldown_steps} if name == "wsd" else {}
+    total, warmup = 1000, 100
+    schedule = create_schedule(
+        name, PEAK, total, num_warmup_steps=warmup, final_learning_rate_ratio=final, **own
+    )
+    rate = rates(schedule, np.arange(total + 200)) / PEAK
+    assert rate[0] == 0
+    assert rate.min() >= 0
+    assert rate.max() <= 1 + 1e-7
+    assert (np.diff(rate[:warmup]) > 0).all()
+    assert (np.diff(rate[warmup:]) <= 0).all()
+    at_end = 1.0 if name == "wsd" and not cooldown_steps else final
+    np.testing.assert_allclose(rate[total:], at_end, atol=1e-7)
+    if cooldown_steps != 1:
+        # The polynomial counts from step 0 and so steps down by warmup / total at the seam.
+        steepest = max(1 / warmup, 1 / (cooldown_steps or warmup)) + 1e-6
+        assert np.abs(np.diff(rate)).max() <= steepest + (name == "polynomial") * warmup / total
+    if name != "polynomial":
+        assert rate[warmup] == pytest.approx(1.0)
+
+
+def test_before_the_cool_down_the_length_of_the_run_does_not_matter():
+    shorter = create_schedule("wsd", PEAK, 1000, num_warmup_steps=100, cooldown_steps=200)
+    longer = create_schedule("wsd", PEAK, 5000, num_warmup_steps=100, cooldown_steps=500)
+    steps = np.arange(801)
+    np.testing.assert_array_equal(rates(shorter, steps), rates(longer, steps))
+    assert rates(shorter, [801]) < rates(longer, [801])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_survives_its_own_config(name):
+    schedule = create_schedule(
+        name, PEAK, 1000, num_warmup_steps=7, start_warmup_step=3, final_learning_rate_ratio=0.2
+    )
+    changed = dict.fromkeys(OWN[name], 5)
+    schedule = create_schedule(name, **{**_arguments(schedule), **changed})
+    stored = keras.optimizers.schedules.serialize(schedule)
+    again = keras.optimizers.schedules.deserialize(stored)
+    assert type(again) is type(schedule)
+    assert again.get_config() == schedule.get_config()
+    steps = np.arange(1200)
+    np.testing.assert_array_equal(rates(again, steps), rates(schedule, steps))
+
+
+def _arguments(schedule):
+    return {key: value for key, value in schedule.get_config().items() if key != "name"}
+
+
+def test_a_scalar_step_of_any_kind_gives_a_float32_scalar():
+    for name in SCHEDULES:
+        schedule = create_schedule(name, PEAK, 1000, num_warmup_steps=10)
+        variable = keras.Variable(500, dtype="int32")
+        for step in (500, np.int64(500), variable.value):
+            rate = schedule(step)
+            assert keras.backend.standardize_dtype(rate.dtype) == "float32"
+            assert tuple(rate.shape) == ()
+            assert float(rate) == rates(schedule, [500])[0]
+
+
+def test_unknown_schedule_names_the_known_ones():
+    with pytest.raises(InputError, match=r"--schedule=sine.*polynomial.*wsd.*cosine"):
+        create_schedule("sine", PEAK, 10)
+
+
+def options(**changes):
+    needed = {"albert_config_file": "c", "output_dir": "o", "do_train": True, "input_file": ("i",)}
+    return PretrainingOptions(**{**needed, **changes})
+
+
+def test_flags_know_every_schedule_and_hold_all_of_its_arguments():
+    assert set(SCHEDULE_OPTIONS) == set(SCHEDULES)
+    (field,) = (f for f in dataclasses.fields(PretrainingOptions) if f.name == "schedule")
+    assert set(field.metadata["choices"]) == set(SCHEDULES)
+    given = {"poly_power": 2.0, "cooldown_steps": 77}
+    for name, arguments in SCHEDULE_OPTIONS.items():
+        of_flags = {flag: given[flag] for flag in arguments.values()}
+        chosen = options(
+            schedule=name,
+            learning_rate=0.5,
+            num_train_steps=900,
+            num_warmup_steps=11,
+            start_warmup_step=5,
+            final_learning_rate_ratio=0.25,
+            **of_flags,
+        )
+        chosen.check()
+        config = create_schedule(name, **chosen.schedule_arguments()).get_config()
+        del config["name"]
+        own = {argument: given[flag] for argument, flag in arguments.items()}
+        assert config == {
+            "learning_rate": 0.5,
+            "num_train_steps": 900,
+            "num_warmup_steps": 11,
+            "start_warmup_step": 5,
+            "final_learning_rate_ratio": 0.25,
+            **own,
+        }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedule": "sine"}, r"--schedule=sine: must be one of polynomial, wsd, cosine"),
+        ({"cooldown_steps": 5}, r"--cooldown_steps=5: is for --schedule=wsd.*polynomial"),
+        ({"schedule": "cosine", "poly_power": 2.0}, r"--poly_power=2.0: .*polynomial.*cosine"),
+        ({"schedule": "wsd", "cooldown_steps": 121_876}, r"--cooldown_steps=121876: .*121875"),
+        ({"schedule": "wsd", "cooldown_steps": -1}, r"--cooldown_steps=-1: must be at least 0"),
+        ({"final_learning_rate_ratio": 1.5}, r"--final_learning_rate_ratio=1.5: .*at most 1"),
+        ({"final_learning_rate_ratio": -0.1}, r"--final_learning_rate_ratio=-0.1: .*at least 0"),
+    ],
+)
+def test_wrong_values_are_errors_that_name_the_flag(changes, message):
+    with pytest.raises(InputError, match=message):
+        options(**changes).check()

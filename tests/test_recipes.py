@@ -1,0 +1,143 @@
+"""The flagfiles of configs/pretraining are what the programs take."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from albert_tf.config import AlbertConfig
+from albert_tf.options import define_flags, from_flags
+from albert_tf.training.options import PretrainingOptions
+from tests.conftest import ROOT
+
+RECIPES = sorted((ROOT / "configs/pretraining").glob("*.cfg"))
+PAPER = [path for path in RECIPES if path.stem.endswith(("_v1", "_v2", "_layers"))]
+
+
+def parse(*arguments: str) -> PretrainingOptions:
+    values = flags.FlagValues()
+    define_flags(PretrainingOptions, values)
+    assert values(["run_pretraining.py", *arguments]) == ["run_pretraining.py"]
+    return from_flags(PretrainingOptions, values)
+
+
+def commands(path) -> list[list[str]]:
+    """The words of the commands in a recipe's comment."""
+    opening = "\n".join(
+        line.removeprefix("#") for line in path.read_text().splitlines() if line.startswith("#")
+    )
+    joined = re.sub(r" *\\\n *", " ", opening)
+    return [shlex.split(line) for line in joined.splitlines() if line.startswith("   python ")]
+
+
+def training(path) -> list[PretrainingOptions]:
+    """What the training commands of a recipe come to."""
+    return [
+        parse(*words[2:])
+        for words in commands(path)
+        if words[:2] == ["python", "run_pretraining.py"]
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_every_size_and_version_of_the_paper_has_a_recipe():
+    names = {path.stem for path in RECIPES}
+    for size in ("base", "large", "xlarge", "xxlarge"):
+        for version in (1, 2):
+            assert f"{size}_v{version}" in names
+            options = parse(
+                f"--flagfile=configs/pretraining/{size}_v{version}.cfg", "--output_dir=o"
+            )
+            config = AlbertConfig.from_json_file(options.albert_config_file)
+            assert config == AlbertConfig.preset(size, version)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_opening_command_runs_the_recipe(path):
+    found = training(path)
+    assert found
+    for words in commands(path):
+        assert f"--flagfile=configs/pretraining/{path.name}" in words
+    for options in found:
+        options.check()
+        assert options.do_train
+        assert options.do_eval
+        assert options.eval_input_file
+        assert path.stem in options.output_dir
+        config = AlbertConfig.from_json_file(options.albert_config_file)
+        assert options.max_seq_length <= config.max_position_embeddings
+        assert options.num_warmup_steps < options.num_train_steps
+        assert options.num_train_steps % options.save_checkpoints_steps == 0
+        if options.micro_batch_size:
+            assert options.train_batch_size % options.micro_batch_size == 0
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.stem)
+def test_the_paper_s_settings_and_batches_that_divide(path):
+    (options,) = training(path)
+    assert options.use_tpu
+    assert options.optimizer == "lamb"
+    assert options.learning_rate == 0.00176
+    assert options.train_batch_size == 4096
+    assert (options.max_seq_length, options.max_predictions_per_seq) == (512, 20)
+    assert options.num_warmup_steps == 3125
+    steps = {"base_v2": 10_000_000}.get(path.stem, 3_000_000 if "_v2" in path.stem else 125_000)
+    assert options.num_train_steps == steps
+    (cores,) = re.findall(r"\(v3-(\d+)\)", path.read_text())
+    (rows, columns) = re.findall(r"--topology=v3:(\d+)x(\d+)", path.read_text())[0]
+    assert int(cores) == 2 * int(rows) * int(columns)
+    assert options.train_batch_size % int(cores) == 0
+    assert options.eval_batch_size % int(cores) == 0
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_learning_rate_of_lamb_suits_the_batch(path):
+    for options in training(path):
+        if options.optimizer == "lamb":
+            rule = 0.00176 * math.sqrt(options.train_batch_size / 4096)
+            assert options.learning_rate == pytest.approx(rule, rel=1e-3)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_operations_in_the_comment_are_those_of_the_formula(path):
+    text = path.read_text()
+    options = training(path)[0]
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    example = operations(config, options.max_seq_length, options.max_predictions_per_seq)
+    number, unit = re.search(r"([\d.]+) ([TG])FLOP an example", text).groups()
+    assert float(number) * {"T": 1e12, "G": 1e9}[unit] == pytest.approx(example, rel=5e-3)
+    total = example * options.train_batch_size * options.num_train_steps
+    assert float(re.search(r"([\d.e]+) FLOP in all", text)[1]) == pytest.approx(total, rel=5e-3)
+    for time, hours, peak in re.findall(
+        r"([\d.]+) (hours|days) at the peak of (\d+) chips", text.replace("\n# ", " ")
+    ):
+        seconds = float(time) * {"hours": 3600, "days": 86400}[hours]
+        assert seconds == pytest.approx(total / (int(peak) * 123e12), rel=0.01)
+
+
+def operations(config: AlbertConfig, length: int, predictions: int) -> float:
+    """The formula of docs/pretraining.md."""
+    e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
+    layer = length * (8 * h * h + 4 * h * i) + 4 * length**2 * h
+    heads = predictions * (2 * h * e + 2 * e * config.vocab_size) + 2 * h * (h + 2)
+    return 3 * (config.num_hidden_layers * layer + 2 * length * e * h + heads)
+
+
+def test_from_six_layers_starts_from_what_the_other_recipe_trains():
+    (start,) = training(ROOT / "configs/pretraining/xxlarge_6_layers.cfg")
+    (options,) = training(ROOT / "configs/pretraining/xxlarge_from_6_layers.cfg")
+    assert options.init_checkpoint == start.output_dir
+    assert options.init_from_group0
+    shallow, deep = (
+        AlbertConfig.from_json_file(each.albert_config_file) for each in (start, options)
+    )
+    assert (shallow.num_hidden_layers, deep.num_hidden_layers) == (6, 12)
+    assert shallow.parameter_count() == deep.parameter_count()
