@@ -15,6 +15,7 @@ from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
+from albert_tf.modeling.kernels import Kernels
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
@@ -82,6 +83,44 @@ def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) ->
     return share // size
 
 
+def create_step(
+    model: keras.Model,
+    objective: Objective,
+    strategy: tf.distribute.Strategy,
+    options: TrainingOptions,
+    kernels: Kernels | None = None,
+) -> TrainStep:
+    """The training step, with its optimizer, that the options describe; arguments as there.
+
+    Raises:
+        InputError: the batch does not divide by replicas or micro-batches.
+    """
+    with strategy.scope():
+        schedule = WarmupPolynomialDecay(
+            options.learning_rate,
+            options.num_train_steps,
+            options.num_warmup_steps,
+            options.poly_power,
+            options.start_warmup_step,
+        )
+        optimizer = create_optimizer(
+            options.optimizer,
+            schedule,
+            weight_decay_rate=options.weight_decay_rate,
+            bias_correction=options.bias_correction,
+        )
+    return TrainStep(
+        model,
+        optimizer,
+        objective,
+        strategy,
+        micro_batches=micro_batches(options, strategy),
+        clip_norm=options.clip_norm,
+        seed=options.random_seed,
+        kernels=kernels,
+    )
+
+
 def train_model(
     model: keras.Model,
     objective: Objective,
@@ -104,30 +143,10 @@ def train_model(
         description: file name -> text of what is to stand beside the checkpoints, besides the
             model's config; written when nothing can be wrong with the input any more.
     """
-    with strategy.scope():
-        schedule = WarmupPolynomialDecay(
-            options.learning_rate,
-            options.num_train_steps,
-            options.num_warmup_steps,
-            options.poly_power,
-            options.start_warmup_step,
-        )
-        optimizer = create_optimizer(
-            options.optimizer,
-            schedule,
-            weight_decay_rate=options.weight_decay_rate,
-            bias_correction=options.bias_correction,
-        )
-    step = TrainStep(
-        model,
-        optimizer,
-        objective,
-        strategy,
-        micro_batches=micro_batches(options, strategy),
-        clip_norm=options.clip_norm,
-        seed=options.random_seed,
+    step = create_step(model, objective, strategy, options)
+    checkpoints = Checkpoints(
+        options.output_dir, model, step.optimizer, options.keep_checkpoint_max
     )
-    checkpoints = Checkpoints(options.output_dir, model, optimizer, options.keep_checkpoint_max)
     if checkpoints.restore_latest():
         print(f"resuming from {checkpoints.latest}")
     elif options.init_checkpoint:

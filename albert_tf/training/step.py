@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from albert_tf.modeling.kernels import PLAIN, using
+from albert_tf.modeling.kernels import PLAIN, Kernels, using
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
@@ -43,6 +43,7 @@ class TrainStep:
         micro_batches: parts into which each replica's share of a batch is split.
         clip_norm: global norm to clip to, 0 for no clipping.
         seed: seed of the dropout.
+        kernels: forms of pointwise chains; None for those that suit the devices at hand.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class TrainStep:
         micro_batches: int = 1,
         clip_norm: float = 1.0,
         seed: int = 0,
+        kernels: Kernels | None = None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -63,7 +65,7 @@ class TrainStep:
         self.clip_norm = clip_norm
         self.seed = seed
         has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-        self._kernels = PLAIN if has_accelerator else CPU_KERNELS
+        self._kernels = kernels or (PLAIN if has_accelerator else CPU_KERNELS)
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
