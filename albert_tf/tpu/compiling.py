@@ -27,35 +27,9 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.costs import program_costs
 from albert_tf.tpu.slices import GIB, Slice, parse_slice
-
-
-@dataclasses.dataclass(frozen=True)
-class Compiled:
-    """What the compiler said.
-
-    Attributes:
-        fits: whether the program fits the memory of a device.
-        memory: bytes of HBM that a device needs: variables, batch, temporaries and the program.
-        available: bytes of HBM that the compiler has there, where it names them.
-        flops: operations of the matrix products of one step on one device.
-        memory_bytes: traffic between a device and its HBM in one step.
-        cycles: the compiler's estimate for one step, without communication.
-        reduced_bytes: what is all-reduced in one step.
-        seconds: that compiling took.
-        error: one line, where the program did not compile for another reason than memory.
-    """
-
-    fits: bool
-    memory: float = 0.0
-    available: float | None = None
-    flops: float = 0.0
-    memory_bytes: float = 0.0
-    cycles: float = 0.0
-    reduced_bytes: float = 0.0
-    seconds: float = 0.0
-    error: str | None = None
 
 
 def parse(program: bytes) -> ir.Module:
@@ -135,7 +109,8 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
             return Compiled(False, needed, available, flops, seconds=seconds)
         return Compiled(False, error=str(error).strip().splitlines()[0], seconds=seconds)
     memory = executable.get_compiled_memory_stats()
-    costs = program_costs(executable.hlo_modules()[0].to_string(), trips)
+    text = executable.hlo_modules()[0].to_string()
+    update = program_costs(text, trips=0)
     return Compiled(
         fits=True,
         memory=memory.argument_size_in_bytes
@@ -144,8 +119,10 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
         + memory.temp_size_in_bytes
         + memory.generated_code_size_in_bytes,
         flops=flops,
+        update_memory_bytes=update.memory_bytes,
+        update_cycles=update.cycles,
         seconds=time.monotonic() - started,
-        **costs._asdict(),
+        **program_costs(text, trips)._asdict(),
     )
 
 

@@ -122,7 +122,7 @@ def program_costs(text: str, trips: int = 1) -> Costs:
 
     Args:
         text: the module.
-        trips: how often a loop runs of which the text does not say it.
+        trips: how often a loop runs of which the text does not say it; 0 leaves all loops out.
     """
     found, entry = computations(text)
     return _computation_costs(found, entry, trips)
@@ -138,7 +138,7 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
         if opcode == "while":
             body = re.search(r"body=%?([\w.\-]+)", rest)[1]
             known = _TRIPS.search(rest)
-            count = int(known[1]) if known else trips
+            count = int(known[1]) if known and trips else trips
             total += _computation_costs(found, body, trips).times(count)
         elif opcode in ("call", "conditional"):
             # Of the branches of a condition, the dearest.

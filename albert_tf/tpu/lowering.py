@@ -2,7 +2,7 @@
 
     python -m albert_tf.tpu.lowering REQUEST PROGRAM
 
-A process of its own: TensorFlow and JAX each bring a runtime, and the memory goes back when it ends.
+A process of its own: TensorFlow and JAX each bring a runtime, and its memory goes back at its end.
 REQUEST is a JSON file of `replicas` and the `options` of pretraining; PROGRAM is a serialised HLO
 module.
 """

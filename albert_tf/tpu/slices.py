@@ -41,10 +41,10 @@ class Generation(NamedTuple):
     settings: dict[str, Any] = {}
 
 
-# Peaks and bandwidths per chip: Cloud's pages on the generations (docs.cloud.google.com/tpu/docs/v5e
+# Per chip: Cloud's pages on each generation (docs.cloud.google.com/tpu/docs/v5e
 # and so on); links and clocks of v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for
-# Training Deep Neural Networks" (2020). Clocks are else peak / operations per cycle, which for v6e do
-# not give a plausible one.
+# Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle, which gives
+# none that could be for v6e.
 GENERATIONS: dict[str, Generation] = {
     "v2": Generation(
         *("v2", 2, 2, 46e12 / 2, int(7.48 * GIB), 700e9 / 2, 248e9, 700e6),
@@ -126,7 +126,8 @@ def parse_slice(text: str, flag: str = "topology") -> Slice:
     generation, _, shape = text.partition(":")
     if generation in GENERATIONS:
         dimensions = GENERATIONS[generation].shapes[0].count("x")
-        if re.fullmatch(r"[1-9]\d*(x[1-9]\d*){%d}" % dimensions, shape):
+        fits = shape.count("x") == dimensions
+        if fits and re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape):
             return Slice(generation, shape)
     names = ", ".join(f"{known.name} ({known.accelerator})" for known in known_slices())
     raise InputError(f"--{flag}={text}: no such slice; known are {names}")
