@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import NamedTuple
 
-from albert_tf.tpu.slices import Slice
+from albert_tf.tpu.slices import GIB, Slice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,3 +105,20 @@ def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, shar
         memory_bytes=scaled(compiled.memory_bytes, compiled.update_memory_bytes),
         cycles=scaled(compiled.cycles, compiled.update_cycles),
     )
+
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": GIB, "T": 2**40}
+_SIZE = r"([\d.]+)([KMGT]?)"
+_MESSAGES = (
+    rf"Used {_SIZE} of {_SIZE} hbm",
+    rf"required for [\w ]+ \({_SIZE}\) exceeds available HBM \({_SIZE}\)",
+)
+
+
+def out_of_memory(message: str) -> tuple[float, float] | None:
+    """Bytes of HBM needed and there, as the compiler's error says; None for another error."""
+    for pattern in _MESSAGES:
+        if found := re.search(pattern, message):
+            needed, unit, available, other = found.groups()
+            return float(needed) * _UNITS[unit], float(available) * _UNITS[other]
+    return None

@@ -13,7 +13,6 @@ import dataclasses
 import json
 import math
 import os
-import re
 import sys
 import time
 
@@ -27,9 +26,9 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.bounds import Compiled, out_of_memory
 from albert_tf.tpu.costs import program_costs
-from albert_tf.tpu.slices import GIB, Slice, parse_slice
+from albert_tf.tpu.slices import Slice, parse_slice
 
 
 def parse(program: bytes) -> ir.Module:
@@ -62,12 +61,14 @@ def product_flops(module: ir.Module, trips: int) -> float:
 
     def of(operation) -> float:
         name = operation.operation.name
-        if name == "stablehlo.dot_general":
+        if name in ("stablehlo.dot", "stablehlo.dot_general"):
             output = ir.RankedTensorType(operation.results[0].type).shape
             left = ir.RankedTensorType(operation.operands[0].type).shape
-            numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
-            contracted = (left[axis] for axis in numbers.lhs_contracting_dimensions)
-            return 2.0 * math.prod(output) * math.prod(contracted)
+            axes = [len(left) - 1]
+            if name == "stablehlo.dot_general":
+                numbers = operation.attributes["dot_dimension_numbers"]
+                axes = stablehlo.DotDimensionNumbers(numbers).lhs_contracting_dimensions
+            return 2.0 * math.prod(output) * math.prod(left[axis] for axis in axes)
         if name == "func.call":
             return of(functions[operation.attributes["callee"].value])
         inside = sum(
@@ -124,23 +125,6 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
         seconds=time.monotonic() - started,
         **program_costs(text, trips)._asdict(),
     )
-
-
-_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": GIB, "T": 2**40}
-_SIZE = r"([\d.]+)([KMGT]?)"
-_MESSAGES = (
-    rf"Used {_SIZE} of {_SIZE} hbm",
-    rf"required for [\w ]+ \({_SIZE}\) exceeds available HBM \({_SIZE}\)",
-)
-
-
-def out_of_memory(message: str) -> tuple[float, float] | None:
-    """Bytes of HBM needed and there, as the compiler's error says; None for another error."""
-    for pattern in _MESSAGES:
-        if found := re.search(pattern, message):
-            needed, unit, available, other = found.groups()
-            return float(needed) * _UNITS[unit], float(available) * _UNITS[other]
-    return None
 
 
 def main(program: str, topology: str, trips: str, result: str) -> None:

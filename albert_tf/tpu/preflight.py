@@ -24,6 +24,7 @@ from albert_tf.tpu import report
 from albert_tf.tpu.bounds import Compiled, for_share
 from albert_tf.tpu.options import PreflightOptions
 from albert_tf.tpu.slices import GENERATIONS, Slice, known_slices, parse_slice
+from albert_tf.training.options import PretrainingOptions
 
 _LARGEST = 256  # micro-batches beyond it gain nothing: the matrix units are busy long before
 _PROBE_TRIPS = 2  # two micro-batches: the loop and its accumulators are there
@@ -51,6 +52,8 @@ class Compiler:
     def __init__(self, options: PreflightOptions, line: ProgressLine):
         self.options = options
         self.line = line
+        self._folder = tempfile.TemporaryDirectory(prefix="preflight-")
+        self._programs: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
         """The step of one replica of a slice.
@@ -63,20 +66,27 @@ class Compiler:
         """
         changes = {} if remat is None else {"remat": remat}
         asked = self.options.pretraining(micro, train_batch_size=batch, **changes)
-        request = {"replicas": where.replicas, "options": dataclasses.asdict(asked)}
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
-        with tempfile.TemporaryDirectory(prefix="preflight-") as folder:
-            paths = [os.path.join(folder, name) for name in ("request", "program", "result")]
-            with open(paths[0], "w", encoding="utf-8") as file:
-                json.dump(request, file)
-            if error := self._run("lowering", paths[:2], f"{what}: building the program"):
+        program = self._program(where.replicas, asked, what)
+        trips = batch // where.replicas // micro
+        result = os.path.join(self._folder.name, "result")
+        arguments = [program, where.name, str(trips), result]
+        if error := self._run("compiling", arguments, f"{what}: compiling"):
+            return Compiled(False, error=error)
+        with open(result, encoding="utf-8") as file:
+            return Compiled(**json.load(file))
+
+    def _program(self, replicas: int, asked: PretrainingOptions, what: str) -> str:
+        """The file of a program, which is made once for all slices with as many devices."""
+        request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
+        if request not in self._programs:
+            path = os.path.join(self._folder.name, f"program-{len(self._programs)}")
+            with open(f"{path}.json", "w", encoding="utf-8") as file:
+                file.write(request)
+            if error := self._run("lowering", [f"{path}.json", path], f"{what}: building it"):
                 raise InputError(f"{what}: the training step cannot be built ({error})")
-            trips = batch // where.replicas // micro
-            arguments = [paths[1], where.name, str(trips), paths[2]]
-            if error := self._run("compiling", arguments, f"{what}: compiling"):
-                return Compiled(False, error=error)
-            with open(paths[2], encoding="utf-8") as file:
-                return Compiled(**json.load(file))
+            self._programs[request] = path
+        return self._programs[request]
 
     def _run(self, module: str, arguments: list[str], what: str) -> str | None:
         """Runs a module in a process of its own; one line that says why it failed, if it did."""
