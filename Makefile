@@ -23,11 +23,16 @@ $(PEERS)/.installed: $(INSTALLED)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[peers]'
 	@touch $@
 
+# The TPU compiler, which only tests and the preflight need.
+$(VENV)/.preflight: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[preflight]'
+	@touch $@
+
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
 demo: $(INSTALLED)
 	@$(BIN)/python -m examples.demo $(if $(CORPUS),--corpus='$(CORPUS)')
 
-test: $(INSTALLED) $(PEERS)/.installed
+test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS)

@@ -16,6 +16,7 @@ from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
+from albert_tf.modeling.kernels import Kernels
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule
@@ -94,6 +95,39 @@ def training_folder(options: TrainingOptions) -> contextlib.AbstractContextManag
     return folder_of_one(options.output_dir, "output_dir")
 
 
+def create_step(
+    model: keras.Model,
+    objective: Objective,
+    strategy: tf.distribute.Strategy,
+    options: TrainingOptions,
+    kernels: Kernels | None = None,
+) -> TrainStep:
+    """The training step, with its optimizer, that the options describe; arguments as there.
+
+    Raises:
+        InputError: the batch does not divide by replicas or micro-batches.
+    """
+    with strategy.scope():
+        schedule = create_schedule(options.schedule, **options.schedule_arguments())
+        optimizer = create_optimizer(
+            options.optimizer,
+            schedule,
+            weight_decay_rate=options.weight_decay_rate,
+            bias_correction=options.bias_correction,
+        )
+    return TrainStep(
+        model,
+        optimizer,
+        objective,
+        strategy,
+        micro_batches=micro_batches(options, strategy),
+        clip_norm=options.clip_norm,
+        seed=options.random_seed,
+        remat=options.remat,
+        kernels=kernels,
+    )
+
+
 def train_model(
     model: keras.Model,
     objective: Objective,
@@ -120,28 +154,11 @@ def train_model(
             model's config; written when nothing can be wrong with the input any more.
         evaluation: to run in the course of training; None for none.
     """
-    with strategy.scope():
-        schedule = create_schedule(options.schedule, **options.schedule_arguments())
-        optimizer = create_optimizer(
-            options.optimizer,
-            schedule,
-            weight_decay_rate=options.weight_decay_rate,
-            bias_correction=options.bias_correction,
-        )
-    step = TrainStep(
-        model,
-        optimizer,
-        objective,
-        strategy,
-        micro_batches=micro_batches(options, strategy),
-        clip_norm=options.clip_norm,
-        seed=options.random_seed,
-        remat=options.remat,
-    )
+    step = create_step(model, objective, strategy, options)
     checkpoints = Checkpoints(
         options.output_dir,
         model,
-        optimizer,
+        step.optimizer,
         keep=options.keep_checkpoint_max,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
     )

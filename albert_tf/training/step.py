@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.modeling.kernels import PLAIN, using
+from albert_tf.modeling.kernels import PLAIN, Kernels, using
 from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.remat import rematerializing
 from albert_tf.optimization.adamw import AdamW
@@ -52,6 +52,7 @@ class TrainStep:
         clip_norm: global norm to clip to, 0 for no clipping.
         seed: seed of the dropout.
         remat: whether layers are computed again in the backward pass, to save memory.
+        kernels: forms of pointwise chains; None for those that suit the devices at hand.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class TrainStep:
         clip_norm: float = 1.0,
         seed: int = 0,
         remat: bool = False,
+        kernels: Kernels | None = None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -74,7 +76,7 @@ class TrainStep:
         self.seed = seed
         self.remat = remat
         has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-        self._kernels = PLAIN if has_accelerator else CPU_KERNELS
+        self._kernels = kernels or (PLAIN if has_accelerator else CPU_KERNELS)
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 

@@ -1,0 +1,1 @@
+"""What is asked of the TPU compiler without a TPU."""

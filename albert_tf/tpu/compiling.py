@@ -1,0 +1,138 @@
+"""Compiles a program for a TPU slice with the real TPU compiler, on a machine without a TPU.
+
+    python -m albert_tf.tpu.compiling PROGRAM TOPOLOGY TRIPS RESULT
+
+A process of its own, since the compiler may end its process, and holds gigabytes. PROGRAM is a
+serialised HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file of
+`Compiled`. Loads no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import sys
+import time
+
+# Before JAX loads: no TPU is looked for on this machine or in Cloud's metadata.
+os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
+
+import numpy as np
+from jax.experimental import topologies
+from jax.interpreters import mlir as jax_mlir
+from jaxlib import _jax, xla_client
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
+
+from albert_tf.tpu.bounds import Compiled, out_of_memory
+from albert_tf.tpu.costs import program_costs
+from albert_tf.tpu.slices import Slice, parse_slice
+
+
+def parse(program: bytes) -> ir.Module:
+    """The StableHLO of a serialised HLO module.
+
+    TensorFlow's `mhlo.copy`, which StableHLO does not have, gives way to its operand.
+    """
+    text = _jax.mlir.hlo_to_stablehlo(program)
+    context = jax_mlir.make_ir_context()
+    context.allow_unregistered_dialects = True
+    with context:
+        module = ir.Module.parse(text)
+        copies = []
+
+        def visit(operation):
+            if operation.name == "mhlo.copy":
+                copies.append(operation)
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(visit)
+        for copy in copies:
+            copy.results[0].replace_all_uses_with(copy.operands[0])
+            copy.erase()
+    return module
+
+
+def product_flops(module: ir.Module, trips: int) -> float:
+    """Operations of the matrix products of a program, whose loops run `trips` times."""
+    functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
+
+    def of(operation) -> float:
+        name = operation.operation.name
+        if name in ("stablehlo.dot", "stablehlo.dot_general"):
+            output = ir.RankedTensorType(operation.results[0].type).shape
+            left = ir.RankedTensorType(operation.operands[0].type).shape
+            axes = [len(left) - 1]
+            if name == "stablehlo.dot_general":
+                numbers = operation.attributes["dot_dimension_numbers"]
+                axes = stablehlo.DotDimensionNumbers(numbers).lhs_contracting_dimensions
+            return 2.0 * math.prod(output) * math.prod(left[axis] for axis in axes)
+        if name == "func.call":
+            return of(functions[operation.attributes["callee"].value])
+        inside = sum(
+            of(inner)
+            for region in operation.operation.regions
+            for block in region.blocks
+            for inner in block.operations
+        )
+        return inside * (trips if name == "stablehlo.while" else 1)
+
+    with module.context:
+        return of(functions["main"])
+
+
+def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
+    """Compiles one replica's program for all devices of a slice."""
+    started = time.monotonic()
+    devices = topologies.get_topology_desc(
+        platform="tpu", topology_name=where.name, **where.settings
+    ).devices
+    module = parse(program)
+    flops = product_flops(module, trips)
+    options = xla_client.CompileOptions()
+    options.num_replicas = len(devices)
+    options.executable_build_options.num_replicas = len(devices)
+    numbers = np.array([[device.id] for device in devices])
+    options.device_assignment = xla_client.DeviceAssignment.create(numbers)
+    try:
+        with module.context:
+            executable = devices[0].client.compile(
+                module,
+                executable_devices=xla_client.DeviceList(tuple(devices)),
+                compile_options=options,
+            )
+    except _jax.JaxRuntimeError as error:
+        seconds = time.monotonic() - started
+        if found := out_of_memory(str(error)):
+            needed, available = found
+            return Compiled(False, needed, available, flops, seconds=seconds)
+        return Compiled(False, error=str(error).strip().splitlines()[0], seconds=seconds)
+    memory = executable.get_compiled_memory_stats()
+    text = executable.hlo_modules()[0].to_string()
+    update = program_costs(text, trips=0)
+    return Compiled(
+        fits=True,
+        memory=memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes
+        + memory.temp_size_in_bytes
+        + memory.generated_code_size_in_bytes,
+        flops=flops,
+        update_memory_bytes=update.memory_bytes,
+        update_cycles=update.cycles,
+        seconds=time.monotonic() - started,
+        **program_costs(text, trips)._asdict(),
+    )
+
+
+def main(program: str, topology: str, trips: str, result: str) -> None:
+    with open(program, "rb") as file:
+        compiled = compile_program(file.read(), parse_slice(topology), int(trips))
+    with open(result, "w", encoding="utf-8") as file:
+        json.dump(dataclasses.asdict(compiled), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

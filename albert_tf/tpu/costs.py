@@ -1,0 +1,159 @@
+"""What a compiled TPU program costs, added up over its text (HLO as the compiler scheduled it).
+
+XLA's own totals count the body of a loop once and count what stays on the chip like memory traffic;
+here a loop counts as often as it runs, and only what goes to or comes from HBM is traffic.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Costs(NamedTuple):
+    """Costs of a program on one device.
+
+    Attributes:
+        memory_bytes: read from and written to HBM.
+        cycles: the compiler's estimate; without communication.
+        reduced_bytes: what is all-reduced.
+    """
+
+    memory_bytes: float = 0.0
+    cycles: float = 0.0
+    reduced_bytes: float = 0.0
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+    def times(self, count: float) -> Costs:
+        return Costs(*(count * value for value in self))
+
+
+class Instruction(NamedTuple):
+    """One line of a computation: `%name = type opcode(operands), rest`."""
+
+    name: str
+    type: str
+    opcode: str
+    operands: list[str]
+    rest: str
+
+
+_BITS = {"pred": 8, "bf16": 16, "token": 0, "opaque": 0}
+_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_NAME = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\](?:\{([^{}]*)\})?")
+_OPERAND = re.compile(r"%([\w.\-]+)")
+_ON_CHIP = re.compile(r"S\([1-9]")
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+# Names for values, and the ends of what started elsewhere.
+_FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"}
+_ALL_REDUCES = {"all-reduce", "all-reduce-start"}
+
+
+def _balanced(text: str, start: int) -> int:
+    """The place after the parenthesis that closes the one at `start`."""
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return place + 1
+    raise ValueError(f"no closing parenthesis: {text[:200]}")
+
+
+def _instruction(line: str) -> Instruction | None:
+    found = _NAME.match(line)
+    if not found:
+        return None
+    start = found.end()
+    end = _balanced(line, start) if line[start] == "(" else line.index(" ", start)
+    opening = line.index("(", end)
+    closing = _balanced(line, opening)
+    operands = _OPERAND.findall(line[opening:closing])
+    opcode = line[end:opening].strip()
+    return Instruction(found[1], line[start:end], opcode, operands, line[closing:])
+
+
+def computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
+    """The computations of a module by name, and the name of the one that runs first."""
+    found: dict[str, list[Instruction]] = {}
+    entry = name = ""
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            name = head[2]
+            found[name] = []
+            entry = name if head[1] else entry
+        elif name and (instruction := _instruction(line)):
+            found[name].append(instruction)
+    return found, entry
+
+
+def memory_bytes(type_text: str) -> float:
+    """Bytes of a type, or of all members of a tuple, that lie in HBM."""
+    total = 0.0
+    for dtype, shape, layout in _ARRAY.findall(type_text):
+        if not _ON_CHIP.search(layout):
+            digits = re.search(r"\d+", dtype)
+            bits = _BITS.get(dtype, int(digits[0]) if digits else 0)
+            size = 1
+            for number in filter(None, shape.split(",")):
+                size *= int(number)
+            total += size * bits / 8
+    return total
+
+
+def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
+    """Bytes that an instruction moves from and to HBM."""
+    inputs = [types.get(name, "") for name in instruction.operands]
+    if instruction.opcode in ("dynamic-slice", "slice", "gather"):
+        return 2 * memory_bytes(instruction.type)
+    if instruction.opcode == "dynamic-update-slice":
+        return 2 * memory_bytes(inputs[1])
+    if instruction.opcode in ("copy-start", "async-start"):
+        # Their type repeats the operand, which they move, beside the result.
+        return memory_bytes(instruction.type)
+    return memory_bytes(instruction.type) + sum(memory_bytes(text) for text in inputs)
+
+
+def program_costs(text: str, trips: int = 1) -> Costs:
+    """Costs of an optimized HLO module.
+
+    Args:
+        text: the module.
+        trips: how often a loop runs of which the text does not say it; 0 leaves all loops out.
+    """
+    found, entry = computations(text)
+    return _computation_costs(found, entry, trips)
+
+
+def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: int) -> Costs:
+    total = Costs()
+    types = {instruction.name: instruction.type for instruction in found[name]}
+    for instruction in found[name]:
+        opcode, rest = instruction.opcode, instruction.rest
+        if opcode in _FREE or opcode.endswith("-done"):
+            continue
+        if opcode == "while":
+            body = re.search(r"body=%?([\w.\-]+)", rest)[1]
+            known = _TRIPS.search(rest)
+            count = int(known[1]) if known and trips else trips
+            total += _computation_costs(found, body, trips).times(count)
+        elif opcode in ("call", "conditional"):
+            # Of the branches of a condition, the dearest.
+            names = _OPERAND.findall(rest.split("metadata=")[0])
+            branches = [_computation_costs(found, b, trips) for b in names if b in found]
+            total += max(branches, default=Costs())
+        else:
+            cycles = _CYCLES.search(rest)
+            reduced = [types.get(name, "") for name in instruction.operands]
+            total += Costs(
+                _traffic(instruction, types),
+                float(cycles[1]) if cycles else 0.0,
+                # Operands may lie on the chip: what matters is their size.
+                sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in reduced)
+                if opcode in _ALL_REDUCES
+                else 0.0,
+            )
+    return total

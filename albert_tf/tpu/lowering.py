@@ -1,0 +1,106 @@
+"""The training step of one replica of a TPU slice, as a program for the TPU compiler.
+
+    python -m albert_tf.tpu.lowering REQUEST PROGRAM
+
+A process of its own: TensorFlow and JAX each bring a runtime, and its memory goes back at its end.
+REQUEST is a JSON file of `replicas` and the `options` of pretraining; PROGRAM is a serialised HLO
+module.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.input.features import pretraining_features
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.kernels import PLAIN
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.run import create_step
+from albert_tf.training.strategy import dtype_policy, per_replica
+
+
+class _Replica(tf.distribute.ReplicaContext):
+    """One replica of a slice: its number is asked of the device, and it reduces over all."""
+
+    def __init__(self, strategy: SliceStrategy):
+        super().__init__(strategy, replica_id_in_sync_group=gen_xla_ops.xla_replica_id())
+
+    def all_reduce(self, reduce_op, value, options=None):
+        if reduce_op != tf.distribute.ReduceOp.SUM:
+            raise NotImplementedError(f"all_reduce by {reduce_op}")
+        everyone = [list(range(self.strategy.num_replicas_in_sync))]
+        return tf.nest.map_structure(
+            lambda part: gen_xla_ops.xla_all_reduce(
+                input=part, group_assignment=everyone, reduce_op="Add", mode="CrossReplica"
+            ),
+            value,
+        )
+
+
+class SliceStrategy(tf.distribute.OneDeviceStrategy):
+    """Stands in for the TPU strategy of a slice: variables here, the program for all replicas.
+
+    Args:
+        replicas: devices of the slice.
+    """
+
+    def __init__(self, replicas: int):
+        super().__init__("/cpu:0")
+        self._replicas = replicas
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        return self._replicas
+
+    def run(self, fn, args=(), kwargs=None, options=None):
+        """`fn` as one of the replicas runs it."""
+        with _Replica(self):
+            return fn(*args, **(kwargs or {}))
+
+
+def lower(options: PretrainingOptions, replicas: int) -> bytes:
+    """The program that every replica runs for one training step.
+
+    Args:
+        options: those of pretraining; what they say of devices is not looked at.
+        replicas: devices of the slice.
+
+    Returns:
+        A serialised HLO module. Its inputs are the replica's share of a batch and all variables,
+        which the outputs take the place of.
+    """
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    strategy = SliceStrategy(replicas)
+    with strategy.scope():
+        model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
+    step = create_step(model, PretrainingObjective(), strategy, options, kernels=PLAIN)
+    share = per_replica("train_batch_size", options.train_batch_size, strategy)
+    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
+    batch = {
+        name: tf.zeros((share, *feature.shape), "int32" if feature.dtype == "int64" else "float32")
+        for name, feature in features.items()
+    }
+    program = tf.function(step._one_step, jit_compile=True)
+    return program.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
+
+
+def main(request: str, program: str) -> None:
+    with open(request, encoding="utf-8") as file:
+        asked = json.load(file)
+    options = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in asked["options"].items()
+    }
+    module = lower(PretrainingOptions(**options), asked["replicas"])
+    with open(program, "wb") as file:
+        file.write(module)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

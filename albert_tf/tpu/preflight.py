@@ -1,0 +1,265 @@
+"""Would this pretraining run on that TPU slice? Asks the TPU compiler, without a TPU.
+
+    python -m albert_tf.tpu.preflight --flagfile=configs/pretraining/xxlarge_v1.cfg \\
+        --topology=v3:16x16
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.options import command
+from albert_tf.progress import ProgressLine, duration
+from albert_tf.tpu import report
+from albert_tf.tpu.bounds import Compiled, for_share
+from albert_tf.tpu.options import PreflightOptions
+from albert_tf.tpu.slices import GENERATIONS, Slice, known_slices, parse_slice
+from albert_tf.training.options import PretrainingOptions
+
+_LARGEST = 256  # micro-batches beyond it gain nothing: the matrix units are busy long before
+_PROBE_TRIPS = 2  # two micro-batches: the loop and its accumulators are there
+_PROBE_DEVICES = 4
+
+
+def check_installed() -> None:
+    """Raises InputError where the compiler, or what asks it, is not installed."""
+    for package in ("jax", "libtpu"):
+        if importlib.util.find_spec(package) is None:
+            raise InputError(
+                f"the preflight needs {package}, which is not installed: "
+                "pip install 'albert-tf[cpu,preflight]'"
+            )
+
+
+class Compiler:
+    """Compiles training steps for slices, each in processes of its own.
+
+    Args:
+        options: the run that this is about.
+        line: shows what is being done.
+    """
+
+    def __init__(self, options: PreflightOptions, line: ProgressLine):
+        self.options = options
+        self.line = line
+        self._folder = tempfile.TemporaryDirectory(prefix="preflight-")
+        self._programs: dict[str, str] = {}
+
+    def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
+        """The step of one replica of a slice.
+
+        Args:
+            where: the slice.
+            batch: global batch.
+            micro: examples of a micro-batch.
+            remat: whether layers are computed again in the backward pass; None: no such choice.
+        """
+        changes = {} if remat is None else {"remat": remat}
+        asked = self.options.pretraining(micro, train_batch_size=batch, **changes)
+        what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
+        program = self._program(where.replicas, asked, what)
+        trips = batch // where.replicas // micro
+        result = os.path.join(self._folder.name, "result")
+        arguments = [program, where.name, str(trips), result]
+        if error := self._run("compiling", arguments, f"{what}: compiling"):
+            return Compiled(False, error=error)
+        with open(result, encoding="utf-8") as file:
+            return Compiled(**json.load(file))
+
+    def _program(self, replicas: int, asked: PretrainingOptions, what: str) -> str:
+        """The file of a program, which is made once for all slices with as many devices."""
+        request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
+        if request not in self._programs:
+            path = os.path.join(self._folder.name, f"program-{len(self._programs)}")
+            with open(f"{path}.json", "w", encoding="utf-8") as file:
+                file.write(request)
+            if error := self._run("lowering", [f"{path}.json", path], f"{what}: building it"):
+                raise InputError(f"{what}: the training step cannot be built ({error})")
+            self._programs[request] = path
+        return self._programs[request]
+
+    def _run(self, module: str, arguments: list[str], what: str) -> str | None:
+        """Runs a module in a process of its own; one line that says why it failed, if it did."""
+        seconds = 60 * self.options.compile_minutes
+        # TensorFlow is to leave GPUs alone, and nobody's Keras backend is wanted here.
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow"}
+        environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        started = time.monotonic()
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", f"albert_tf.tpu.{module}", *arguments],
+                env=environment,
+                stdout=errors,
+                stderr=subprocess.STDOUT,
+            )
+            try:
+                while process.poll() is None:
+                    past = time.monotonic() - started
+                    if past > seconds:
+                        return f"not done after {duration(past)} (--compile_minutes)"
+                    self.line.update(f"{what}, {duration(past)}")
+                    time.sleep(0.2)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+                self.line.clear()
+            if process.returncode == 0:
+                return None
+            errors.seek(0)
+            lines = [line.strip() for line in errors if line.strip()]
+        if process.returncode < 0:
+            return f"ended by signal {-process.returncode}, perhaps for want of memory here"
+        return lines[-1] if lines else f"ended with code {process.returncode}"
+
+
+def candidates(share: int, asked: list[int], flag: str = "micro_batch_sizes") -> list[int]:
+    """Micro-batch sizes to try, the smallest first.
+
+    Args:
+        share: examples of a device.
+        asked: the sizes asked for; empty for powers of two, and the whole share, up to a limit.
+        flag: named in errors.
+
+    Raises:
+        InputError: a size asked for does not divide the share.
+    """
+    for size in asked:
+        if share % size:
+            raise InputError(f"--{flag}={size}: does not divide the {share} examples of a device")
+    powers = [2**n for n in range(share.bit_length()) if share % 2**n == 0]
+    return asked or sorted({size for size in (*powers, share) if size <= _LARGEST})
+
+
+def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
+    """The lines of the report on one slice."""
+    batch = options.train_batch_size
+    if batch % where.replicas:
+        raise InputError(
+            f"--train_batch_size={batch}: must be a multiple of the {where.replicas} devices of "
+            f"{where.name}"
+        )
+    share = batch // where.replicas
+    sizes = candidates(share, options.sizes())
+    compiler = Compiler(options, ProgressLine())
+    yield from report.heading(options, where)
+    yield ""
+    yield report.COLUMNS
+    fitting = []
+    failures = []
+    for remat in options.rematerialization:
+        for micro in sizes:
+            compiled = compiler.compile(where, batch, micro, remat)
+            yield report.row(compiled, where, micro, remat, options.num_train_steps)
+            if compiled.fits:
+                fitting.append((micro, remat))
+            else:
+                failures.append(compiled.error)
+                break  # larger ones need more
+    yield ""
+    if not fitting:
+        reason = next((error for error in failures if error), "memory of a device is too small")
+        raise InputError(f"--topology={where.name}: no micro-batch can run ({reason})")
+    yield from report.conclusion(fitting, share)
+    yield from report.legend(where)
+
+
+def all_slices(options: PreflightOptions) -> Iterator[str]:
+    """The lines of the table of all known slices.
+
+    A generation is probed on a small slice, for the largest micro-batch that fits; memory and costs
+    of a micro-batch do not depend on how many devices there are.
+    """
+    compiler = Compiler(options, ProgressLine())
+    remat = options.rematerialization[-1] if options.rematerialization == (True,) else None
+    remat = False if remat is None and options.rematerialization != (None,) else remat
+    yield from report.heading(options)
+    yield ""
+    yield report.SLICE_COLUMNS
+    for name in GENERATIONS:
+        slices = [known for known in known_slices() if known.generation == name]
+        probe = next(known for known in slices if known.replicas >= _PROBE_DEVICES)
+        shares = [options.train_batch_size / known.replicas for known in slices]
+        sizes = options.sizes() or [2**n for n in range(9) if 2**n <= min(_LARGEST, max(shares))]
+        found: dict[int, Compiled] = {}
+
+        def fits(index: int, sizes=sizes, probe=probe, found=found) -> bool:
+            micro = sizes[index]
+            batch = probe.replicas * micro * _PROBE_TRIPS
+            found[micro] = compiler.compile(probe, batch, micro, remat)
+            return found[micro].fits
+
+        largest = last_true(fits, len(sizes), first=min(3, len(sizes) - 1))
+        for where in slices:
+            yield report.slice_row(
+                where,
+                *_on_slice(options, where, sizes[: largest + 1], found),
+                options.num_train_steps,
+            )
+    yield ""
+    yield from report.legend()
+
+
+def _on_slice(options, where: Slice, fitting: list[int], found: dict[int, Compiled]):
+    """The largest micro-batch of a slice and the costs with it; or None and why there is none."""
+    share, left = divmod(options.train_batch_size, where.replicas)
+    if left or not share:
+        return None, f"the batch does not divide by {where.replicas} devices"
+    if not fitting:
+        errors = [compiled.error for compiled in found.values() if compiled.error]
+        return None, errors[0] if errors else "does not fit"
+    possible = [size for size in fitting if share % size == 0]
+    if not possible:
+        return None, f"no micro-batch of {fitting} divides {share} examples"
+    # Not every size was compiled: the costs of an example are those of the next larger one.
+    micro = max(possible)
+    nearest = min(size for size in found if size >= micro and found[size].fits)
+    return micro, for_share(found[nearest], nearest, _PROBE_TRIPS, share)
+
+
+def last_true(holds, count: int, first: int) -> int:
+    """The last index below `count` for which `holds`, which is false ever after; -1 for none.
+
+    Args:
+        holds: asked of as few indices as can be.
+        count: how many indices there are.
+        first: the index asked of first.
+    """
+    low, high, middle = -1, count, first
+    while high - low > 1:
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+        middle = (low + high) // 2
+    return low
+
+
+def preflight(options: PreflightOptions) -> None:
+    """Prints whether and how fast the options' training step can run.
+
+    Raises:
+        InputError: a flag is not what it should be, nothing fits, or the compiler is missing.
+    """
+    options.check()
+    AlbertConfig.from_json_file(options.albert_config_file)
+    where = None if options.all_topologies else parse_slice(options.topology)
+    check_installed()
+    for line in all_slices(options) if where is None else one_slice(options, where):
+        print(line, flush=True)
+
+
+cli = command(PreflightOptions, preflight)
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,222 @@
+"""The training step compiled for TPU slices with the TPU compiler, which needs no TPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tpu import preflight
+from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.options import PreflightOptions
+from albert_tf.tpu.slices import GIB, known_slices, parse_slice
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS
+
+MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
+needs_compiler = pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"{' and '.join(MISSING)} not installed: pip install 'albert-tf[cpu,preflight]'",
+)
+ONE_LAYER = dataclasses.replace(
+    CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+)
+SHARE = 8
+# All of eight devices, so that one program does for all.
+SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
+
+
+class SilentLine:
+    """A progress line that shows nothing."""
+
+    def update(self, text):
+        pass
+
+    def clear(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def options(tmp_path_factory):
+    config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
+    config.write_text(ONE_LAYER.to_json())
+    return PreflightOptions(
+        albert_config_file=str(config),
+        topology="v3:2x2",
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=8 * SHARE,
+        dtype="bfloat16",
+    )
+
+
+@pytest.fixture(scope="module")
+def compiled(options):
+    """Compiles the step for a slice, once for all tests: so many micro-batches of some size."""
+    compiler = preflight.Compiler(options, SilentLine())
+
+    @functools.cache
+    def compile_step(name, micro=SHARE // 2, trips=2):
+        where = parse_slice(name)
+        return compiler.compile(where, where.replicas * trips * micro, micro, None)
+
+    return compile_step
+
+
+def model_flops(config, examples):
+    """Matrix products of a training step by formula: the backward pass is twice the forward."""
+    h, e, length = config.hidden_size, config.embedding_size, LENGTH
+    layer = 2 * (4 * h * h + 2 * h * config.intermediate_size) + 4 * length * h
+    # Rows of the tables have no gradient below them: their product counts twice, not three times.
+    tokens = length * (config.num_hidden_layers * 3 * layer + 3 * 2 * e * h + 2 * 2 * 2 * e)
+    predictions = PREDICTIONS * (3 * 2 * h * e + 3 * 2 * e * config.vocab_size)
+    selected = 2 * 2 * PREDICTIONS * length * h
+    return examples * (tokens + predictions + selected + 3 * 2 * h * h + 3 * 2 * h * 2)
+
+
+def parameters(config):
+    """Of the encoder and both heads, by formula."""
+    e, h = config.embedding_size, config.hidden_size
+    return config.parameter_count() + h * e + 3 * e + config.vocab_size + 2 * h + 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", SLICES)
+def test_the_step_compiles_for_each_generation(compiled, name):
+    result = compiled(name)
+    assert result.error is None
+    assert result.fits
+    # Weights and two moments at the least; a tiny model needs little besides its program.
+    assert 3 * 4 * parameters(ONE_LAYER) < result.memory < 0.1 * GIB
+    assert result.flops == pytest.approx(model_flops(ONE_LAYER, SHARE), rel=0.01)
+    # Every gradient is all-reduced once, and six scalars: two weights, four sums.
+    assert result.reduced_bytes == pytest.approx(4 * (parameters(ONE_LAYER) + 6), rel=1e-3)
+    assert result.cycles > result.update_cycles > 0
+    assert result.memory_bytes >= result.update_memory_bytes > 0
+
+
+@needs_compiler
+def test_a_larger_micro_batch_needs_more_memory(compiled):
+    small, large = compiled("v3:2x2"), compiled("v3:2x2", micro=32 * SHARE, trips=1)
+    # Of each example the layer keeps at least its widest activation, in bfloat16.
+    kept = 2 * LENGTH * ONE_LAYER.intermediate_size
+    assert large.memory - small.memory > 31 * SHARE * kept
+    assert large.flops == 32 * small.flops
+    assert large.reduced_bytes <= small.reduced_bytes  # some gradients may go as bfloat16
+
+
+@needs_compiler
+def test_what_cannot_be_compiled_is_one_line(compiled):
+    result = compiled("v3:1x4")  # hosts have 2x2 chips
+    assert not result.fits
+    assert "v3:1x4" in result.error
+    assert "\n" not in result.error
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """A compiler by formula: an example needs 0.1 GiB, and all else 1 GiB."""
+    asked = []
+
+    def compile_step(self, where, batch, micro, remat):
+        asked.append((where.name, micro))
+        memory = GIB * (1 + 0.1 * micro)
+        trips = batch // where.replicas // micro
+        return Compiled(
+            fits=memory <= where.data.memory,
+            memory=memory,
+            flops=1e12 * micro * trips,
+            memory_bytes=1e6 * micro * trips,
+            cycles=1e8 * micro * trips,
+        )
+
+    monkeypatch.setattr(preflight.Compiler, "compile", compile_step)
+    monkeypatch.setattr(preflight, "check_installed", lambda: None)
+    return asked
+
+
+def test_report_of_one_slice(options, made_up, capsys):
+    # v2 has 7.48 GiB: 64 examples need 7.4, 128 do not fit, and larger ones are not tried.
+    preflight.preflight(dataclasses.replace(options, topology="v2-8", train_batch_size=8 * 512))
+    assert [micro for _, micro in made_up] == [1, 2, 4, 8, 16, 32, 64, 128]
+    out = capsys.readouterr().out
+    assert "largest micro-batch that fits: 64 (--micro_batch_size=64)" in out
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith(("64 ", "128 "))]
+    # 512 TFLOP at 23 TFLOP/s, 125,000 times; 51.2e9 cycles at 700 MHz.
+    assert " ".join(rows[0]) == (
+        "64 - 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73142.9 105.82"
+    )
+    assert " ".join(rows[1]) == "128 - 13.80 of 7.48 no"
+
+
+def test_table_of_all_slices(options, made_up, capsys):
+    asked = dataclasses.replace(options, topology=None, all_topologies=True, train_batch_size=4096)
+    preflight.preflight(asked)
+    rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
+    for where in known_slices():
+        share = 4096 // where.replicas
+        fitting = [
+            n for n in range(share.bit_length()) if 1 + 0.1 * 2**n <= where.data.memory / GIB
+        ]
+        assert rows[where.name][3] == str(min(2 ** max(fitting), share, 256)), where
+        bound = share * 1e12 / where.data.peak_flops * 1e3
+        assert float(rows[where.name][4]) == pytest.approx(bound, abs=0.06), where
+    # Far fewer programs than slices times sizes.
+    assert len(made_up) <= 4 * 6
+
+
+def test_nothing_fits(options, made_up):
+    wide = dataclasses.replace(options, topology="v2-8", micro_batch_sizes=("128",))
+    with pytest.raises(InputError, match="v2:2x2: no micro-batch can run .*memory"):
+        preflight.preflight(dataclasses.replace(wide, train_batch_size=8 * 512))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"topology": "v9:2x2"},
+            r"--topology=v9:2x2: no such slice; known are .*v3:16x16 \(v3-512",
+        ),
+        ({"topology": "v3:2x2x1"}, "--topology=v3:2x2x1: no such slice"),
+        ({"topology": None}, "--topology=SLICE .* or --all_topologies"),
+        ({"all_topologies": True}, "--topology=SLICE .* or --all_topologies"),
+        ({"train_batch_size": 12}, "--train_batch_size=12: must be a multiple of the 8 devices"),
+        ({"micro_batch_sizes": ("3",)}, "--micro_batch_sizes=3: does not divide the 8 examples"),
+        ({"micro_batch_sizes": ("4", "x")}, "--micro_batch_sizes=x: must be whole numbers"),
+        ({"albert_config_file": "no.json"}, "no.json: no such file"),
+        ({"learning_rate": -1.0}, "--learning_rate=-1.0: must be at least 0"),
+    ],
+)
+def test_errors_name_the_flag(options, made_up, changes, message):
+    with pytest.raises(InputError, match=message):
+        preflight.preflight(dataclasses.replace(options, **changes))
+    assert not made_up
+
+
+@pytest.mark.parametrize("package", ["jax", "libtpu"])
+def test_without_the_compiler_it_says_what_to_install(options, package, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name == package else found("os" if name == "libtpu" else name),
+    )
+    message = rf"{package}, which is not installed: pip install 'albert-tf\[cpu,preflight\]'"
+    with pytest.raises(InputError, match=message):
+        preflight.preflight(options)
+
+
+def test_last_true_asks_few():
+    for count in range(1, 20):
+        for answer in range(-1, count):
+            asked = []
+
+            def holds(index, asked=asked, answer=answer):
+                asked.append(index)
+                return index <= answer
+
+            assert preflight.last_true(holds, count, min(3, count - 1)) == answer
+            assert len(asked) == len(set(asked)) <= 6
