@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.modeling.encoder import SelfAttention
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
@@ -50,9 +51,21 @@ def test_micro_batches_do_not_change_what_is_computed():
 
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
-def test_computing_layers_again_does_not_change_what_is_computed(micro_batches):
-    kept, again = trained(micro_batches), trained(micro_batches, remat=True)
-    np.testing.assert_allclose(again, kept, rtol=0, atol=1e-6)
+def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
+    traced = []
+    attend = SelfAttention.call
+
+    def counting(self, *args, **kwargs):
+        traced[-1] += 1
+        return attend(self, *args, **kwargs)
+
+    monkeypatch.setattr(SelfAttention, "call", counting)
+    results = []
+    for remat in (False, True):
+        traced.append(0)
+        results.append(trained(micro_batches, remat=remat))
+    np.testing.assert_allclose(*results, rtol=0, atol=1e-6)
+    assert traced[1] == 2 * traced[0] > 0
 
 
 def test_replicas_do_not_change_what_is_computed():
