@@ -1,0 +1,77 @@
+"""Folders that one program has for itself, and copies."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.files import copy_file, folder_of_one
+
+HOLD = """
+import sys
+from albert_tf.files import folder_of_one
+with folder_of_one(sys.argv[1], "output_dir"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_is_another_programs_until_it_dies(tmp_path):
+    folder = str(tmp_path / "deep" / "out")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout.readline() == b"held\n"
+    message = f"^--output_dir: another process is at work on it, in {folder}$"
+    with pytest.raises(InputError, match=message), folder_of_one(folder, "output_dir"):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with folder_of_one(folder, "output_dir"):
+        (tmp_path / "deep" / "out" / "file").write_text("kept")
+    with folder_of_one(folder, "output_dir"):
+        pass
+    assert os.listdir(folder) == ["file"]
+
+
+def test_a_folder_in_which_nothing_began_is_removed(tmp_path):
+    folder = tmp_path / "out"
+    with pytest.raises(ZeroDivisionError), folder_of_one(str(folder), "output_dir"):
+        raise ZeroDivisionError
+    assert not folder.exists()
+
+
+def test_where_there_are_no_locks_a_line_says_so(tmp_path, monkeypatch, capsys):
+    def no_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with folder_of_one(str(tmp_path), "output_dir"):
+        pass
+    assert capsys.readouterr().err == (
+        f"note: {tmp_path} cannot be locked (No locks available); let no second program write "
+        "there\n"
+    )
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_copies(tmp_path, monkeypatch, links):
+    def no_links(source, target):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    source, target = tmp_path / "source", tmp_path / "target"
+    target.write_text("before")
+    source.write_text("after")
+    for _ in range(2):
+        copy_file(str(source), str(target))
+        assert target.read_text() == "after"
+        assert sorted(os.listdir(tmp_path)) == ["source", "target"]
