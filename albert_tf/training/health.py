@@ -120,12 +120,12 @@ def memory() -> dict[str, float]:
     peaks = {}
     if (host := _host_peak()) is not None:
         peaks["host_memory_peak_gib"] = host / _GIB
-    devices = [device.name for device in tf.config.list_logical_devices("GPU")]
-    if devices:
-        name = [device.removeprefix("/device:") for device in devices]
-        peaks["device_memory_peak_gib"] = (
-            max(tf.config.experimental.get_memory_info(each)["peak"] for each in name) / _GIB
-        )
+    gpus = [
+        device.name.removeprefix("/device:") for device in tf.config.list_logical_devices("GPU")
+    ]
+    if gpus:
+        device = max(tf.config.experimental.get_memory_info(gpu)["peak"] for gpu in gpus)
+        peaks["device_memory_peak_gib"] = device / _GIB
     return peaks
 
 
