@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,11 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def heed_ctrl_c() -> None:
+    """For `preexec_fn`: a shell's background jobs, which tests may run in, ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,7 @@ import time
 import pytest
 
 from data_prep import parallel
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.conftest import ROOT, heed_ctrl_c
 
 SCRIPT = """
 import os, sys, time
@@ -74,8 +73,7 @@ def start(tmp_path, do: str, seconds: float) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell's background jobs, which the tests may run in, ignore Ctrl-C, and so do theirs.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed_ctrl_c,
     )
 
 

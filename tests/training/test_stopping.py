@@ -11,15 +11,16 @@ import threading
 import pytest
 
 from albert_tf.training.stopping import SIGNALS, StopSignals
-from tests.conftest import ROOT
+from tests.conftest import ROOT, heed_ctrl_c
 
 
 @pytest.fixture
 def handlers():
     """What is set before; put back whatever a test does."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    yield before
-    for number, handler in before.items():
+    found = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+    yield {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in found.items():
         signal.signal(number, handler)
 
 
@@ -80,6 +81,7 @@ def test_the_second_signal_ends_a_long_call_at_once(number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heed_ctrl_c,
     )
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
