@@ -143,13 +143,15 @@ def test_report_of_one_slice(options, made_up, capsys):
     # Without and with --remat.
     assert [micro for _, micro in made_up] == [1, 2, 4, 8, 16, 32, 64, 128] * 2
     out = capsys.readouterr().out
-    assert "largest micro-batch that fits: 64 (--micro_batch_size=64)" in out
+    for which in ("without", "with"):
+        assert f"largest micro-batch that fits {which} --remat: 64 (--micro_batch_size=64)" in out
     rows = [line.split() for line in out.splitlines() if line.strip().startswith(("64 ", "128 "))]
     # 512 TFLOP at 23 TFLOP/s, 125,000 times; 51.2e9 cycles at 700 MHz.
-    assert " ".join(rows[0]) == (
-        "64 - 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73142.9 105.82"
-    )
-    assert " ".join(rows[1]) == "128 - 13.80 of 7.48 no"
+    for number, remat in enumerate(("no", "yes")):
+        assert " ".join(rows[2 * number]) == (
+            f"64 {remat} 7.40 of 7.48 yes 512.000 0.5 22260.9 compute 32.21 73142.9 105.82"
+        )
+        assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
 
 
 def test_table_of_all_slices(options, made_up, capsys):
