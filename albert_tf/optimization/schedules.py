@@ -6,6 +6,7 @@ then exact to its last bit at any step, where `1 - step / total` loses digits to
 
 from __future__ import annotations
 
+import abc
 import math
 
 import keras
@@ -14,7 +15,7 @@ from keras import ops
 from albert_tf.errors import InputError
 
 
-class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
     """Linear warm-up from 0 to the peak; subclasses say what follows.
 
     Args:
@@ -56,9 +57,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def _since_start(self, step):
         return ops.maximum(step - self.start_warmup_step, 0)
 
+    @abc.abstractmethod
     def _decay(self, step):
         """Falls from 1 to 0, float32; `step` is int32."""
-        raise NotImplementedError
 
     def _remaining(self, step, length: int):
         """1 until `length` steps before the end, then linearly down to 0 there."""

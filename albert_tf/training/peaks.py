@@ -11,6 +11,8 @@ import os
 
 import tensorflow as tf
 
+from albert_tf.tpu.slices import GENERATIONS
+
 # By a part of the name that TensorFlow reports; the first that is found counts.
 GPU_PEAKS: dict[str, float] = {
     "B200": 2250.0,
@@ -34,16 +36,6 @@ GPU_PEAKS: dict[str, float] = {
     "V100 PCIE": 112.0,
     "V100": 125.0,
     "T4": 65.0,
-}
-
-# TFLOP/s of a chip. A chip of v2 and v3 is two replicas; of later generations one.
-TPU_PEAKS: dict[str, float] = {
-    "v2": 45.0,
-    "v3": 123.0,
-    "v4": 275.0,
-    "v5e": 197.0,
-    "v5p": 459.0,
-    "v6e": 918.0,
 }
 
 # PCI device and, where that is not enough, subsystem, of a TPU virtual machine's chips.
@@ -73,8 +65,9 @@ def peak_flops(strategy: tf.distribute.Strategy, peak_tflops: float = 0.0) -> fl
         return peak_tflops * 1e12 * strategy.num_replicas_in_sync
     if isinstance(strategy, tf.distribute.TPUStrategy):
         # However many replicas a chip is, all chips of all hosts are at work.
-        peak = sum(TPU_PEAKS[chip] for chip in tpu_chips()) * strategy.extended.num_hosts
-        return peak * 1e12 or None
+        chips = [GENERATIONS[name] for name in tpu_chips()]
+        peak = sum(chip.devices * chip.peak_flops for chip in chips)
+        return peak * strategy.extended.num_hosts or None
     name = _gpu_name(strategy)
     peak = gpu_peak(name) if name else None
     return peak * 1e12 * strategy.num_replicas_in_sync if peak else None

@@ -56,11 +56,8 @@ def test_sigterm_saves_and_the_same_command_goes_on(project, pretrained, tmp_pat
     assert_same_weights(folder, pretrained)
 
 
-def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrained, tmp_path):
-    folder = shutil.copytree(pretrained, tmp_path / "out")
-    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    (folder / "eval_results.txt").unlink()
-    options = PretrainingOptions(
+def options_of(project, folder, **flags) -> PretrainingOptions:
+    return PretrainingOptions(
         albert_config_file=str(project.config),
         input_file=(str(project.train),),
         eval_input_file=(str(project.eval),),
@@ -68,9 +65,16 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
         max_seq_length=LENGTH,
         max_predictions_per_seq=PREDICTIONS,
         train_batch_size=8,
-        num_train_steps=48,
         do_train=True,
+        **flags,
     )
+
+
+def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrained, tmp_path):
+    folder = shutil.copytree(pretrained, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    (folder / "eval_results.txt").unlink()
+    options = options_of(project, folder, num_train_steps=48)
     with folder_of_one(str(folder), "output_dir"):
         with pytest.raises(InputError, match="--output_dir: another process is at work on it"):
             pretrain(options)
@@ -82,14 +86,9 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
 
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):
     folder = tmp_path / "out"
-    options = PretrainingOptions(
-        albert_config_file=str(project.config),
-        input_file=(str(project.train),),
-        eval_input_file=(str(project.eval),),
-        output_dir=str(folder),
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        train_batch_size=8,
+    options = options_of(
+        project,
+        folder,
         num_train_steps=24,
         num_warmup_steps=4,
         learning_rate=0.01,
@@ -99,7 +98,6 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
         keep_checkpoint_max=1,
         eval_every_steps=8,
         best_checkpoint_metric="masked_lm_accuracy",
-        do_train=True,
         do_eval=True,
     )
     pretrain(options)
