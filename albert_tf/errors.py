@@ -1,4 +1,4 @@
-"""How a command ends that does not get to its end: bad input, or a signal to stop."""
+"""How a command ends that does not get to its end: bad input, a signal to stop, a lost worker."""
 
 import signal
 
@@ -23,3 +23,13 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, number: int, message: str):
         super().__init__(message)
         self.signal = signal.Signals(number)
+
+
+class WorkerLost(RuntimeError):
+    """Another of the processes that train together has gone; what was saved is good.
+
+    Commands print the message and end with an exit code that says that starting again helps
+    (EX_TEMPFAIL of `sysexits.h`).
+    """
+
+    exit_code = 75

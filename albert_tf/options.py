@@ -13,6 +13,7 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import types
 import typing
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
-from albert_tf.errors import InputError, Stopped
+from albert_tf.errors import InputError, Stopped, WorkerLost
 
 Options = TypeVar("Options")
 
@@ -96,7 +97,8 @@ def command(
     """The console entry point that parses the flags and calls `run(options)`.
 
     An `InputError`, or an error of the operating system, is printed as one line; the exit code is
-    then 1, 130 after Ctrl-C, and 143 after a SIGTERM that the work has heeded.
+    then 1, 130 after Ctrl-C, 143 after a SIGTERM that the work has heeded, and 75 after the loss of
+    another process that took part.
 
     Args:
         options_class: dataclass of the flags.
@@ -123,6 +125,12 @@ def command(
         except Stopped as stopped:
             print(f"{program}: {stopped}", file=sys.stderr)
             return 128 + stopped.signal
+        except WorkerLost as lost:
+            print(f"{program}: {lost}", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # Threads of TensorFlow may still wait for the lost one, and Python's end for them.
+            os._exit(lost.exit_code)
         except KeyboardInterrupt:
             print(f"{program}: interrupted", file=sys.stderr)
             return 130

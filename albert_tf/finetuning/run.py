@@ -27,6 +27,7 @@ from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective
 from albert_tf.tokenization import Tokenizer
+from albert_tf.training import workers
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
     prepare,
@@ -148,6 +149,8 @@ def _features(split: str, examples, tokenizer: Tokenizer, options: ClassifierOpt
 
 
 def _write_predictions(output_dir: str, labels: tuple[str, ...], probabilities: np.ndarray) -> None:
+    if not workers.is_chief():
+        return
     rows = ("\t".join(f"{value:.8g}" for value in row) for row in probabilities)
     write_text(f"{output_dir}/test_results.tsv", "".join(f"{row}\n" for row in rows))
     guesses = probabilities.argmax(axis=-1)

@@ -11,6 +11,7 @@ from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import derive_seeds, draw_masks
+from albert_tf.input.share import WHOLE, Share, per_replica_batches
 
 # Files read side by side, and files whose first records are checked before a run starts.
 _CYCLE_LENGTH = 16
@@ -29,6 +30,7 @@ def training_batches(
     shuffle_buffer_size: int = 10000,
     first_step: int = 0,
     masks: DynamicMasks | None = None,
+    share: Share = WHOLE,
 ) -> tf.data.Dataset:
     """Endless shuffled batches; every epoch holds every example once, in an order of its own.
 
@@ -45,9 +47,11 @@ def training_batches(
         shuffle_buffer_size: examples among which the next one is drawn.
         first_step: batches to leave out; their records are skipped unparsed.
         masks: how to draw masks; None where the files hold them.
+        share: rows to make of every batch, for which replicas; others are dropped unparsed.
 
     Returns:
-        Dictionaries of `[batch_size, ...]` tensors, int32 or float32.
+        Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, a batch for
+        one replica after the other.
     """
     names = tf.data.Dataset.from_tensor_slices(list(files))
     names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
@@ -62,7 +66,10 @@ def training_batches(
     first = first_step * batch_size
     numbered = records.skip(first).enumerate(first).batch(batch_size, drop_remainder=True)
     parse = _parser(features, masks, seed, _TRAINING)
-    return numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    examples = _own_rows(numbered, batch_size, share).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    return per_replica_batches(examples.prefetch(4), share)
 
 
 def evaluation_batches(
@@ -71,6 +78,7 @@ def evaluation_batches(
     batch_size: int,
     seed: int = 0,
     masks: DynamicMasks | None = None,
+    share: Share = WHOLE,
 ) -> tf.data.Dataset:
     """All examples once, in order; the last batch is filled up.
 
@@ -78,6 +86,7 @@ def evaluation_batches(
         files, features, batch_size: as in `training_batches`.
         seed: seed of dynamic masks, which are the same in every evaluation.
         masks: how to draw masks; None where the files hold them.
+        share: as in `training_batches`.
 
     Returns:
         Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`: 0 for what
@@ -85,8 +94,19 @@ def evaluation_batches(
     """
     numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
     parse = _parser(features, masks, seed, _EVALUATION)
-    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-    return examples.map(lambda batch: fill_up(batch, batch_size)).prefetch(4)
+    examples = _own_rows(numbered, batch_size, share).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
+    return per_replica_batches(examples.prefetch(4), share)
+
+
+def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:
+    """Of batches of numbers and unparsed records, those that a pipeline is to make."""
+    if share.pipelines == 1:
+        return numbered
+    rows = share.rows(batch_size)
+    return numbered.map(lambda numbers, records: (numbers[rows], records[rows]))
 
 
 def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:

@@ -20,6 +20,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, matches, remove, tensorflow_errors_as_os_errors
 from albert_tf.interop.tensorflow_checkpoints import damage_of, read_training_checkpoint
 from albert_tf.interop.weights import match
+from albert_tf.training import workers
 
 _NAME = "model.ckpt"
 _STEP = re.compile(rf"/{re.escape(_NAME)}-(\d+)$")
@@ -31,7 +32,7 @@ class Checkpoints:
     Values are copied to the host's memory, and written from there in the background. A checkpoint
     is written under temporary names first; only a complete one is listed in the file `checkpoint`,
     which is replaced in one step. So a run that is killed at any moment leaves the one before as
-    the newest.
+    the newest. Of several workers only the chief writes, and chooses what all restore.
 
     Args:
         folder: where checkpoints `model.ckpt-STEP` are kept.
@@ -91,9 +92,14 @@ class Checkpoints:
             InputError: all are damaged; or the newest is of a model of another shape, or of another
                 optimizer.
         """
-        path = newest_readable(self.folder)
+        path = chosen_newest(self.folder)
         if path is None:
             return False
+        with workers.everyone():
+            self._restore(path)
+        return True
+
+    def _restore(self, path: str) -> None:
         shapes = {weight.path: tuple(weight.shape) for weight in self.model.weights}
         match(shapes, read_training_checkpoint(path), "output_dir")
         try:
@@ -105,7 +111,6 @@ class Checkpoints:
             ) from None
         tf.nest.map_structure(lambda to, value: to.assign(value), self._state, self._copy)
         self.latest = path
-        return True
 
     def remove_unfinished(self) -> None:
         """Removes what runs that were killed while they wrote have left behind."""
@@ -120,6 +125,9 @@ class Checkpoints:
         """
         self.wait()
         step = int(self.iterations.numpy())
+        if not workers.is_chief():
+            self.latest = f"{self.folder}/{_NAME}-{step}"
+            return
         tf.nest.map_structure(lambda to, variable: to.assign(variable), self._copy, self._state)
         self._pending = self._writer.submit(self._write, step)
 
@@ -153,6 +161,22 @@ class Checkpoints:
         except OSError:
             remove(f"{self.folder}/{_NAME}-{step}_temp")
             raise
+
+
+def chosen_newest(folder: str) -> str | None:
+    """`newest_readable` as the chief finds it, for all workers.
+
+    Raises:
+        InputError: as there; or the folder is not one and the same for all workers.
+    """
+    path = workers.from_chief(lambda: newest_readable(folder))
+    with workers.everyone():
+        if path is not None and not exists(f"{path}.index"):
+            raise InputError(
+                f"--output_dir={folder}: {path}, which worker 0 has found, is not there for "
+                f"{workers.describe()}; all workers need one shared folder"
+            )
+    return path
 
 
 def newest_readable(folder: str) -> str | None:

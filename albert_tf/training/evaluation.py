@@ -24,6 +24,7 @@ from albert_tf.files import (
 )
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.interop.tensorflow_checkpoints import list_as_newest
+from albert_tf.training import workers
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 BEST_FOLDER = "best"
@@ -124,6 +125,12 @@ class PeriodicEvaluation:
     def run(self, step: int) -> dict[str, float]:
         """Evaluates and remembers the values; those of later steps, before a restart, go."""
         results = {name: float(f"{value:.7g}") for name, value in self._evaluate().items()}
+        with workers.everyone():
+            if workers.is_chief():
+                self._write(step, results)
+        return results
+
+    def _write(self, step: int, results: dict[str, float]) -> None:
         kept = [line for line in self._lines() if json.loads(line)["step"] < step]
         lines = [*kept, json.dumps({"step": step, **results})]
         events = tf.summary.create_file_writer(f"{self._folder}/eval")
@@ -131,7 +138,6 @@ class PeriodicEvaluation:
             for name, value in results.items():
                 tf.summary.scalar(name, value)
         write_text(self._path, "".join(f"{line}\n" for line in lines))
-        return results
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Does what a run that was stopped at `step` should still have done.
@@ -142,18 +148,25 @@ class PeriodicEvaluation:
         """
         if checkpoint is None or not self.is_due(step):
             return
-        done = [row for row in map(json.loads, self._lines()) if row["step"] == step]
+        done = workers.from_chief(
+            lambda: [row for row in map(json.loads, self._lines()) if row["step"] == step]
+        )
         results = done[0] if done else self.run(step)
         if self.is_best(results):
-            self.keep_best(checkpoint, results, step)
+            with workers.everyone():
+                self.keep_best(checkpoint, results, step)
 
     def is_best(self, results: dict[str, float]) -> bool:
         """Whether a checkpoint with these values is to be kept as the best."""
-        return self._best is not None and self._best.is_better(results[self._best.metric])
+        best = self._best
+        if best is None:
+            return False
+        return workers.from_chief(lambda: best.is_better(results[best.metric]))
 
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
-        """Keeps a complete checkpoint as the best."""
-        self._best.keep(checkpoint, results[self._best.metric], step)
+        """Keeps a complete checkpoint as the best; the chief alone does so."""
+        if workers.is_chief():
+            self._best.keep(checkpoint, results[self._best.metric], step)
 
     @property
     def _path(self) -> str:

@@ -13,17 +13,20 @@ import tensorflow as tf
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
+from albert_tf.training import workers
 from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload
-from albert_tf.training.progress import TrainingLog
+from albert_tf.training.progress import NoLog, TrainingLog
+from albert_tf.training.replicas import check_replicas
 from albert_tf.training.step import EvalStep, PredictStep, TrainStep
 from albert_tf.training.stopping import StopSignals
+from albert_tf.training.strategy import Batches, distribute
 
 
 def train(
     step: TrainStep,
-    batches_from: Callable[[int], tf.data.Dataset],
+    batches_from: Callable[[int], Batches],
     checkpoints: Checkpoints,
     output_dir: str,
     health: Health,
@@ -35,6 +38,9 @@ def train(
     evaluation: PeriodicEvaluation | None = None,
 ) -> None:
     """Trains from the optimizer's step up to `num_train_steps`.
+
+    Of several workers, all take the same steps and decisions, and stop where one of them is to
+    stop; only the chief writes.
 
     Args:
         step: does the work.
@@ -58,12 +64,13 @@ def train(
         evaluation.catch_up(at, checkpoints.latest)
     if at >= num_train_steps:
         return
-    with (
-        StopSignals() as signals,
-        contextlib.closing(TrainingLog(output_dir, num_train_steps, at, workload)) as log,
-        checkpoints,
-    ):
-        batches = iter(step.strategy.experimental_distribute_dataset(batches_from(at)))
+    open_log = TrainingLog if workers.is_chief() else NoLog
+    with StopSignals() as signals, contextlib.ExitStack() as stack:
+        with workers.everyone():
+            log = open_log(output_dir, num_train_steps, at, workload)
+        stack.enter_context(contextlib.closing(log))
+        stack.enter_context(checkpoints)
+        batches = iter(distribute(step.strategy, batches_from(at)))
         while at < num_train_steps:
             to_save = save_checkpoints_steps - at % save_checkpoints_steps
             count = min(iterations_per_loop, to_save, num_train_steps - at)
@@ -71,27 +78,37 @@ def train(
                 count = min(count, evaluation.every_steps - at % evaluation.every_steps)
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
-            log.write(at, health.metrics(results, at))
-            health.check()
-            checkpoints.check()
-            evaluated = None
-            if evaluation is not None and evaluation.is_due(at) and signals.received is None:
+            with workers.everyone():
+                log.write(at, health.metrics(results, at))
+                health.check()
+                checkpoints.check()
+            stopping = workers.agree(signals.received)
+            evaluate_now = evaluation is not None and evaluation.is_due(at) and not stopping
+            if evaluate_now or at == num_train_steps:
+                check_replicas(step.strategy, step.variables, at)
+            best = False
+            if evaluate_now:
                 evaluated = _evaluate_in_training(evaluation, at, log)
-            best = evaluated is not None and evaluation.is_best(evaluated)
-            stopping = signals.received is not None
+                best = evaluation.is_best(evaluated)
+                stopping = workers.agree(signals.received)
             if count == to_save or at == num_train_steps or stopping or best:
-                checkpoints.save()
+                with workers.everyone():
+                    checkpoints.save()
             if best:
-                checkpoints.wait()
-                evaluation.keep_best(checkpoints.latest, evaluated, at)
+                with workers.everyone():
+                    checkpoints.wait()
+                    evaluation.keep_best(checkpoints.latest, evaluated, at)
             if stopping:
                 break
-    if signals.received is not None:
-        raise Stopped(signals.received, _where_it_stopped(checkpoints, at, num_train_steps))
+        with workers.everyone():  # nobody ends before the chief has saved
+            checkpoints.wait()
+        stopping = workers.agree(signals.received)
+    if stopping:
+        raise Stopped(stopping, _where_it_stopped(checkpoints, at, num_train_steps))
 
 
 def _evaluate_in_training(
-    evaluation: PeriodicEvaluation, at: int, log: TrainingLog
+    evaluation: PeriodicEvaluation, at: int, log: TrainingLog | NoLog
 ) -> dict[str, float]:
     start = time.monotonic()
     results = evaluation.run(at)
@@ -106,7 +123,7 @@ def _where_it_stopped(checkpoints: Checkpoints, at: int, num_train_steps: int) -
     )
 
 
-def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> dict[str, float]:
+def evaluate(step: EvalStep, batches: Batches, max_steps: int = 0) -> dict[str, float]:
     """Means of the objective's quantities over a dataset.
 
     Args:
@@ -117,7 +134,7 @@ def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> di
     Returns:
         The mean of every quantity, and the total weight of each part as `PART_weight`.
     """
-    distributed: Iterable = step.strategy.experimental_distribute_dataset(batches)
+    distributed: Iterable = distribute(step.strategy, batches)
     if max_steps:
         distributed = itertools.islice(distributed, max_steps)
     sums: dict[str, float] = {}
@@ -132,7 +149,7 @@ def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> di
     return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
 
 
-def predict(step: PredictStep, batches: tf.data.Dataset) -> np.ndarray:
+def predict(step: PredictStep, batches: Batches) -> np.ndarray:
     """Logits of all examples, in their order.
 
     Args:
@@ -143,7 +160,7 @@ def predict(step: PredictStep, batches: tf.data.Dataset) -> np.ndarray:
         `[examples, labels]` float32.
     """
     logits = []
-    for batch in step.strategy.experimental_distribute_dataset(batches):
+    for batch in distribute(step.strategy, batches):
         real, values = step(batch)
         logits.append(values.numpy()[real.numpy() > 0])
     return np.concatenate(logits)

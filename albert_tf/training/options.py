@@ -22,12 +22,17 @@ class DeviceOptions:
     strategy: str = option(
         "auto",
         "How the batch is spread over devices: one_device, mirrored (all GPUs, or "
-        "--num_replicas parts of the CPU), tpu, or auto (tpu with --use_tpu, else mirrored on "
-        "several GPUs, else one_device).",
+        "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
+        "machines, each of which runs this program; TF_CONFIG or SLURM says which), tpu, or auto "
+        "(tpu with --use_tpu, else multi_worker where TF_CONFIG names several machines, else "
+        "mirrored on several GPUs, else one_device).",
     )
     num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
-    use_tpu: bool = option(False, "Train on a TPU.")
-    tpu_name: str = option("local", "TPU to use: local on a TPU VM, or its name.")
+    tpu: str | None = option(
+        None, "local, or the name of a TPU: short for --use_tpu --tpu_name=NAME."
+    )
+    use_tpu: bool | None = option(None, "Train on a TPU.")
+    tpu_name: str | None = option(None, "TPU to use: local on a TPU VM (the default), or its name.")
     master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
     num_tpu_cores: int = option(0, "Cores that the TPU must have; 0 for any number.")
     tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")

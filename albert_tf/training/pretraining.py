@@ -23,9 +23,11 @@ from albert_tf.input.manifest import (
     pair_objective,
 )
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
+from albert_tf.input.share import Share
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import Objective, PretrainingObjective
+from albert_tf.training import workers
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
@@ -87,11 +89,12 @@ def pretrain(options: PretrainingOptions) -> None:
         InputError: a flag or file is not what it should be.
     """
     config, strategy = prepare(options)
-    train = Records.find(options, "input_file", config) if options.do_train else None
     held_out = None
-    if options.do_eval or (options.do_train and options.eval_every_steps):
-        flag = "eval_input_file" if options.eval_input_file else "input_file"
-        held_out = Records.find(options, flag, config)
+    with workers.losses_named(), workers.everyone():
+        train = Records.find(options, "input_file", config) if options.do_train else None
+        if options.do_eval or (options.do_train and options.eval_every_steps):
+            flag = "eval_input_file" if options.eval_input_file else "input_file"
+            held_out = Records.find(options, flag, config)
     with training_folder(options):
         _pretrain(options, config, strategy, train, held_out)
 
@@ -109,20 +112,23 @@ def _pretrain(
     evaluator = EvalStep(model, objective, strategy)
 
     def evaluation() -> dict[str, float]:
-        batches = evaluation_batches(
-            held_out.files,
-            held_out.features,
-            options.eval_batch_size,
-            options.random_seed,
-            held_out.masks,
-        )
+        def batches(share: Share):
+            return evaluation_batches(
+                held_out.files,
+                held_out.features,
+                options.eval_batch_size,
+                options.random_seed,
+                held_out.masks,
+                share,
+            )
+
         results = evaluate(evaluator, batches, options.max_eval_steps)
         return {"loss": sum(results[name] for name in objective.losses), **results}
 
     if train:
 
         def batches_from(step: int):
-            return training_batches(
+            return lambda share: training_batches(
                 train.files,
                 train.features,
                 options.train_batch_size,
@@ -130,6 +136,7 @@ def _pretrain(
                 options.shuffle_buffer_size,
                 first_step=step,
                 masks=train.masks,
+                share=share,
             )
 
         data = json.dumps(train.manifests, indent=2, ensure_ascii=False) + "\n"

@@ -111,6 +111,22 @@ class TrainingLog:
         self._events.close()
 
 
+class NoLog:
+    """Stands in for `TrainingLog` where another process writes."""
+
+    def __init__(self, *arguments):
+        pass
+
+    def write(self, step: int, metrics: dict[str, float]) -> None:
+        """Records nothing."""
+
+    def note(self, text: str, seconds: float) -> None:
+        """Prints nothing."""
+
+    def close(self) -> None:
+        """Has nothing to close."""
+
+
 def _step_of(line: str) -> float:
     """The step of a JSON line; infinite for one that a kill cut short."""
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import keras
 import tensorflow as tf
@@ -20,15 +20,17 @@ from albert_tf.modeling.kernels import Kernels
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule
+from albert_tf.training import workers
 from albert_tf.training.advice import what_to_try
-from albert_tf.training.checkpoints import Checkpoints, newest_readable
+from albert_tf.training.checkpoints import Checkpoints, chosen_newest
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
 from albert_tf.training.peaks import peak_flops
+from albert_tf.training.replicas import check_replicas
 from albert_tf.training.step import TrainStep
-from albert_tf.training.strategy import create_strategy, describe, per_replica
+from albert_tf.training.strategy import Batches, create_strategy, describe, per_replica
 
 
 def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strategy]:
@@ -46,11 +48,12 @@ def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strat
         )
     _check_same_config(config, options)
     strategy = create_strategy(options)
-    if options.init_checkpoint:
-        weights = open_weights(options.init_checkpoint, config=config)
-        config_differences(config, weights, "init_checkpoint")
-    per_replica("eval_batch_size", options.eval_batch_size, strategy)
-    micro_batches(options, strategy)
+    with workers.losses_named(), workers.everyone():
+        if options.init_checkpoint:
+            weights = open_weights(options.init_checkpoint, config=config)
+            config_differences(config, weights, "init_checkpoint")
+        per_replica("eval_batch_size", options.eval_batch_size, strategy)
+        micro_batches(options, strategy)
     print(describe(strategy))
     keras.utils.set_random_seed(options.random_seed)
     return config, strategy
@@ -88,11 +91,24 @@ def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) ->
     return share // size
 
 
-def training_folder(options: TrainingOptions) -> contextlib.AbstractContextManager:
-    """Keeps other programs from training in `--output_dir`; evaluation alone only reads there."""
-    if not options.do_train:
-        return contextlib.nullcontext()
-    return folder_of_one(options.output_dir, "output_dir")
+@contextlib.contextmanager
+def training_folder(options: TrainingOptions) -> Iterator[None]:
+    """Keeps other programs from training in `--output_dir`; evaluation alone only reads there.
+
+    Of several workers the chief does so; it ends when all are done.
+
+    Raises:
+        InputError: the folder cannot be created or written, or another process has it.
+        WorkerLost: another worker has ended before its work was done.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(workers.losses_named())
+        with workers.everyone():
+            if options.do_train and workers.is_chief():
+                stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
+        yield
+        with workers.everyone():
+            pass
 
 
 def create_step(
@@ -131,7 +147,7 @@ def create_step(
 def train_model(
     model: keras.Model,
     objective: Objective,
-    batches_from: Callable[[int], tf.data.Dataset],
+    batches_from: Callable[[int], Batches],
     strategy: tf.distribute.Strategy,
     options: TrainingOptions,
     flops_per_example: float,
@@ -146,7 +162,8 @@ def train_model(
     Args:
         model: made under the strategy's scope.
         objective: what is minimised.
-        batches_from: global batches of an uninterrupted run, from a given step on.
+        batches_from: global batches of an uninterrupted run (see `distribute`), from a given step
+            on.
         strategy: where it runs.
         options: everything else.
         flops_per_example: operations of the model on an example, forward and backward.
@@ -162,15 +179,22 @@ def train_model(
         keep=options.keep_checkpoint_max,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
     )
-    checkpoints.remove_unfinished()
+    with workers.everyone():
+        if workers.is_chief():
+            checkpoints.remove_unfinished()
     if checkpoints.restore_latest():
         print(f"resuming from {checkpoints.latest}")
     elif options.init_checkpoint:
-        initialize(model, options.init_checkpoint, options.init_from_group0)
+        with workers.everyone():
+            initialize(model, options.init_checkpoint, options.init_from_group0)
     else:
         print("starting from random weights")
-    for name, text in {CONFIG_FILE: model.config.to_json(), **(description or {})}.items():
-        write_text(f"{options.output_dir}/{name}", text)
+    check_replicas(strategy, step.variables, int(step.optimizer.iterations.numpy()))
+    with workers.everyone():
+        if workers.is_chief():
+            files = {CONFIG_FILE: model.config.to_json(), **(description or {})}
+            for name, text in files.items():
+                write_text(f"{options.output_dir}/{name}", text)
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     train(
         step,
@@ -213,8 +237,9 @@ def restore_trained(model: keras.Model, output_dir: str) -> int:
     Raises:
         InputError: there is none, or it is of another model.
     """
-    path = newest_readable(output_dir) or find_checkpoint(output_dir, "output_dir")
-    matched = load_weights(model, path, "output_dir")
+    path = chosen_newest(output_dir) or find_checkpoint(output_dir, "output_dir")
+    with workers.everyone():
+        matched = load_weights(model, path, "output_dir")
     if matched.fresh:
         raise InputError(
             f"--output_dir={output_dir}: {matched.source} lacks {', '.join(matched.fresh)}; it was "
@@ -230,7 +255,7 @@ def trained_step(output_dir: str) -> int:
     Raises:
         InputError: there is none.
     """
-    return _step_of(find_checkpoint(output_dir, "output_dir"))
+    return workers.from_chief(lambda: _step_of(find_checkpoint(output_dir, "output_dir")))
 
 
 def _step_of(path: str) -> int:
@@ -238,7 +263,12 @@ def _step_of(path: str) -> int:
 
 
 def write_results(output_dir: str, results: dict[str, float]) -> None:
-    """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name."""
+    """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name.
+
+    Of several workers the chief does so.
+    """
+    if not workers.is_chief():
+        return
     text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
     write_text(f"{output_dir}/{RESULTS_FILE}", text)
     print(text, end="")

@@ -80,6 +80,14 @@ class TrainStep:
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Weights and moments, which all replicas hold alike."""
+        return [
+            *self.model.weights,
+            *(v for v in self.optimizer.variables if v is not self.optimizer.iterations),
+        ]
+
     @tf.function(reduce_retracing=True)
     def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         """Takes `steps` global batches from a distributed iterator, one update each.

@@ -1,14 +1,22 @@
-"""Distribution strategies by name: one device, several GPUs, TPU."""
+"""Distribution strategies by name: one device, several GPUs, several machines, TPU."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.input.share import Share, take_share
+from albert_tf.training import workers
+from albert_tf.training.cluster import find_cluster
 from albert_tf.training.options import DeviceOptions
+
+# Global batches, or what makes an input pipeline's share of them where examples cost something.
+Batches = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
 
 
 def _one_device(options: DeviceOptions) -> tf.distribute.Strategy:
@@ -44,8 +52,17 @@ def _split_cpu(parts: int) -> None:
         raise InputError(f"--num_replicas={parts}: the CPU has {there} parts already") from None
 
 
+def _multi_worker(options: DeviceOptions) -> tf.distribute.Strategy:
+    if options.num_replicas:
+        raise InputError(
+            f"--num_replicas={options.num_replicas}: is for --strategy=mirrored; multi_worker uses "
+            "all GPUs that a process sees"
+        )
+    return workers.join(find_cluster(os.environ))
+
+
 def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
-    address = options.master or options.tpu_name
+    address = options.master or options.tpu_name or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
             tpu=address, zone=options.tpu_zone, project=options.gcp_project
@@ -68,6 +85,8 @@ def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
 def _auto(options: DeviceOptions) -> tf.distribute.Strategy:
     if options.use_tpu:
         return _tpu(options)
+    if "TF_CONFIG" in os.environ and len(find_cluster(os.environ).addresses) > 1:
+        return _multi_worker(options)
     if options.num_replicas > 1 or len(tf.config.list_physical_devices("GPU")) > 1:
         return _mirrored(options)
     return _one_device(options)
@@ -77,6 +96,7 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], tf.distribute.Strategy]] = {
     "auto": _auto,
     "one_device": _one_device,
     "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
     "tpu": _tpu,
 }
 
@@ -85,8 +105,8 @@ def create_strategy(options: DeviceOptions) -> tf.distribute.Strategy:
     """The strategy that the options ask for.
 
     Raises:
-        InputError: no such strategy, the devices are not there, or Keras runs on a backend other
-            than TensorFlow.
+        InputError: no such strategy, flags that contradict each other, the devices are not there,
+            or Keras runs on a backend other than TensorFlow.
     """
     if keras.backend.backend() != "tensorflow":
         raise InputError(
@@ -94,16 +114,61 @@ def create_strategy(options: DeviceOptions) -> tf.distribute.Strategy:
         )
     if options.strategy not in STRATEGIES:
         raise InputError(f"--strategy={options.strategy}: must be one of {', '.join(STRATEGIES)}")
+    options = _with_tpu(options)
     return STRATEGIES[options.strategy](options)
 
 
+def _with_tpu(options: DeviceOptions) -> DeviceOptions:
+    """The options with `--tpu` written out."""
+    if options.tpu is not None:
+        for name, allowed in (("use_tpu", True), ("tpu_name", options.tpu), ("master", None)):
+            if (value := getattr(options, name)) not in (None, allowed):
+                raise InputError(
+                    f"--tpu={options.tpu}: is short for --use_tpu --tpu_name={options.tpu}, which "
+                    f"contradicts --{name}={value}"
+                )
+        options = dataclasses.replace(options, use_tpu=True, tpu_name=options.tpu)
+    if options.use_tpu and options.strategy not in ("auto", "tpu"):
+        raise InputError(f"--strategy={options.strategy}: contradicts --use_tpu")
+    if options.use_tpu is False and options.strategy == "tpu":
+        raise InputError("--strategy=tpu: contradicts --nouse_tpu")
+    return options
+
+
 def describe(strategy: tf.distribute.Strategy) -> str:
-    """One line: which strategy, over which devices."""
+    """One line: which strategy, over which devices, and which worker of how many this is."""
     devices = ", ".join(
         tf.DeviceSpec.from_string(d).device_type + f":{tf.DeviceSpec.from_string(d).device_index}"
         for d in strategy.extended.worker_devices
     )
-    return f"{type(strategy).__name__} over {strategy.num_replicas_in_sync} replica(s): {devices}"
+    here = f"; this is {workers.describe()}" if workers.count() > 1 else ""
+    several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
+    replicas = strategy.num_replicas_in_sync
+    return f"{name} over {replicas} replica(s): {devices}{here}"
+
+
+def distribute(strategy: tf.distribute.Strategy, batches: Batches):
+    """Gives every replica its rows of every global batch, in the order of the replicas.
+
+    Each machine makes its own rows, and drops others: before they are parsed where `batches` is a
+    function, after that where it is a dataset.
+
+    Returns:
+        A distributed dataset.
+    """
+
+    def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        share = Share(
+            context.input_pipeline_id,
+            context.num_input_pipelines,
+            context.num_replicas_in_sync // context.num_input_pipelines,
+        )
+        if isinstance(batches, tf.data.Dataset):
+            return take_share(batches, share)
+        return batches(share)
+
+    return strategy.distribute_datasets_from_function(pipeline)
 
 
 def per_replica(flag: str, batch_size: int, strategy: tf.distribute.Strategy) -> int:

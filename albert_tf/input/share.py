@@ -1,0 +1,81 @@
+"""Which rows of every global batch an input pipeline makes.
+
+A pipeline feeds the replicas of one machine. It takes as many rows as they need, in the order of
+the replicas, so all pipelines together make exactly the batch that one device would see.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Share(NamedTuple):
+    """What one of several input pipelines makes of every global batch.
+
+    Attributes:
+        pipeline: number of the pipeline, from 0.
+        pipelines: how many there are.
+        replicas: replicas that each of them feeds, one after the other.
+    """
+
+    pipeline: int = 0
+    pipelines: int = 1
+    replicas: int = 1
+
+    def rows(self, batch_size: int) -> slice:
+        """The rows of a global batch; the batch divides by all replicas."""
+        count = batch_size // self.pipelines
+        return slice(self.pipeline * count, (self.pipeline + 1) * count)
+
+    def count(self, batch_size: int) -> int:
+        """How many they are."""
+        return batch_size // self.pipelines
+
+
+WHOLE = Share()
+
+
+def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
+    """Splits a pipeline's rows of every global batch into a batch for each of its replicas.
+
+    Args:
+        batches: the pipeline's rows, `[rows, ...]` with `rows` known.
+        share: what the pipeline makes.
+
+    Returns:
+        `[rows / replicas, ...]`, `replicas` times as many; endless if `batches` is.
+    """
+    if share.replicas == 1:
+        return batches
+
+    def split(batch):
+        return tf.nest.map_structure(
+            lambda value: tf.reshape(value, [share.replicas, -1, *value.shape[1:]]), batch
+        )
+
+    cardinality = batches.cardinality()
+    parts = batches.map(split).unbatch()
+    # Where an end may come, every step of training would have to ask for it.
+    if cardinality == tf.data.INFINITE_CARDINALITY:
+        parts = parts.apply(tf.data.experimental.assert_cardinality(cardinality))
+    return parts
+
+
+def take_share(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
+    """What a pipeline makes, out of global batches that are made whole on every machine.
+
+    Right for examples in memory; where an example costs something, drop other rows before.
+
+    Args:
+        batches: global batches, `[batch, ...]` with `batch` known.
+        share: what the pipeline makes.
+    """
+
+    def own_rows(batch):
+        return tf.nest.map_structure(lambda value: value[share.rows(value.shape[0])], batch)
+
+    if share.pipelines > 1:
+        batches = batches.map(own_rows)
+    return per_replica_batches(batches, share)

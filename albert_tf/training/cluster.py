@@ -1,0 +1,193 @@
+"""Which machines train together: from TF_CONFIG, or from what SLURM tells its tasks.
+
+TensorFlow's own SlurmClusterResolver is not used: it sorts the machines' names as text (n10 before
+n2), so that tasks and addresses do not go together, and it fails where there is no GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+
+_EXAMPLE = (
+    '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, '
+    '"task": {"type": "worker", "index": 0}}'
+)
+_ADDRESS = re.compile(r"[^\s:/]+:(\d{1,5})|\[[0-9a-fA-F:]+\]:(\d{1,5})")
+
+# TensorFlow's name of the first worker, where a cluster has one, and of the others.
+_JOBS = ("chief", "worker")
+
+# Ports that SLURM jobs take: below those that systems hand out, so many for each job and machine.
+_FIRST_PORT, _PORTS, _PORTS_PER_JOB = 10000, 20000, 16
+
+
+class Cluster(NamedTuple):
+    """Workers that train together, and which of them this process is.
+
+    Attributes:
+        addresses: host:port of every worker; the first is the chief.
+        index: this process's place among them.
+        here: place of this process among those on its machine that share the machine's GPUs, and
+            how many they are; (0, 1) where nothing is known.
+    """
+
+    addresses: tuple[str, ...]
+    index: int
+    here: tuple[int, int] = (0, 1)
+
+
+def find_cluster(environment: Mapping[str, str]) -> Cluster:
+    """The cluster that environment variables describe.
+
+    Args:
+        environment: of the process.
+
+    Raises:
+        InputError: there is none, or it is not described as it should be.
+    """
+    if "TF_CONFIG" in environment:
+        return from_tf_config(environment["TF_CONFIG"])
+    if "SLURM_PROCID" in environment:
+        return from_slurm(environment)
+    raise InputError(
+        "--strategy=multi_worker: TF_CONFIG is not set; every worker needs it, such as "
+        f"{_EXAMPLE}, each with its own index (or start them with SLURM's srun)"
+    )
+
+
+def from_tf_config(text: str) -> Cluster:
+    """The cluster of a TF_CONFIG.
+
+    Raises:
+        InputError: it is not what it should be.
+    """
+
+    def refuse(reason: str):
+        shown = text if len(text) <= 200 else f"{text[:200]}..."
+        raise InputError(f"TF_CONFIG={shown}: {reason}; right would be, for example, {_EXAMPLE}")
+
+    try:
+        config = json.loads(text)
+    except ValueError as error:
+        refuse(f"is not JSON ({error})")
+    cluster, task = _objects(config, "cluster", "task", refuse)
+    if unknown := set(cluster) - set(_JOBS):
+        refuse(f"cluster names {', '.join(sorted(unknown))}, must be of worker and maybe chief")
+    for job, addresses in cluster.items():
+        if not (isinstance(addresses, list) and all(isinstance(a, str) for a in addresses)):
+            refuse(f"cluster.{job} must be a list of host:port")
+    addresses = [address for job in _JOBS for address in cluster.get(job, [])]
+    for address in addresses:
+        found = _ADDRESS.fullmatch(address)
+        if not found or not 0 < int(found[1] or found[2]) < 65536:
+            refuse(f"{address!r} is not host:port")
+    if repeated := {a for a in addresses if addresses.count(a) > 1}:
+        refuse(f"{', '.join(sorted(repeated))} is named more than once")
+    if len(cluster.get("chief", [])) > 1:
+        refuse("there can be one chief only")
+    job, index = task.get("type"), task.get("index")
+    if job not in cluster:
+        refuse(f"task.type is {job!r}, must be one of {', '.join(cluster) or 'worker'}")
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index)  # as some launchers write it
+    if not (type(index) is int and 0 <= index < len(cluster[job])):
+        refuse(f"task.index is {index!r}, must be from 0 to {len(cluster[job]) - 1}")
+    return Cluster(tuple(addresses), addresses.index(cluster[job][index]))
+
+
+def _objects(config: Any, first: str, second: str, refuse) -> tuple[dict, dict]:
+    if not isinstance(config, dict):
+        refuse("must be a JSON object")
+    for name in (first, second):
+        if not isinstance(config.get(name), dict) or not config[name]:
+            refuse(f"{name!r} must be an object in it")
+    return config[first], config[second]
+
+
+def from_slurm(environment: Mapping[str, str]) -> Cluster:
+    """The cluster of the tasks that one `srun` started, on one machine or several.
+
+    Ports follow from the number of the job, so that two jobs on a machine do not meet.
+
+    Raises:
+        InputError: a variable is missing, or task numbers do not go over the machines in order.
+    """
+
+    def number(name: str) -> int:
+        return int(_slurm(environment, name, r"\d+"))
+
+    hosts = expand_hosts(_slurm(environment, "SLURM_STEP_NODELIST", r"\S+"))
+    counts = _tasks_per_node(
+        _slurm(environment, "SLURM_STEP_TASKS_PER_NODE", r"\d+(\(x\d+\))?(,\d+(\(x\d+\))?)*")
+    )
+    if len(hosts) != len(counts):
+        raise InputError(
+            f"SLURM_STEP_NODELIST={environment['SLURM_STEP_NODELIST']}: {len(hosts)} machines, but "
+            f"SLURM_STEP_TASKS_PER_NODE={environment['SLURM_STEP_TASKS_PER_NODE']} has "
+            f"{len(counts)}"
+        )
+    places = [(node, local) for node, count in enumerate(counts) for local in range(count)]
+    distribution = environment.get("SLURM_DISTRIBUTION", "block")
+    if distribution.startswith("cyclic"):
+        places.sort(key=lambda place: place[1])
+    rank, here = number("SLURM_PROCID"), (number("SLURM_NODEID"), number("SLURM_LOCALID"))
+    if rank >= len(places) or places[rank] != here:
+        raise InputError(
+            f"SLURM_DISTRIBUTION={distribution}: task {rank} is number {here[1]} on machine "
+            f"{here[0]}; start the tasks with srun --distribution=block or cyclic"
+        )
+    jobs = number("SLURM_JOB_ID") % (_PORTS // _PORTS_PER_JOB)
+    port = _FIRST_PORT + jobs * _PORTS_PER_JOB
+    addresses = tuple(f"{hosts[node]}:{port + local}" for node, local in places)
+    return Cluster(addresses, rank, (here[1], counts[here[0]]))
+
+
+def _slurm(environment: Mapping[str, str], name: str, form: str) -> str:
+    value = environment.get(name)
+    if value is None:
+        raise InputError(
+            f"{name} is not set: within a SLURM job, start the program with srun (or set TF_CONFIG)"
+        )
+    if not re.fullmatch(form, value):
+        raise InputError(f"{name}={value}: not what SLURM sets; start the program with srun")
+    return value
+
+
+def _tasks_per_node(text: str) -> list[int]:
+    """`2(x3),1` -> [2, 2, 2, 1]."""
+    counts = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    return counts
+
+
+def expand_hosts(text: str) -> list[str]:
+    """The machines of a SLURM list, in its order: `a[1-2,08],b` -> a1, a2, a08, b.
+
+    Raises:
+        InputError: it is no such list.
+    """
+    hosts = []
+    if not re.fullmatch(r"[^\[\],]+|(?:[^\[\]]|\[[\d,-]+\])+", text):
+        raise InputError(f"SLURM_STEP_NODELIST={text}: not a list of machines")
+    for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
+        names = [""]
+        for plain, ranges in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
+            ends = [plain] if plain else _numbers(ranges)
+            names = [name + end for name in names for end in ends]
+        hosts += names
+    return hosts
+
+
+def _numbers(ranges: str) -> list[str]:
+    """`1-3,08` -> 1, 2, 3, 08; leading zeros stay."""
+    found = []
+    for low, high in re.findall(r"(\d+)(?:-(\d+))?", ranges):
+        numbers = range(int(low), int(high or low) + 1)
+        found += [str(number).zfill(len(low)) for number in numbers]
+    return found
