@@ -58,7 +58,14 @@ def _multi_worker(options: DeviceOptions) -> tf.distribute.Strategy:
             f"--num_replicas={options.num_replicas}: is for --strategy=mirrored; multi_worker uses "
             "all GPUs that a process sees"
         )
-    return workers.join(find_cluster(os.environ))
+    # Paths may differ from machine to machine, as long as they lead to the same files.
+    paths = ("_file", "_dir", "_checkpoint")
+    settings = {
+        name: str(value)
+        for name, value in dataclasses.asdict(options).items()
+        if not name.endswith(paths)
+    }
+    return workers.join(find_cluster(os.environ), settings)
 
 
 def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:

@@ -10,8 +10,6 @@ import contextlib
 import json
 import os
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +18,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError, WorkerLost
 from albert_tf.files import tensorflow_reason
 from albert_tf.training.cluster import Cluster
+from albert_tf.training.rendezvous import meet
 
 # What TensorFlow raises in those who wait for a worker that has gone or does not answer.
 _LOSSES = (
@@ -33,9 +32,6 @@ _LOSSES = (
 )
 _ABOUT_WORKERS = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|heartbeat")
 
-# Until all workers of a cluster are there, in seconds; and until that is told to who may wonder.
-WAIT_SECONDS, NOTE_SECONDS = 600.0, 15.0
-
 _FAILED = 255  # above every signal's number
 
 
@@ -48,13 +44,17 @@ class _Workers(NamedTuple):
 _joined: _Workers | None = None
 
 
-def join(cluster: Cluster) -> tf.distribute.Strategy:
+def join(cluster: Cluster, settings: dict[str, str]) -> tf.distribute.Strategy:
     """Waits for all workers of a cluster, and makes the strategy over the devices of all.
 
     All-reduces go over NCCL between GPUs and in a ring over the network between CPUs.
 
+    Args:
+        cluster: the workers.
+        settings: name -> value of what must be the same for all of them.
+
     Raises:
-        InputError: this worker's address cannot be used, or TensorFlow has started before.
+        InputError: this worker's address cannot be used, or the workers' settings differ.
         WorkerLost: the others do not come.
     """
     global _joined
@@ -66,15 +66,14 @@ def join(cluster: Cluster) -> tf.distribute.Strategy:
         num_accelerators={"GPU": len(tf.config.get_visible_devices("GPU"))},
         rpc_layer="grpc",
     )
-    with _patience(cluster):
-        try:
-            strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
-        except (RuntimeError, ValueError, tf.errors.OpError) as error:
-            raise InputError(
-                f"--strategy=multi_worker: worker {cluster.index} cannot serve at "
-                f"{cluster.addresses[cluster.index]} ({tensorflow_reason(error)}); is the port "
-                "taken, by a run that has not ended yet?"
-            ) from None
+    meet(cluster, {**settings, "TensorFlow": tf.__version__})
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
+    except (RuntimeError, ValueError, tf.errors.OpError) as error:
+        raise InputError(
+            f"--strategy=multi_worker: worker {cluster.index} cannot serve at "
+            f"{cluster.addresses[cluster.index]} ({tensorflow_reason(error)})"
+        ) from None
     _joined = _Workers(cluster, _sum_over(strategy, len(cluster.addresses)))
     return strategy
 
@@ -93,35 +92,6 @@ def _share_gpus(cluster: Cluster) -> None:
         )
     count = len(gpus) // processes
     tf.config.set_visible_devices(gpus[place * count : (place + 1) * count], "GPU")
-
-
-@contextlib.contextmanager
-def _patience(cluster: Cluster) -> Iterator[None]:
-    """Tells what is waited for; ends the process when that has been too long."""
-    others = [a for number, a in enumerate(cluster.addresses) if number != cluster.index]
-    done = threading.Event()
-
-    def watch() -> None:
-        who = f"worker {cluster.index} of {len(cluster.addresses)}"
-        if done.wait(NOTE_SECONDS):
-            return
-        print(f"{who}: waiting for {', '.join(others)}", file=sys.stderr, flush=True)
-        if not done.wait(max(0.0, WAIT_SECONDS - NOTE_SECONDS)):
-            print(
-                f"{who}: {', '.join(others)}: not all of them have come in {WAIT_SECONDS:.0f} "
-                "seconds; start all workers at about the same time",
-                file=sys.stderr,
-                flush=True,
-            )
-            os._exit(WorkerLost.exit_code)  # the wait itself knows no end
-
-    watcher = threading.Thread(target=watch, name="waiting for workers", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
 
 def count() -> int:

@@ -1,0 +1,189 @@
+"""Two worker processes on this machine: killed, stopped and started again, as one device would."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import results_of, run
+from tests.end_to_end.test_pretraining import variables
+from tests.ports import free_addresses
+
+# Long enough to be killed in, and to be compared early, before rounding has grown.
+EARLY, LAST = 8, 200
+FLAGS = (
+    "--do_train",
+    f"--num_train_steps={LAST}",
+    f"--save_checkpoints_steps={EARLY}",
+    "--keep_checkpoint_max=1000",
+    "--eval_every_steps=100",
+    "--learning_rate=0.001",
+    "--eval_batch_size=24",
+    "--max_eval_steps=0",
+)
+
+
+@pytest.fixture(scope="module")
+def words(project):
+    """The command without dropout, of which every replica draws its own."""
+    config = json.loads(project.config.read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path = project.folder / "no_dropout.json"
+    path.write_text(json.dumps(config))
+
+    def words(folder: pathlib.Path, *flags: str) -> tuple[str, ...]:
+        all_words = project.pretrain_words(folder, *FLAGS, *flags)
+        return tuple(w for w in all_words if "config_file" not in w) + (
+            f"--albert_config_file={path}",
+        )
+
+    return words
+
+
+class Workers:
+    """Two processes of one command."""
+
+    def __init__(self, words: tuple[str, ...]):
+        self.addresses = free_addresses(2)
+        self.processes = []
+        for index in range(2):
+            task = {"type": "worker", "index": index}
+            config = {"cluster": {"worker": self.addresses}, "task": task}
+            self.processes.append(
+                subprocess.Popen(
+                    [sys.executable, *words, "--strategy=multi_worker"],
+                    cwd=ROOT,
+                    env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+
+    def send(self, index: int, number: int, seen) -> None:
+        """Sends a signal to one of them as soon as `seen()`, while both are at work."""
+        while not seen():
+            if any(process.poll() is not None for process in self.processes):
+                pytest.fail(str([process.communicate() for process in self.processes]))
+            time.sleep(0.0005)
+        self.processes[index].send_signal(number)
+
+    def end(self, *codes: int, seconds: float = 240) -> list[tuple[str, str]]:
+        """What they printed (output, errors), once both have ended with these exit codes."""
+        try:
+            printed = [process.communicate(timeout=seconds) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+        assert tuple(process.returncode for process in self.processes) == codes, printed
+        return printed
+
+
+@pytest.fixture(scope="module")
+def undisturbed(words, tmp_path_factory) -> pathlib.Path:
+    """The folder of two workers that nobody disturbs."""
+    folder = tmp_path_factory.mktemp("workers") / "undisturbed"
+    workers = Workers(words(folder, "--do_eval"))
+    (output, _), (other, _) = workers.end(0, 0)
+    choice = "MultiWorkerMirroredStrategy over 2 replica(s): CPU:0; this is worker"
+    assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
+    assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
+    assert "global_step = 200" in output
+    assert "global_step" not in other  # the chief alone tells and writes
+    assert len((folder / "evaluations.jsonl").read_text().splitlines()) == 2
+    return folder
+
+
+def at_step(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
+    found = variables(folder, step)
+    return {name: value for name, value in found.items() if not name.startswith("save_counter")}
+
+
+def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
+    run(*words(tmp_path / "one", "--do_eval"))
+    expected = at_step(tmp_path / "one", EARLY)
+    found = at_step(undisturbed, EARLY)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+    results = results_of(tmp_path / "one")
+    weights = {name for name in results if name.endswith("_weight")}
+    assert len(weights) == 2
+    for name, value in results_of(undisturbed).items():
+        # The same examples, each once; the rest after 200 steps of rounding.
+        assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))
+
+
+def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
+    folder = tmp_path / "out"
+    workers = Workers(words(folder))
+    workers.send(1, signal.SIGTERM, (folder / "train").exists)
+    (_, chief), (_, other) = workers.end(143, 143)
+    line = (
+        f"run_pretraining.py: stopped after step 3 of {LAST}, saved as {folder}/model.ckpt-3; the "
+        "same command goes on from there"
+    )
+    assert chief.splitlines()[-1] == other.splitlines()[-1] == line
+    assert other.count("SIGTERM: finishing the steps under way") == 1
+    assert "SIGTERM" not in chief
+
+    workers = Workers(words(folder))
+    workers.send(1, signal.SIGKILL, (folder / f"model.ckpt-{5 * EARLY}.index").exists)
+    (output, errors), _ = workers.end(75, -9, seconds=120)
+    assert f"resuming from {folder}/model.ckpt-3\n" in output
+    assert errors.splitlines()[-1] == (
+        f"run_pretraining.py: worker 1 ({workers.addresses[1]}) has ended or does not answer; when "
+        "all have ended, start all again with the same command, which goes on from the newest "
+        "checkpoint"
+    )
+    assert not (folder / f"model.ckpt-{LAST}.index").exists()
+
+    (output, _), (other, _) = Workers(words(folder)).end(0, 0)
+    resumed = next(line for line in output.splitlines() if line.startswith("resuming from"))
+    assert int(resumed.rsplit("-", 1)[1]) >= 5 * EARLY
+    assert resumed in other
+    expected, found = at_step(undisturbed, LAST), at_step(folder, LAST)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    same = [
+        (each / "evaluations.jsonl").read_text().splitlines() for each in (folder, undisturbed)
+    ]
+    assert same[0] == same[1]
+
+
+def test_other_flags_end_all_workers(words, tmp_path):
+    one = Workers(words(tmp_path / "out"))
+    one.processes[1].kill()
+    one.processes[1].communicate()
+    task = {"type": "worker", "index": 1}
+    config = json.dumps({"cluster": {"worker": one.addresses}, "task": task})
+    one.processes[1] = subprocess.Popen(
+        [sys.executable, *words(tmp_path / "out", "--train_batch_size=16")],
+        cwd=ROOT,
+        env={**os.environ, "TF_CONFIG": config},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    printed = one.end(1, 1)
+    assert not (tmp_path / "out").exists()
+    for _, errors in printed:
+        assert "worker 1 was started with strategy=auto instead of multi_worker, " in errors
+        assert "train_batch_size=16 instead of 8, as worker 0 was" in errors
+
+
+def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", "{worker}")
+    _, errors = run(*words(tmp_path / "out", "--strategy=multi_worker"), code=1)
+    (line,) = errors.splitlines()
+    assert line.startswith("run_pretraining.py: error: TF_CONFIG={worker}: is not JSON")
