@@ -41,7 +41,7 @@ from albert_tf.training.run import (
     write_results,
 )
 from albert_tf.training.step import EvalStep
-from albert_tf.training.strategy import dtype_policy
+from albert_tf.training.strategy import dtype_policy, makes_batches_here
 
 
 class Records(NamedTuple):
@@ -95,8 +95,18 @@ def pretrain(options: PretrainingOptions) -> None:
         if options.do_eval or (options.do_train and options.eval_every_steps):
             flag = "eval_input_file" if options.eval_input_file else "input_file"
             held_out = Records.find(options, flag, config)
+        _check_masks(strategy, train, held_out)
     with training_folder(options):
         _pretrain(options, config, strategy, train, held_out)
+
+
+def _check_masks(strategy: tf.distribute.Strategy, *of: Records | None) -> None:
+    if any(records and records.masks for records in of) and not makes_batches_here(strategy):
+        raise InputError(
+            "--input_file: made with --masking=dynamic, whose masks this process draws; a TPU that "
+            "is reached by name reads its files itself: run on the TPU VM with --tpu=local, or use "
+            "files made with --masking=static"
+        )
 
 
 def _pretrain(

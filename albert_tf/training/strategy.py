@@ -59,11 +59,11 @@ def _multi_worker(options: DeviceOptions) -> tf.distribute.Strategy:
             "all GPUs that a process sees"
         )
     # Paths may differ from machine to machine, as long as they lead to the same files.
-    paths = ("_file", "_dir", "_checkpoint")
+    may_differ = ("_file", "_dir", "_checkpoint", "strategy")
     settings = {
         name: str(value)
         for name, value in dataclasses.asdict(options).items()
-        if not name.endswith(paths)
+        if not name.endswith(may_differ)
     }
     return workers.join(find_cluster(os.environ), settings)
 
@@ -176,6 +176,16 @@ def distribute(strategy: tf.distribute.Strategy, batches: Batches):
         return batches(share)
 
     return strategy.distribute_datasets_from_function(pipeline)
+
+
+def makes_batches_here(strategy: tf.distribute.Strategy) -> bool:
+    """Whether batches are made in this process, so that Python can take part in it.
+
+    A TPU that is reached by name makes them on its own machines.
+    """
+    if not isinstance(strategy, tf.distribute.TPUStrategy):
+        return True
+    return not strategy.cluster_resolver.cluster_spec().as_dict()
 
 
 def per_replica(flag: str, batch_size: int, strategy: tf.distribute.Strategy) -> int:

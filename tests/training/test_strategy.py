@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
@@ -11,8 +12,13 @@ from albert_tf.errors import InputError
 from albert_tf.training import strategy as strategies
 from albert_tf.training import workers
 from albert_tf.training.cluster import Cluster
-from albert_tf.training.options import DeviceOptions
+from albert_tf.training.options import DeviceOptions, PretrainingOptions
+from albert_tf.training.pretraining import Records, _check_masks
 from albert_tf.training.strategy import STRATEGIES, create_strategy, describe
+
+TF_CONFIG = json.dumps(
+    {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+)
 
 
 @pytest.fixture
@@ -58,22 +64,53 @@ def test_flags_that_contradict_each_other_are_errors(flags, message):
 
 
 def test_auto_takes_several_machines_where_tf_config_names_them(chosen, monkeypatch):
-    def tf_config(addresses):
-        task = {"type": "worker", "index": 0}
-        text = json.dumps({"cluster": {"worker": addresses}, "task": task})
-        monkeypatch.setenv("TF_CONFIG", text)
-
-    tf_config(["a:1", "b:1"])
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
     assert chosen()[0] == "_multi_worker"
     assert chosen(use_tpu=True)[0] == "_tpu"
-    tf_config(["a:1"])
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG.replace(', "b:1"', ""))
     assert chosen()[0] == "_one_device"
     assert chosen(num_replicas=2)[0] == "_mirrored"
+
+
+def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
+    seen = []
+    monkeypatch.setattr(workers, "join", lambda cluster, settings: seen.append((cluster, settings)))
+    for folder, batch in (("a", 8), ("b", 8), ("a", 16)):
+        options = PretrainingOptions(
+            albert_config_file=folder, output_dir=folder, train_batch_size=batch, random_seed=3
+        )
+        create_strategy(options)
+    (cluster, one), (_, moved), (_, larger) = seen
+    assert cluster == Cluster(("a:1", "b:1"), 0)
+    assert one["random_seed"] == "3"
+    assert one == moved
+    assert {name for name in one if one[name] != larger[name]} == {"train_batch_size"}
 
 
 def test_a_tpu_that_is_not_there_is_one_line():
     with pytest.raises(InputError, match="--tpu_name=local: no TPU to be had"):
         create_strategy(DeviceOptions(tpu="local"))
+
+
+@pytest.mark.parametrize(("hosts", "here"), [({}, True), ({"worker": ["10.0.0.1:8470"]}, False)])
+def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
+    class Resolver:
+        def cluster_spec(self):
+            return tf.train.ClusterSpec(hosts)
+
+    class Named(tf.distribute.TPUStrategy):
+        cluster_resolver = Resolver()
+
+        def __init__(self):
+            pass
+
+    records = Records([], {}, object(), "sop", {})
+    static = records._replace(masks=None)
+    _check_masks(Named(), static, None)
+    _check_masks(tf.distribute.get_strategy(), records, records)
+    with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
+        _check_masks(Named(), static, records)
 
 
 def test_the_choice_is_told(monkeypatch):
