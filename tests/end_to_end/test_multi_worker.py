@@ -109,6 +109,10 @@ def at_step(folder: pathlib.Path, step: int) -> dict[str, np.ndarray]:
     return {name: reader.get_tensor(name) for name in names}
 
 
+def checkpoints(folder: pathlib.Path) -> list[int]:
+    return [int(path.stem.rsplit("-", 1)[1]) for path in folder.glob("*.index")]
+
+
 def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
     run(*words(tmp_path / "one", "--do_eval"))
     expected = at_step(tmp_path / "one", EARLY)
@@ -127,31 +131,33 @@ def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
 def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
     folder = tmp_path / "out"
     workers = Workers(words(folder))
-    workers.send(1, signal.SIGTERM, (folder / "train").exists)
+    metrics = folder / "metrics.jsonl"
+    workers.send(1, signal.SIGTERM, lambda: metrics.exists() and metrics.stat().st_size)
     (_, chief), (_, other) = workers.end(143, 143)
+    stopped = max(checkpoints(folder))
     line = (
-        f"run_pretraining.py: stopped after step 3 of {LAST}, saved as {folder}/model.ckpt-3; the "
-        "same command goes on from there"
+        f"run_pretraining.py: stopped after step {stopped} of {LAST}, saved as "
+        f"{folder}/model.ckpt-{stopped}; the same command goes on from there"
     )
     assert chief.splitlines()[-1] == other.splitlines()[-1] == line
     assert other.count("SIGTERM: finishing the steps under way") == 1
     assert "SIGTERM" not in chief
 
     workers = Workers(words(folder))
-    workers.send(1, signal.SIGKILL, (folder / f"model.ckpt-{5 * EARLY}.index").exists)
+    workers.send(1, signal.SIGKILL, lambda: max(checkpoints(folder)) > stopped)
     (output, errors), _ = workers.end(75, -9, seconds=120)
-    assert f"resuming from {folder}/model.ckpt-3\n" in output
+    assert f"resuming from {folder}/model.ckpt-{stopped}\n" in output
     assert errors.splitlines()[-1] == (
         f"run_pretraining.py: worker 1 ({workers.addresses[1]}) has ended or does not answer; when "
         "all have ended, start all again with the same command, which goes on from the newest "
         "checkpoint"
     )
-    assert not (folder / f"model.ckpt-{LAST}.index").exists()
+    newest = max(checkpoints(folder))
+    assert stopped < newest < LAST
 
     (output, _), (other, _) = Workers(words(folder)).end(0, 0)
-    resumed = next(line for line in output.splitlines() if line.startswith("resuming from"))
-    assert int(resumed.rsplit("-", 1)[1]) >= 5 * EARLY
-    assert resumed in other
+    assert f"resuming from {folder}/model.ckpt-{newest}\n" in output
+    assert f"resuming from {folder}/model.ckpt-{newest}\n" in other
     expected, found = at_step(undisturbed, LAST), at_step(folder, LAST)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
