@@ -109,6 +109,7 @@ def training_folder(options: TrainingOptions) -> Iterator[None]:
         yield
         with workers.everyone():
             pass
+        workers.linger()
 
 
 def create_step(

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ _LOSSES = (
 )
 _ABOUT_WORKERS = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|heartbeat")
 
+_LINGER_SECONDS = 1.0
 _FAILED = 255  # above every signal's number
 
 
@@ -198,3 +200,12 @@ def losses_named() -> Iterator[None]:
             "when all have ended, start all again with the same command, which goes on from the "
             "newest checkpoint"
         ) from None
+    except BaseException:
+        linger()
+        raise
+
+
+def linger() -> None:
+    """Before a process ends: leaves the others the time to hear what all have agreed on last."""
+    if count() > 1:
+        time.sleep(_LINGER_SECONDS)
