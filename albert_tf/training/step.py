@@ -19,6 +19,7 @@ from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.remat import rematerializing
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
+from albert_tf.training.replicas import gather_in_order
 
 # What is kept of every step: `finite` is 1 where the update was made, else 0.
 HISTORY = ("loss", "gradient_norm", "finite")
@@ -254,7 +255,7 @@ class PredictStep:
     def __call__(self, batch) -> tuple[tf.Tensor, tf.Tensor]:
         """`is_real_example` `[batch]` and logits `[batch, labels]` of one global batch."""
         results = self.strategy.run(self._replica_step, args=(batch,))
-        return tuple(self.strategy.gather(value, axis=0) for value in results)
+        return tuple(gather_in_order(self.strategy, value) for value in results)
 
     def _replica_step(self, batch):
         return batch["is_real_example"], self.model(batch, training=False)["logits"]
