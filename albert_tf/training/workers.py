@@ -10,6 +10,8 @@ import contextlib
 import json
 import os
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -69,6 +71,7 @@ def join(cluster: Cluster, settings: dict[str, str]) -> tf.distribute.Strategy:
         rpc_layer="grpc",
     )
     meet(cluster, {**settings, "TensorFlow": tf.__version__})
+    heeded = signal.getsignal(signal.SIGTERM)
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (RuntimeError, ValueError, tf.errors.OpError) as error:
@@ -76,6 +79,9 @@ def join(cluster: Cluster, settings: dict[str, str]) -> tf.distribute.Strategy:
             f"--strategy=multi_worker: worker {cluster.index} cannot serve at "
             f"{cluster.addresses[cluster.index]} ({tensorflow_reason(error)})"
         ) from None
+    # TensorFlow takes SIGTERM to itself when it joins a cluster, so that nothing else hears of it.
+    if heeded is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, heeded)
     _joined = _Workers(cluster, _sum_over(strategy, len(cluster.addresses)))
     return strategy
 

@@ -1,6 +1,7 @@
 """Run by a test as each of two workers: what they agree on, predict, and notice of each other."""
 
 import os
+import signal
 import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -27,6 +28,7 @@ COUNT = 13  # neither a multiple of the batch nor of a worker's share
 def main(index: int) -> None:
     strategy = create_strategy(DeviceOptions(strategy="multi_worker"))
     assert (workers.count(), workers.is_chief()) == (2, index == 0)
+    assert not is_caught(signal.SIGTERM)  # it ends the process, as before
     agreement(index)
     keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
     with strategy.scope():
@@ -36,6 +38,13 @@ def main(index: int) -> None:
     drift(strategy, model, index)
     with workers.everyone():
         print("all is well")
+
+
+def is_caught(number: int) -> bool:
+    """Whether anything in this process, Python or not, takes a signal (Linux)."""
+    with open("/proc/self/status") as status:
+        (mask,) = (line.split()[1] for line in status if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def agreement(index: int) -> None:
