@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from data_prep.create_pretraining_data import Options
 
 # Raised when the same flags and input come to give other examples.
-_VERSION = 1
+VERSION = 1
 # Flags that decide where and how fast, not what is made.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options"}
 
@@ -61,7 +61,7 @@ def make_plan(options: Options, paths: Sequence[str], tokenizer: Tokenizer) -> P
     tokens = sum(unit.end - unit.begin for unit in units) * options.dupe_factor // _BYTES_PER_TOKEN
     buckets = max(_FEWEST_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
     made_from = {
-        "version": _VERSION,
+        "version": VERSION,
         "settings": {
             name: value
             for name, value in dataclasses.asdict(options).items()

@@ -72,20 +72,28 @@ def means(sums: dict, weights: dict) -> dict[str, float]:
     }
 
 
+# What the pairs of the data teach -> the part that learns it.
+PAIR_PARTS = {"sop": ("sentence_order",), "nsp": ("next_sentence",), "none": ()}
+
+
 class PretrainingObjective(Objective):
-    """Masked language model plus sentence order: sum(w * nll) / (sum(w) + 1e-5), and a mean.
+    """Masked language model plus a task on pairs: sum(w * nll) / (sum(w) + 1e-5), and a mean.
 
     A batch holds `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
     `next_sentence_labels` `[batch, 1]`.
 
     Args:
-        sentence_order: whether the labels of pairs are to be learnt; without pairs there are none.
+        pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
+            document) or "none" (there are no pairs). Both tasks have the same head and loss; only
+            their names differ.
     """
 
     epsilon = {"masked_lm": 1e-5}
 
-    def __init__(self, sentence_order: bool = True):
-        self.parts = ("masked_lm", "sentence_order") if sentence_order else ("masked_lm",)
+    def __init__(self, pair_objective: str = "sop"):
+        self.pair_objective = pair_objective
+        self._pair_parts = PAIR_PARTS[pair_objective]
+        self.parts = ("masked_lm", *self._pair_parts)
         measures = ("loss", "accuracy")
         self.quantities = tuple(f"{part}_{measure}" for part in self.parts for measure in measures)
         self.losses = tuple(f"{part}_loss" for part in self.parts)
@@ -93,8 +101,8 @@ class PretrainingObjective(Objective):
     def weights(self, batch):
         examples = _example_weights(batch)
         masked = ops.sum(batch["masked_lm_weights"] * examples[:, None])
-        weights = {"masked_lm": masked, "sentence_order": ops.sum(examples)}
-        return {part: weights[part] for part in self.parts}
+        pairs = {part: ops.sum(examples) for part in self._pair_parts}
+        return {"masked_lm": masked, **pairs}
 
     def sums(self, outputs, batch):
         examples = _example_weights(batch)
@@ -104,11 +112,11 @@ class PretrainingObjective(Objective):
             "masked_lm_loss": ops.sum(masked * cross_entropy(logits, ids)),
             "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids)),
         }
-        if "sentence_order" in self.parts:
-            order = batch["next_sentence_labels"][:, 0]
+        for part in self._pair_parts:
+            labels = batch["next_sentence_labels"][:, 0]
             logits = outputs["sentence_order_logits"]
-            sums["sentence_order_loss"] = ops.sum(examples * cross_entropy(logits, order))
-            sums["sentence_order_accuracy"] = ops.sum(examples * _correct(logits, order))
+            sums[f"{part}_loss"] = ops.sum(examples * cross_entropy(logits, labels))
+            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels))
         return sums
 
 

@@ -11,6 +11,7 @@ import functools
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
@@ -192,20 +193,48 @@ def newest_readable(folder: str) -> str | None:
     """
     found = []
     for path in _newest_first(folder):
-        reason = damage_of(path)
-        if reason is None:
+        if _is_whole(path):
             if found:
                 print(f"taking {path} instead", file=sys.stderr)
             return path
-        print(f"warning: {path} is damaged and left out: {reason}", file=sys.stderr)
         found.append(os.path.basename(path))
     if found or exists(f"{folder}/checkpoint"):
-        names = ", ".join(found) or "none of those that the file `checkpoint` lists is there"
-        raise InputError(
-            f"--output_dir={folder}: no checkpoint in it can be read ({names}); name another "
-            "folder, or delete its checkpoints and the file `checkpoint` to start anew"
-        )
+        raise _none_readable(folder, found)
     return None
+
+
+def readable(folder: str) -> Iterator[str]:
+    """Yields the checkpoints in a training folder of which every value can be read.
+
+    They come by rising step, up to the newest; each is looked at when its turn comes, and a damaged
+    one is named on standard error.
+
+    Raises:
+        InputError: there are some, all damaged.
+    """
+    found, whole = _newest_first(folder)[::-1], 0
+    for path in found:
+        if _is_whole(path):
+            whole += 1
+            yield path
+    if found and not whole:
+        raise _none_readable(folder, map(os.path.basename, found))
+
+
+def _is_whole(path: str) -> bool:
+    """Whether every value of a checkpoint can be read; if not, standard error says why."""
+    reason = damage_of(path)
+    if reason is not None:
+        print(f"warning: {path} is damaged and left out: {reason}", file=sys.stderr)
+    return reason is None
+
+
+def _none_readable(folder: str, found: Iterable[str]) -> InputError:
+    names = ", ".join(found) or "none of those that the file `checkpoint` lists is there"
+    return InputError(
+        f"--output_dir={folder}: no checkpoint in it can be read ({names}); name another "
+        "folder, or delete its checkpoints and the file `checkpoint` to start anew"
+    )
 
 
 def _newest_first(folder: str) -> list[str]:

@@ -27,6 +27,7 @@ from albert_tf.interop.tensorflow_checkpoints import list_as_newest
 from albert_tf.training import workers
 
 EVALUATIONS_FILE = "evaluations.jsonl"
+CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
 BEST_FOLDER = "best"
 
 
@@ -124,7 +125,7 @@ class PeriodicEvaluation:
 
     def run(self, step: int) -> dict[str, float]:
         """Evaluates and remembers the values; those of later steps, before a restart, go."""
-        results = {name: float(f"{value:.7g}") for name, value in self._evaluate().items()}
+        results = rounded(self._evaluate())
         with workers.everyone():
             if workers.is_chief():
                 self._write(step, results)
@@ -151,6 +152,8 @@ class PeriodicEvaluation:
         done = workers.from_chief(
             lambda: [row for row in map(json.loads, self._lines()) if row["step"] == step]
         )
+        if done and self._best is not None and self._best.metric not in done[0]:
+            done = []  # of examples whose pairs were of another kind
         results = done[0] if done else self.run(step)
         if self.is_best(results):
             with workers.everyone():
@@ -174,6 +177,34 @@ class PeriodicEvaluation:
 
     def _lines(self) -> list[str]:
         return list(read_lines(self._path)) if exists(self._path) else []
+
+
+class CheckpointEvaluations:
+    """Remembers what the checkpoints of a folder did, in `checkpoint_evaluations.jsonl` there.
+
+    Its lines are like those of `evaluations.jsonl`, which belongs to training and may be of other
+    examples. Those of an earlier evaluation are replaced as soon as there is one of this.
+
+    Args:
+        folder: of training.
+    """
+
+    def __init__(self, folder: str):
+        self._path = f"{folder}/{CHECKPOINTS_FILE}"
+        self._lines: list[str] = []
+
+    def add(self, step: int, results: dict[str, float]) -> None:
+        """Writes and prints the metrics of a checkpoint; the chief alone does so."""
+        if not workers.is_chief():
+            return
+        self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
+        write_text(self._path, "".join(self._lines))
+        print(describe(step, results), flush=True)
+
+
+def rounded(results: dict[str, float]) -> dict[str, float]:
+    """Metrics with the seven digits that a float32 has."""
+    return {name: float(f"{value:.7g}") for name, value in results.items()}
 
 
 def describe(step: int, results: dict[str, float]) -> str:

@@ -195,7 +195,42 @@ class TrainingOptions(DeviceOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions(TrainingOptions):
+class ReadingSetOptions:
+    """Text to evaluate on, and how examples are made of it.
+
+    What is None is as the manifests of the training data say; without a manifest, it is the
+    default of data_prep.create_pretraining_data.
+    """
+
+    eval_reading_set: tuple[str, ...] = option(
+        (),
+        "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
+        "RACE, of which examples are made in the way of the training data.",
+    )
+    spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
+    vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
+    language: str | None = option(None, "With --eval_reading_set: code of its language.")
+    do_lower_case: bool | None = option(None, "With --eval_reading_set: lower-case the text.")
+    do_whole_word_mask: bool | None = option(None, "With --eval_reading_set: mask whole words.")
+    masked_lm_prob: float | None = option(None, "With --eval_reading_set: share of masked tokens.")
+    ngram: int | None = option(None, "With --eval_reading_set: the longest span to mask.")
+    favor_shorter_ngram: bool | None = option(
+        None, "With --eval_reading_set: mask short spans more often."
+    )
+    do_permutation: bool | None = option(
+        None, "With --eval_reading_set: let tokens change places and be predicted too."
+    )
+
+    def check_reading_set(self) -> None:
+        """Raises InputError for a flag of this kind without the text that it is for."""
+        for field in dataclasses.fields(ReadingSetOptions):
+            value = getattr(self, field.name)
+            if not self.eval_reading_set and value != field.default:
+                raise InputError(f"--{field.name}={value}: is for --eval_reading_set")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     """Flags of run_pretraining.py; defaults are the original's."""
 
     input_file: tuple[str, ...] = option((), "TFRecord files or globs to train on.")
@@ -206,8 +241,13 @@ class PretrainingOptions(TrainingOptions):
     num_train_steps: int = option(125000, "Steps in all, those before a restart included.")
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(100, "Evaluation steps at most; 0 for all examples.")
+    eval_checkpoints: str = option(
+        "newest",
+        "Which checkpoints of --output_dir --do_eval evaluates: newest or all.",
+        choices=("newest", "all"),
+    )
     eval_every_steps: int = option(
-        0, "Steps between evaluations on --eval_input_file in the course of training; 0: none."
+        0, "Steps between evaluations in the course of training; 0: none."
     )
     best_checkpoint_metric: str = option(
         "loss",
@@ -218,6 +258,8 @@ class PretrainingOptions(TrainingOptions):
             "masked_lm_accuracy",
             "sentence_order_loss",
             "sentence_order_accuracy",
+            "next_sentence_loss",
+            "next_sentence_accuracy",
             "none",
         ),
     )
@@ -233,10 +275,17 @@ class PretrainingOptions(TrainingOptions):
         if self.do_train and not self.input_file:
             raise InputError("--input_file: TFRecord files to train on are needed")
         self._check_minimum("eval_every_steps", 0)
-        if self.do_train and self.eval_every_steps and not self.eval_input_file:
+        self.check_reading_set()
+        if self.eval_reading_set and self.eval_input_file:
+            raise InputError(
+                "--eval_reading_set: --eval_input_file is there too; examples to evaluate on come "
+                "from one of them"
+            )
+        held_out = self.eval_reading_set or self.eval_input_file
+        if self.do_train and self.eval_every_steps and not held_out:
             raise InputError(
                 f"--eval_every_steps={self.eval_every_steps}: --eval_input_file is needed too, "
-                "TFRecord files that are not trained on"
+                "TFRecord files that are not trained on, or --eval_reading_set"
             )
-        if self.do_eval and not (self.eval_input_file or self.input_file):
+        if self.do_eval and not (held_out or self.input_file):
             raise InputError("--eval_input_file: TFRecord files to evaluate on are needed")

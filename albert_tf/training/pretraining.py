@@ -1,11 +1,11 @@
-"""Pretraining: masked language model and sentence order, on TFRecords."""
+"""Pretraining: masked language model and a task on pairs of segments, on TFRecords."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -24,16 +24,18 @@ from albert_tf.input.manifest import (
 )
 from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
 from albert_tf.input.share import Share
-from albert_tf.interop.companions import DATA_FILE
+from albert_tf.interop.companions import DATA_FILE, find_companions
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.losses import Objective, PretrainingObjective
+from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training import workers
 from albert_tf.training.advice import warnings
-from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import (
+    check_trained,
     prepare,
+    restore_each,
     restore_trained,
     train_model,
     trained_step,
@@ -42,6 +44,10 @@ from albert_tf.training.run import (
 )
 from albert_tf.training.step import EvalStep
 from albert_tf.training.strategy import dtype_policy, makes_batches_here
+
+# Makes the examples of `--eval_reading_set` in `--output_dir`, in the way of training data with
+# these manifests (by name; none where nothing tells), and returns their TFRecord file.
+ReadingSetMaker = Callable[[PretrainingOptions, dict[str, Any]], str]
 
 
 class Records(NamedTuple):
@@ -62,13 +68,15 @@ class Records(NamedTuple):
     manifests: dict[str, Any]
 
     @classmethod
-    def find(cls, options: PretrainingOptions, flag: str, config: AlbertConfig) -> Records:
-        """The files of a flag.
+    def find(
+        cls, options: PretrainingOptions, flag: str, config: AlbertConfig, made: Sequence[str] = ()
+    ) -> Records:
+        """The files of a flag, or those that were made for it.
 
         Raises:
             InputError: they, or their manifests, do not fit the flags or the model.
         """
-        files = expand_globs(getattr(options, flag), flag)
+        files = list(made) or expand_globs(getattr(options, flag), flag)
         length, predictions = options.max_seq_length, options.max_predictions_per_seq
         manifests = find_manifests(files)
         check_manifests(manifests, length, predictions, config.vocab_size)
@@ -79,24 +87,33 @@ class Records(NamedTuple):
         return cls(files, features, masks, pair_objective(manifests), by_name)
 
 
-def pretrain(options: PretrainingOptions) -> None:
+def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
     """Trains and evaluates as the options say; everything ends up in `--output_dir`.
 
     Leaves checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
     `metrics.jsonl`, TensorBoard events in `train/` and, with `--do_eval`, `eval_results.txt`.
+
+    Args:
+        options: the flags.
+        make_reading_set: needed with `--eval_reading_set` only.
 
     Raises:
         InputError: a flag or file is not what it should be.
     """
     config, strategy = prepare(options)
     held_out = None
+    evaluates = options.do_eval or (options.do_train and options.eval_every_steps > 0)
     with workers.losses_named(), workers.everyone():
         train = Records.find(options, "input_file", config) if options.do_train else None
-        if options.do_eval or (options.do_train and options.eval_every_steps):
+        if evaluates and not options.eval_reading_set:
             flag = "eval_input_file" if options.eval_input_file else "input_file"
             held_out = Records.find(options, flag, config)
+        if not options.do_train:
+            check_trained(options.output_dir)
         _check_masks(strategy, train, held_out)
     with training_folder(options):
+        if evaluates and options.eval_reading_set:
+            held_out = _reading_set(options, config, train, make_reading_set)
         _pretrain(options, config, strategy, train, held_out)
 
 
@@ -109,6 +126,23 @@ def _check_masks(strategy: tf.distribute.Strategy, *of: Records | None) -> None:
         )
 
 
+def _reading_set(
+    options: PretrainingOptions,
+    config: AlbertConfig,
+    train: Records | None,
+    make_reading_set: ReadingSetMaker | None,
+) -> Records:
+    """The examples of `--eval_reading_set`, made in the way of the training data."""
+    if make_reading_set is None:
+        raise InputError("--eval_reading_set: only run_pretraining.py makes examples of it")
+    manifests = train.manifests if train else find_companions(options.output_dir).data
+    if not manifests and options.input_file:
+        manifests = find_manifests(expand_globs(options.input_file, "input_file"))
+    made = workers.from_chief(lambda: make_reading_set(options, manifests))
+    with workers.everyone():
+        return Records.find(options, "eval_reading_set", config, [made])
+
+
 def _pretrain(
     options: PretrainingOptions,
     config: AlbertConfig,
@@ -118,8 +152,12 @@ def _pretrain(
 ) -> None:
     with strategy.scope():
         model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
-    objective = PretrainingObjective((train or held_out).pair_objective != "none")
-    evaluator = EvalStep(model, objective, strategy)
+    objective = PretrainingObjective((train or held_out).pair_objective)
+    # Pairs to evaluate on may be of another kind than those trained on, and are called by it.
+    measured = objective
+    if held_out and objective.pair_objective != "none":
+        measured = PretrainingObjective(held_out.pair_objective)
+    evaluator = EvalStep(model, measured, strategy)
 
     def evaluation() -> dict[str, float]:
         def batches(share: Share):
@@ -133,7 +171,7 @@ def _pretrain(
             )
 
         results = evaluate(evaluator, batches, options.max_eval_steps)
-        return {"loss": sum(results[name] for name in objective.losses), **results}
+        return {"loss": sum(results[name] for name in measured.losses), **results}
 
     if train:
 
@@ -154,7 +192,7 @@ def _pretrain(
             config,
             options.max_seq_length,
             options.max_predictions_per_seq,
-            "sentence_order" in objective.parts,
+            train.pair_objective != "none",
         )
         for line in warnings(options):
             print(f"warning: {line}", file=sys.stderr)
@@ -166,18 +204,28 @@ def _pretrain(
             options,
             flops,
             {DATA_FILE: data},
-            _periodic(evaluation, objective, options),
+            _periodic(evaluation, measured, options),
         )
     if options.do_eval:
-        if options.do_train:
-            global_step = trained_step(options.output_dir)
+        if options.eval_checkpoints == "all":
+            rows = CheckpointEvaluations(options.output_dir)
+            for global_step in restore_each(model, options.output_dir):
+                results = evaluation()
+                with workers.everyone():
+                    rows.add(global_step, results)
         else:
-            global_step = restore_trained(model, options.output_dir)
-        write_results(options.output_dir, {**evaluation(), "global_step": global_step})
+            if options.do_train:
+                global_step = trained_step(options.output_dir)
+            else:
+                global_step = restore_trained(model, options.output_dir)
+            results = evaluation()
+        write_results(options.output_dir, {**results, "global_step": global_step})
 
 
 def _periodic(
-    evaluation: Callable[[], dict[str, float]], objective: Objective, options: PretrainingOptions
+    evaluation: Callable[[], dict[str, float]],
+    objective: PretrainingObjective,
+    options: PretrainingOptions,
 ) -> PeriodicEvaluation | None:
     """Evaluation in the course of training, as the flags say."""
     if not options.eval_every_steps:
@@ -187,8 +235,9 @@ def _periodic(
         valid = ("loss", *objective.quantities)
         if metric not in valid:
             raise InputError(
-                f"--best_checkpoint_metric={metric}: the data has no pairs; must be one of "
-                f"{', '.join(valid)}"
+                f"--best_checkpoint_metric={metric}: the examples evaluated on are made with "
+                f"--pair_objective={objective.pair_objective}; must be one of "
+                f"{', '.join((*valid, 'none'))}"
             )
         best = BestCheckpoint(options.output_dir, metric)
     return PeriodicEvaluation(evaluation, options.eval_every_steps, options.output_dir, best)

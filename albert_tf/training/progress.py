@@ -19,6 +19,7 @@ _SHORT = {
     "loss": "loss",
     "masked_lm_accuracy": "MLM",
     "sentence_order_accuracy": "SOP",
+    "next_sentence_accuracy": "NSP",
     "classification_accuracy": "accuracy",
 }
 

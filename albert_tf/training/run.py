@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, folder_of_one, write_text
+from albert_tf.files import exists, folder_of_one, matches, write_text
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
@@ -22,7 +22,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule
 from albert_tf.training import workers
 from albert_tf.training.advice import what_to_try
-from albert_tf.training.checkpoints import Checkpoints, chosen_newest
+from albert_tf.training.checkpoints import Checkpoints, chosen_newest, readable
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
@@ -239,6 +239,26 @@ def restore_trained(model: keras.Model, output_dir: str) -> int:
         InputError: there is none, or it is of another model.
     """
     path = chosen_newest(output_dir) or find_checkpoint(output_dir, "output_dir")
+    return _restore(model, path, output_dir)
+
+
+def restore_each(model: keras.Model, output_dir: str) -> Iterator[int]:
+    """Loads one checkpoint of a folder after the other into the model that was trained there.
+
+    Yields:
+        The step of each, rising.
+
+    Raises:
+        InputError: there is none that can be read, or one is of another model.
+    """
+    paths = iter(workers.from_chief(lambda: list(readable(output_dir))))
+    path = next(paths, None) or find_checkpoint(output_dir, "output_dir")
+    while path is not None:
+        yield _restore(model, path, output_dir)
+        path = next(paths, None)
+
+
+def _restore(model: keras.Model, path: str, output_dir: str) -> int:
     with workers.everyone():
         matched = load_weights(model, path, "output_dir")
     if matched.fresh:
@@ -248,6 +268,12 @@ def restore_trained(model: keras.Model, output_dir: str) -> int:
         )
     print(f"{matched.source}: all {len(matched.loaded)} variables loaded")
     return _step_of(path)
+
+
+def check_trained(output_dir: str) -> None:
+    """Raises InputError for a folder without a checkpoint; reads none."""
+    if not matches(f"{output_dir}/*.index"):
+        find_checkpoint(output_dir, "output_dir")
 
 
 def trained_step(output_dir: str) -> int:

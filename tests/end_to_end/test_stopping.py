@@ -14,13 +14,16 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.files import folder_of_one
-from albert_tf.interop.tensorflow_checkpoints import damage_of
+from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
+from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
 from tests.end_to_end.test_pretraining import variables
 
-KILLS = 10
+# Of the test with kills; the steps between saves and evaluations meet every sixth step.
+KILLS, SEED = 10, 20
+SAVE_EVERY, EVAL_EVERY = 3, 6
 
 
 def wait_for(process, seen, *arguments) -> None:
@@ -114,29 +117,72 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
     assert rows[best] == pytest.approx({name: again[name] for name in rows[best]}, rel=1e-6)
 
 
+def last_line(path) -> dict:
+    """The last whole line of a file of JSON lines; {} where there is none."""
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith("\n")]
+    return json.loads(whole[-1]) if whole else {}
+
+
+def at_work_on(folder) -> str:
+    """What a process is, or was when it was killed, at work on in its training folder."""
+    if any(folder.glob("*_temp")):
+        return "saving"
+    step = last_line(folder / "metrics.jsonl").get("step", 0)
+    evaluated = last_line(folder / EVALUATIONS_FILE).get("step", 0)
+    return "evaluation" if step % EVAL_EVERY == 0 and step > evaluated else "training"
+
+
+def is_at_work_on(what: str, folder) -> bool:
+    return at_work_on(folder) == what
+
+
+def assert_all_can_be_read(folder) -> int:
+    """Step of the checkpoint that is listed as the newest, after a look at every value of all."""
+    for path in [*folder.glob("*.index"), *folder.glob("best/*.index")]:
+        assert damage_of(str(path.with_suffix(""))) is None
+    newest = find_checkpoint(str(folder))
+    assert damage_of(newest) is None
+    if (folder / "best" / "checkpoint").exists():
+        assert damage_of(find_checkpoint(str(folder / "best"))) is None
+    return int(newest.rsplit("-", 1)[1])
+
+
 @pytest.mark.slow
 def test_ten_kills_at_random_moments_lose_nothing(project, tmp_path):
-    """In training and in saving: what is there can be loaded, and the end is the same."""
-    flags = ("--do_train", "--num_train_steps=900", "--save_checkpoints_steps=3")
-    run(*project.pretrain_words(tmp_path / "whole", *flags))
-    folder, draw, log = tmp_path / "killed", random.Random(), []
+    """In training, saving and evaluation: what is there can be read, and the end is the same."""
+    flags = (
+        "--do_train", "--num_train_steps=400", f"--save_checkpoints_steps={SAVE_EVERY}",
+        f"--eval_every_steps={EVAL_EVERY}", "--best_checkpoint_metric=loss",
+    )  # fmt: skip
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    run(*project.pretrain_words(whole, *flags))
+    draw, log = random.Random(SEED), []
     for number in range(KILLS):
+        before = log[-1][-1] if log else 0
         process = start(*project.pretrain_words(folder, *flags))
-        there = set(folder.glob("*.index"))
-        wait_for(process, lambda there=there: set(folder.glob("*.index")) - there)
-        time.sleep(draw.uniform(0, 0.4))
-        if number % 2:
-            wait_for(process, lambda: any(folder.glob("*_temp")))
+        # Counted in steps and not in seconds, so that a fast machine does not come to the end.
+        # The first checkpoint after `before` may be there already, written but not listed.
+        step = before + draw.randint(2, 12) * SAVE_EVERY
+        wait_for(process, (folder / f"model.ckpt-{step}.index").exists)
+        time.sleep(draw.uniform(0, 0.1))
+        if number % 3:  # evaluations and saves are short: wait for one to begin
+            target = ("evaluation", "saving")[number % 3 - 1]
+            wait_for(process, is_at_work_on, target, folder)
+            time.sleep(draw.uniform(0, 0.01))
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-        checkpoints = [str(path.with_suffix("")) for path in folder.glob("*.index")]
-        assert [damage_of(path) for path in checkpoints] == [None] * len(checkpoints)
-        steps = sorted(int(path.rsplit("-", 1)[1]) for path in checkpoints)
-        log.append((steps[-1], bool(list(folder.glob("*_temp"))), len(checkpoints)))
+        newest = assert_all_can_be_read(folder)
+        log.append((last_line(folder / "metrics.jsonl")["step"], at_work_on(folder), newest))
     output, errors = run(*project.pretrain_words(folder, *flags))
-    print("newest step, whether a half-written one was there, checkpoints:", log)
-    assert f"resuming from {folder}/model.ckpt-{log[-1][0]}" in output
+    print("step, what was under way, checkpoint to go on from:", *log, sep="\n")
+    assert {what for _, what, _ in log} == {"training", "saving", "evaluation"}
+    assert f"resuming from {folder}/model.ckpt-{log[-1][-1]}" in output
     assert "damaged" not in errors
-    assert_same_weights(folder, tmp_path / "whole")
     assert not list(folder.glob("*_temp"))
+    for part in ("", "best"):
+        assert_same_weights(folder / part, whole / part)
+    (kept,) = (whole / "best").glob("model.ckpt-*.json")
+    assert (folder / "best" / kept.name).read_text() == kept.read_text()
+    assert (folder / EVALUATIONS_FILE).read_bytes() == (whole / EVALUATIONS_FILE).read_bytes()

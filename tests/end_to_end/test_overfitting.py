@@ -1,0 +1,70 @@
+"""A model that cannot learn 64 examples by heart has a fault somewhere between file and update."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow as tf
+
+import run_pretraining
+from albert_tf.training.options import PretrainingOptions
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
+
+EXAMPLES = 64
+
+
+@pytest.fixture
+def records(project, tmp_path) -> str:
+    """The first examples of the training data."""
+    path = str(tmp_path / "few.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for record in tf.data.TFRecordDataset(str(project.train)).take(EXAMPLES):
+            writer.write(record.numpy())
+    return path
+
+
+@pytest.fixture
+def config(project, tmp_path) -> str:
+    """A model of 80 thousand parameters, without dropout."""
+    values = json.loads(project.config.read_text())
+    values |= {
+        "embedding_size": 32,
+        "hidden_size": 64,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps(values))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "learning_rate", "steps"), [("adamw", 0.003, 120), ("lamb", 0.03, 200)]
+)
+def test_few_examples_are_learnt_by_heart(
+    records, config, tmp_path, optimizer, learning_rate, steps
+):
+    options = PretrainingOptions(
+        albert_config_file=config,
+        input_file=(records,),
+        output_dir=str(tmp_path / "out"),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=EXAMPLES,
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        num_train_steps=steps,
+        num_warmup_steps=steps // 10,
+        do_train=True,
+        do_eval=True,
+    )
+    run_pretraining.run(options)
+    results = results_of(tmp_path / "out")
+    print(optimizer, results)
+    assert results["sentence_order_weight"] == EXAMPLES
+    assert results["masked_lm_weight"] > 4 * EXAMPLES
+    assert results["masked_lm_accuracy"] > 0.95
+    assert results["sentence_order_accuracy"] > 0.95
