@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Pretrains on a spot TPU until all steps are done: asks for a TPU, installs, starts the training there,
+# and asks for another TPU whenever this one is taken away.
+#
+#   TPU=albert ZONE=us-west4-a ACCELERATOR=v5litepod-8 RUNTIME=v2-alpha-tpuv5-lite \
+#   SERVICE_ACCOUNT=albert@my-project.iam.gserviceaccount.com \
+#       examples/tpu/train_on_spot.sh --flagfile=configs/pretraining/base_v2.cfg --use_tpu \
+#           --input_file='gs://my-bucket/data/train*' --output_dir=gs://my-bucket/base_v2 ...
+#
+# Runs at the root of a checkout, on a computer that stays on; started again, it goes on where things stand.
+# For slices of one host. --output_dir must be on gs://, since the TPU's disk goes away with it.
+set -euo pipefail
+: "${TPU:?} ${ZONE:?} ${ACCELERATOR:?} ${RUNTIME:?} ${SERVICE_ACCOUNT:?}"
+POLL_SECONDS=${POLL_SECONDS:-60}
+package=$(mktemp -d)
+trap 'rm -r "$package"' EXIT
+
+queue() { gcloud compute tpus queued-resources "$@" --zone="$ZONE"; }
+on_tpu() { gcloud compute tpus tpu-vm ssh "$TPU" --zone="$ZONE" --command="$1"; }
+say() { echo "$(date '+%F %T') $*"; }
+
+state() {
+  local known
+  known=$(queue list --filter="name~/$TPU\$" --format='value(state.state)') || return
+  echo "${known:-NONE}"
+}
+
+# What the service says: active, activating (to be started again), inactive (done) or failed.
+training() { on_tpu 'systemctl is-active albert || true' 2>/dev/null | tail -1; }
+
+install() {
+  git archive --output="$package/albert.tar.gz" HEAD
+  gcloud compute tpus tpu-vm scp "$package/albert.tar.gz" "$TPU:" --zone="$ZONE" || return
+  on_tpu 'set -e
+    sudo apt-get update -q && sudo apt-get install -qy python3-venv
+    mkdir -p albert && tar -xzf albert.tar.gz -C albert
+    [ -d venv ] || python3 -m venv venv
+    venv/bin/pip install -q "./albert[tpu]"'
+}
+
+start() {
+  install || return
+  # Exit codes other than 1 say that the same command goes on.
+  on_tpu "sudo systemd-run --unit=albert --uid=\$USER --working-directory=\$HOME/albert \
+    --property=Restart=on-failure --property=RestartPreventExitStatus=1 --property=RestartSec=30 \
+    --property=TimeoutStopSec=300 --setenv=NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
+    --setenv=TF_PLUGGABLE_DEVICE_LIBRARY_PATH=\$(venv/bin/python -c 'import libtpu; print(libtpu.get_library_path())') \
+    \$HOME/venv/bin/python run_pretraining.py $(printf ' %q' "$@")" || return
+  started=yes
+}
+
+# Ends the program where the same thing has failed five times in a row: no loss of the network does that.
+failures=0
+try() {
+  if "$@"; then
+    failures=0
+  elif [ $((failures += 1)) -ge 5 ]; then
+    say "failed five times in a row: $1"
+    exit 1
+  fi
+}
+
+while true; do
+  now=$(state) || now=UNKNOWN
+  case $now in
+    NONE)
+      say "asking for a $ACCELERATOR in $ZONE"
+      try queue create "$TPU" --node-id="$TPU" --accelerator-type="$ACCELERATOR" \
+        --runtime-version="$RUNTIME" --service-account="$SERVICE_ACCOUNT" \
+        --scopes=cloud-platform --spot --async ;;
+    ACTIVE)
+      case $(training) in
+        active | activating) ;;
+        inactive)
+          if [ "${started:-}" = yes ]; then
+            say "done; delete the TPU: gcloud compute tpus queued-resources delete $TPU --zone=$ZONE --force"
+            exit 0
+          fi
+          say "installing and starting"
+          try start "$@" ;;
+        failed)
+          say "training ended with an error (start again after: sudo systemctl reset-failed albert)"
+          on_tpu 'journalctl --unit=albert --lines=20 --no-pager' || true
+          exit 1 ;;
+        *) say "$TPU does not answer" ;;
+      esac ;;
+    SUSPENDED | FAILED)
+      say "the TPU was taken away ($now)"
+      started=
+      try queue delete "$TPU" --force --quiet --async ;;
+    *) say "$now" ;;
+  esac
+  sleep "$POLL_SECONDS"
+done
