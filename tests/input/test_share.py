@@ -104,10 +104,15 @@ def test_examples_in_memory(pipelines, replicas):
     assert_same(distribute(Pod(pipelines, replicas), batches), batches.as_numpy_iterator())
 
 
-def test_training_has_no_end_for_any_replica(files):
-    for share in (Share(), Share(1, 2, 2)):
-        batches = training_batches(files, STATIC[0], BATCH, 3, share=share)
+@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+def test_training_has_no_end_and_no_batch_an_unknown_shape(files, form):
+    features, masks = form
+    for share, rows in ((Share(), BATCH), (Share(1, 2, 2), BATCH // 4)):
+        batches = training_batches(files, features, BATCH, 3, masks=masks, share=share)
         assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
+        for dataset in (batches, evaluation_batches(files, features, BATCH, 3, masks, share)):
+            assert dataset.element_spec["input_ids"].shape == [rows, LENGTH]
+            assert all(spec.shape.is_fully_defined() for spec in dataset.element_spec.values())
 
 
 def test_rows_of_others_are_never_parsed(tmp_path):

@@ -31,10 +31,14 @@ def test_two_workers():
                 text=True,
             )
         )
-    for process in processes:
-        output, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, output
-        assert output.splitlines()[-1] == "all is well"
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=600)
+            assert process.returncode == 0, output
+            assert output.splitlines()[-1] == "all is well"
+    finally:
+        for process in processes:
+            process.kill()
 
 
 def test_a_process_alone_agrees_with_itself():
