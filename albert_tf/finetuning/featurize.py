@@ -1,26 +1,25 @@
-"""Texts to the arrays that a model reads: `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`."""
+"""Texts to the features that a model reads: `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from albert_tf.errors import InputError
 from albert_tf.finetuning.tasks import Example
+from albert_tf.input.examples import Features
 from albert_tf.tokenization import Tokenizer
 
 
 class Featurized(NamedTuple):
-    """Arrays by feature name, `[examples, max_seq_length]` int32, and how many texts were cut."""
+    """Features of examples, and how many of their texts were cut."""
 
-    features: dict[str, np.ndarray]
+    features: Features
     truncated: int
 
 
 def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Featurized:
-    """Encodes examples at a fixed length.
+    """Encodes examples, at most at a given length.
 
     A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
     original's `_truncate_seq_pair`.
@@ -30,26 +29,19 @@ def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length:
     """
     if max_seq_length < 5:
         raise InputError(f"--max_seq_length={max_seq_length}: must be at least 5")
-    shape = (len(examples), max_seq_length)
-    features = {
-        name: np.zeros(shape, np.int32) for name in ("input_ids", "input_mask", "segment_ids")
-    }
-    features["input_ids"][:] = tokenizer.pad_id
     texts = tokenizer.encode_batch([example.text for example in examples])
     has_pair = examples[0].text_pair is not None
     pairs = tokenizer.encode_batch([example.text_pair or "" for example in examples])
     room = max_seq_length - (3 if has_pair else 2)
+    sequences = []
     truncated = 0
-    for row, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+    for text, pair in zip(texts, pairs, strict=True):
         text_length, pair_length = shortened(len(text), len(pair), room)
         truncated += text_length + pair_length < len(text) + len(pair)
         first = [tokenizer.cls_id, *text[:text_length], tokenizer.sep_id]
         second = [*pair[:pair_length], tokenizer.sep_id] if has_pair else []
-        length = len(first) + len(second)
-        features["input_ids"][row, :length] = first + second
-        features["input_mask"][row, :length] = 1
-        features["segment_ids"][row, len(first) : length] = 1
-    return Featurized(features, truncated)
+        sequences.append((first + second, [0] * len(first) + [1] * len(second)))
+    return Featurized(Features(sequences, tokenizer.pad_id), truncated)
 
 
 def shortened(first: int, second: int, room: int) -> tuple[int, int]:

@@ -10,22 +10,15 @@ from albert_tf.training.options import TrainingOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierOptions(TrainingOptions):
-    """Flags of run_classifier.py; names are the original's where it has them."""
+class FineTuningOptions(TrainingOptions):
+    """What the fine-tuning programs have in common; names are the original's where it has them."""
 
-    task_name: str = option("table", "Task: a row of albert_tf/finetuning/tasks.py.")
-    train_file: str | None = option(None, "Rows to train on (.tsv, with a header line).")
-    eval_file: str | None = option(None, "Rows to evaluate on; same columns.")
-    predict_file: str | None = option(None, "Rows to predict; needs no label column.")
-    text_column: str = option("text", "Column of the text.")
-    text_pair_column: str | None = option(None, "Column of a second text, if there is one.")
-    label_column: str = option("label", "Column of the label.")
     spm_model_file: str = option(help="SentencePiece model of the vocabulary.")
     do_lower_case: bool = option(True, "Whether to lower-case, as the vocabulary was trained.")
 
-    do_predict: bool = option(False, "Whether to write predictions for --predict_file.")
+    do_predict: bool = option(False, "Whether to write predictions.")
     predict_batch_size: int = option(8, "Examples in a prediction step, over all devices.")
-    classifier_dropout: float = option(0.1, "Dropout before the classifier, in training.")
+    classifier_dropout: float = option(0.1, "Dropout before the task's head, in training.")
 
     train_batch_size: int = option(32, "Examples in a training step, over all devices.")
     eval_batch_size: int = option(8, "Examples in an evaluation step, over all devices.")
@@ -53,3 +46,21 @@ class ClassifierOptions(TrainingOptions):
             )
         if not (self.do_train or self.do_eval or self.do_predict):
             raise InputError("nothing to do: give --do_train, --do_eval or --do_predict")
+
+    def splits(self) -> tuple[str, ...]:
+        """The splits whose examples are asked for."""
+        asked = {"train": self.do_train, "eval": self.do_eval, "predict": self.do_predict}
+        return tuple(split for split, wanted in asked.items() if wanted)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(FineTuningOptions):
+    """Flags of run_classifier.py."""
+
+    task_name: str = option("table", "Task: a row of albert_tf/finetuning/tasks.py.")
+    train_file: str | None = option(None, "Rows to train on (.tsv, with a header line).")
+    eval_file: str | None = option(None, "Rows to evaluate on; same columns.")
+    predict_file: str | None = option(None, "Rows to predict; needs no label column.")
+    text_column: str = option("text", "Column of the text.")
+    text_pair_column: str | None = option(None, "Column of a second text, if there is one.")
+    label_column: str = option("label", "Column of the label.")

@@ -132,21 +132,22 @@ def evaluate(step: EvalStep, batches: tf.data.Dataset, max_steps: int = 0) -> di
     return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
 
 
-def predict(step: PredictStep, batches: tf.data.Dataset) -> np.ndarray:
-    """Logits of all examples, in their order.
+def predict(step: PredictStep, batches: tf.data.Dataset) -> dict[str, np.ndarray]:
+    """What a model computes of all examples, in their order.
 
     Args:
         step: does the work.
         batches: global batches with `is_real_example`.
 
     Returns:
-        `[examples, labels]` float32.
+        The step's outputs by name, `[examples, ...]`.
     """
-    logits = []
+    outputs: dict[str, list[np.ndarray]] = {name: [] for name in step.outputs}
     for batch in step.strategy.experimental_distribute_dataset(batches):
         real, values = step(batch)
-        logits.append(values.numpy()[real.numpy() > 0])
-    return np.concatenate(logits)
+        for name, value in values.items():
+            outputs[name].append(value.numpy()[real.numpy() > 0])
+    return {name: np.concatenate(parts) for name, parts in outputs.items()}
 
 
 def _read(work: Callable):

@@ -236,17 +236,26 @@ class EvalStep:
 
 
 class PredictStep:
-    """Runs a model without dropout and hands out its logits; arguments as in `TrainStep`."""
+    """Runs a model without dropout and hands out what it computes; arguments as in `TrainStep`.
 
-    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
+    Args:
+        outputs: names of the model's outputs that are handed out.
+    """
+
+    def __init__(
+        self, model: keras.Model, strategy: tf.distribute.Strategy, outputs: Sequence[str]
+    ):
         self.model = model
         self.strategy = strategy
+        self.outputs = tuple(outputs)
 
     @tf.function(reduce_retracing=True)
-    def __call__(self, batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """`is_real_example` `[batch]` and logits `[batch, labels]` of one global batch."""
-        results = self.strategy.run(self._replica_step, args=(batch,))
-        return tuple(self.strategy.gather(value, axis=0) for value in results)
+    def __call__(self, batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """`is_real_example` `[batch]` and the outputs `[batch, ...]` of one global batch."""
+        real, outputs = self.strategy.run(self._replica_step, args=(batch,))
+        gathered = {name: self.strategy.gather(value, axis=0) for name, value in outputs.items()}
+        return self.strategy.gather(real, axis=0), gathered
 
     def _replica_step(self, batch):
-        return batch["is_real_example"], self.model(batch, training=False)["logits"]
+        outputs = self.model(batch, training=False)
+        return batch["is_real_example"], {name: outputs[name] for name in self.outputs}

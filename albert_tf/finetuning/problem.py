@@ -1,0 +1,76 @@
+"""What the fine-tuning programs differ in; what they share is `albert_tf.finetuning.run`."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.input.examples import Features
+from albert_tf.modeling.losses import Objective
+
+
+@dataclasses.dataclass(frozen=True)
+class ExampleSet:
+    """Examples of one file or folder, ready for the model.
+
+    Attributes:
+        name: what tells it from others of its split, such as "matched"; "" where there is one.
+        features: what the model reads.
+        examples: what they were made from, for scores, predictions and the report.
+    """
+
+    name: str
+    features: Features
+    examples: Sequence[Any]
+
+
+class Problem(abc.ABC):
+    """One kind of fine-tuning: its examples, its model, its scores and its files.
+
+    Made from the program's options by `create`, which reads and checks every input, so that
+    nothing of a bad one shows only after training.
+
+    Attributes:
+        sets: split ("train", "eval", "predict") -> its sets; only those that are asked for.
+        objective: what training minimises.
+        outputs: names of the model's outputs that scores and predictions are made of.
+        metric: the result by which checkpoints are compared; the higher the better.
+    """
+
+    sets: dict[str, list[ExampleSet]]
+    objective: Objective
+    outputs: tuple[str, ...]
+    metric: str
+
+    @abc.abstractmethod
+    def create_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
+        """The model, with initial weights; `dtype` is the name of a Keras policy."""
+
+    @abc.abstractmethod
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        """Operations of training on an example of the full length."""
+
+    @abc.abstractmethod
+    def description(self) -> dict[str, str]:
+        """File name -> text of what stands beside the checkpoints, to be read without training."""
+
+    @abc.abstractmethod
+    def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+        """Results of a set, by names such as `eval_accuracy`.
+
+        Args:
+            examples: of the split "eval".
+            outputs: of the model, by the names in `outputs`, `[examples, ...]` in their order.
+        """
+
+    @abc.abstractmethod
+    def write_predictions(
+        self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
+    ) -> None:
+        """Writes the files of `--do_predict`; arguments as in `score`, of the split "predict"."""
