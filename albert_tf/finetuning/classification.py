@@ -9,8 +9,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, write_text
+from albert_tf.finetuning.classification_report import (
+    class_sections,
+    guess_sections,
+    intervals_of,
+)
 from albert_tf.finetuning.featurize import featurize
-from albert_tf.finetuning.metrics import score, softmax
+from albert_tf.finetuning.metrics import METRICS, score, softmax
 from albert_tf.finetuning.options import ClassifierOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
 from albert_tf.finetuning.tasks import create_task, label_ids, labels_of, read_examples
@@ -18,6 +23,7 @@ from albert_tf.flops import classification_flops
 from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective
+from albert_tf.report.sections import Section
 from albert_tf.tokenization import Tokenizer
 
 
@@ -76,7 +82,7 @@ class Classification(Problem):
             features.arrays["label_ids"] = np.array(ids, np.int32)
         cut = f", {truncated} cut to {length} tokens" if truncated else ""
         print(f"{split}: {len(examples)} examples{cut}")
-        return ExampleSet("", features, examples)
+        return ExampleSet("", features, examples, truncated)
 
     def create_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
@@ -103,3 +109,21 @@ class Classification(Problem):
         lines = (f"{row}\t{self._labels[guess]}" for row, guess in enumerate(guesses))
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tlabel", *lines]) + "\n")
         print(f"{len(guesses)} predictions in {folder}/predictions.tsv")
+
+    def report(
+        self, split: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
+    ) -> list[Section]:
+        probabilities = softmax(outputs["logits"])
+        if split == "predict":
+            return guess_sections(self._labels, probabilities)
+        ids = examples.features.arrays["label_ids"]
+        statistics = {f"eval_{name}": METRICS[name] for name in self._task.metrics}
+        texts = ["\n".join(filter(None, (each.text, each.text_pair))) for each in examples.examples]
+        return class_sections(
+            texts,
+            self._labels,
+            ids,
+            probabilities,
+            examples.features.lengths,
+            intervals_of(statistics, ids, probabilities.argmax(axis=-1)),
+        )

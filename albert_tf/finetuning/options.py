@@ -64,3 +64,50 @@ class ClassifierOptions(FineTuningOptions):
     text_column: str = option("text", "Column of the text.")
     text_pair_column: str | None = option(None, "Column of a second text, if there is one.")
     label_column: str = option("label", "Column of the label.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RaceOptions(FineTuningOptions):
+    """Flags of run_race.py; defaults are the original's, which trains and evaluates unasked."""
+
+    task_name: str = option("race", "race, or json for any multiple choice as JSON lines.")
+    data_dir: str | None = option(
+        None, "Folder of RACE, with RACE/{train,dev,test}/{middle,high}/*.txt in it."
+    )
+    train_file: str | None = option(None, "With --task_name=json: JSON lines to train on.")
+    eval_file: str | None = option(None, "With --task_name=json: JSON lines to evaluate on.")
+    predict_file: str | None = option(
+        None, "With --task_name=json: JSON lines to predict; they need no answer."
+    )
+    high_only: bool = option(False, "Only the high school questions of RACE.")
+    middle_only: bool = option(False, "Only the middle school questions of RACE.")
+    max_qa_length: int = option(
+        128, "Tokens of question and choice together; longer ones lose their beginning."
+    )
+
+    do_train: bool = option(True, "Whether to train.")
+    do_eval: bool = option(True, "Whether to evaluate, after training if both are asked for.")
+    classifier_dropout: float = option(
+        0.1, "Dropout before the task's head, in training.", aliases=("dropout_prob",)
+    )
+    learning_rate: float = option(1e-5, "Peak learning rate.")
+    train_step: int = option(12000, "Steps in all, those before a restart included.")
+    warmup_step: int = option(1000, "Steps of linear warm-up.")
+    save_checkpoints_steps: int = option(100, "Steps between checkpoints.")
+    keep_checkpoint_max: int = option(
+        5, "Newest checkpoints that are kept.", aliases=("num_keep_checkpoint",)
+    )
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or flags that do not go together."""
+        super().check()
+        if self.high_only and self.middle_only:
+            raise InputError("--high_only and --middle_only exclude each other")
+        if self.task_name.lower() == "json":
+            for name in ("data_dir", "high_only", "middle_only"):
+                if getattr(self, name):
+                    raise InputError(
+                        f"--{name}={getattr(self, name)}: is for --task_name=race, not for "
+                        f"--task_name={self.task_name}, which reads --train_file, --eval_file "
+                        "and --predict_file"
+                    )

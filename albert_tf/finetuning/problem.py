@@ -13,6 +13,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import Objective
+from albert_tf.report.sections import Section
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +24,13 @@ class ExampleSet:
         name: what tells it from others of its split, such as "matched"; "" where there is one.
         features: what the model reads.
         examples: what they were made from, for scores, predictions and the report.
+        cut: how many of them lost tokens to a limit of length.
     """
 
     name: str
     features: Features
     examples: Sequence[Any]
+    cut: int = 0
 
 
 class Problem(abc.ABC):
@@ -74,3 +77,15 @@ class Problem(abc.ABC):
         self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
     ) -> None:
         """Writes the files of `--do_predict`; arguments as in `score`, of the split "predict"."""
+
+    def report(
+        self, split: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
+    ) -> list[Section]:
+        """What the report says of a set besides its results; nothing where a problem is silent.
+
+        Args:
+            split: "eval" or "predict"; the examples of the latter may have no labels.
+            examples: of that split.
+            outputs: as in `score`.
+        """
+        return []

@@ -10,6 +10,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.options import FineTuningOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
+from albert_tf.finetuning.report import Outputs, write_report
 from albert_tf.input.examples import evaluation_batches, training_batches
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training.loop import predict
@@ -32,7 +33,7 @@ def fine_tune(
 
     Leaves checkpoints, `albert_config.json`, the problem's description, `metrics.jsonl`,
     TensorBoard events, and with `--do_eval` `eval_results.txt`, with `--do_predict` the problem's
-    files of predictions.
+    files of predictions, and with either `report.html`.
 
     Args:
         options: of the program.
@@ -91,12 +92,18 @@ def _fine_tune(
         batches = evaluation_batches(examples.features, options.max_seq_length, batch_size)
         return predict(step, batches)
 
+    given = []
     if options.do_eval:
         results = {}
         for examples in problem.sets["eval"]:
-            results |= problem.score(examples, outputs_of(examples, options.eval_batch_size))
+            outputs = outputs_of(examples, options.eval_batch_size)
+            results |= problem.score(examples, outputs)
+            given.append(Outputs("eval", examples, outputs))
         write_results(options.output_dir, {**results, "global_step": global_step})
     if options.do_predict:
         for examples in problem.sets["predict"]:
             outputs = outputs_of(examples, options.predict_batch_size)
             problem.write_predictions(options.output_dir, examples, outputs)
+            given.append(Outputs("predict", examples, outputs))
+    if given:
+        write_report(options, problem, given)

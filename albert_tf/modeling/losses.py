@@ -25,7 +25,7 @@ def _example_weights(batch):
     """1 for an example, 0 for one that only fills up the last batch; `[batch]` float32."""
     if "is_real_example" in batch:
         return ops.cast(batch["is_real_example"], "float32")
-    return ops.ones_like(batch["input_ids"][:, 0], dtype="float32")
+    return ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
 
 
 class Objective(abc.ABC):
@@ -127,4 +127,31 @@ class ClassificationObjective(Objective):
         return {
             "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
             "classification_accuracy": ops.sum(examples * _correct(outputs["logits"], labels)),
+        }
+
+
+# Score of a choice that is not there; far from any other, and finite, so that no gradient is NaN.
+MISSING_CHOICE = -1e9
+
+
+class MultipleChoiceObjective(Objective):
+    """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
+
+    A batch holds `choice_mask` `[batch, choices]`, 0 for choices that only fill up an example which
+    has fewer than others; they take no part.
+    """
+
+    parts = ("multiple_choice",)
+    quantities = ("multiple_choice_loss", "multiple_choice_accuracy")
+    losses = ("multiple_choice_loss",)
+
+    def weights(self, batch):
+        return {"multiple_choice": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        examples, labels = _example_weights(batch), batch["label_ids"]
+        logits = ops.where(batch["choice_mask"] > 0, outputs["logits"], MISSING_CHOICE)
+        return {
+            "multiple_choice_loss": ops.sum(examples * cross_entropy(logits, labels)),
+            "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels)),
         }

@@ -20,6 +20,7 @@ _SHORT = {
     "masked_lm_accuracy": "MLM",
     "sentence_order_accuracy": "SOP",
     "classification_accuracy": "accuracy",
+    "multiple_choice_accuracy": "accuracy",
 }
 
 _FORMS = {
