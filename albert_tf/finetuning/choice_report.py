@@ -31,17 +31,14 @@ def choice_sections(split: str, examples: ExampleSet, probabilities: np.ndarray)
     sections = []
     if len(set(groups)) > 1:
         sections.append(by_group("By set", groups, right, "set"))
-    lengths = examples.features.lengths.reshape(len(questions), -1).max(axis=-1)
-    sections.append(by_length(lengths, right))
-    sections.append(_letters_section("Letters", guesses, answers))
+    sections += by_length(examples.features.example_lengths, right)
+    loss = -np.log(probabilities[np.arange(len(answers)), answers].clip(1e-15))
+    letters = _letters_section("Letters", guesses, answers)
+    sections.append(letters._replace(intervals=_intervals(right, np.array(groups), loss)))
     sections.append(_errors_section(questions, probabilities))
     if split == "eval":
-        loss = -np.log(probabilities[np.arange(len(answers)), answers].clip(1e-15))
-        first = sections[0]
-        sections[0] = first._replace(intervals=_intervals(right, np.array(groups), loss))
-    else:
-        sections = [each._replace(title=f"{each.title} ({split})") for each in sections]
-    return sections
+        return sections
+    return [each._replace(title=f"{each.title} ({split})", intervals={}) for each in sections]
 
 
 def _intervals(right: np.ndarray, groups: np.ndarray, loss: np.ndarray) -> dict[str, Interval]:

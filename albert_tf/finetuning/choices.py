@@ -21,7 +21,7 @@ _FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
 # Any run of low lines is one blank in RACE, where they stand for nothing else; elsewhere they may
 # be part of a name, unless they touch no letter or digit.
 _RACE_BLANK = re.compile("[_\uff3f]+")
-_BLANK = re.compile(r"(?<![^\W_])[_\uff3f]+(?![^\W_])")
+_BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
 
 
 class Question(NamedTuple):

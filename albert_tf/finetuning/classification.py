@@ -82,7 +82,7 @@ class Classification(Problem):
             features.arrays["label_ids"] = np.array(ids, np.int32)
         cut = f", {truncated} cut to {length} tokens" if truncated else ""
         print(f"{split}: {len(examples)} examples{cut}")
-        return ExampleSet("", features, examples, truncated)
+        return ExampleSet("", features, examples)
 
     def create_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
@@ -124,6 +124,6 @@ class Classification(Problem):
             self._labels,
             ids,
             probabilities,
-            examples.features.lengths,
+            examples.features.example_lengths,
             intervals_of(statistics, ids, probabilities.argmax(axis=-1)),
         )

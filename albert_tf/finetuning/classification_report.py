@@ -74,7 +74,7 @@ def class_sections(
     columns = ("text", "label", "guess", "probability of the label")
     return [
         Section("Labels", tables=tables, intervals={**intervals, "eval_loss": loss}),
-        by_length(lengths, guesses == label_ids),
+        *by_length(lengths, guesses == label_ids),
         error_section(columns, rows, len(texts), frozenset({3})),
     ]
 

@@ -28,17 +28,16 @@ PREDICT_RESULTS_FILE = "predict_results.txt"
 
 
 class Featurized(NamedTuple):
-    """Features of questions, and how many of them were cut.
+    """Features of questions, and how many texts of question and choice were cut.
 
     Attributes:
         features: with `choice_mask` `[questions, choices]`, float32, 0 for choices that only fill
-            up a question which has fewer than others.
-        contexts_cut: questions whose context lost tokens for at least one choice.
+            up a question which has fewer than others; `tokens_cut` is that of the choice whose
+            sequence lost most.
         candidates_cut: texts of question and choice that lost tokens.
     """
 
     features: Features
-    contexts_cut: int
     candidates_cut: int
 
 
@@ -69,21 +68,23 @@ def featurize(
     most = max(len(question.choices) for question in questions)
     mask = np.zeros((len(questions), most), np.float32)
     sequences: list[tuple[np.ndarray, np.ndarray]] = []
-    contexts_cut = candidates_cut = 0
+    tokens_cut = np.zeros(len(questions), np.int32)
+    candidates_cut = 0
     for row, question in enumerate(questions):
-        context, cut = encoded[question.context], False
+        context = encoded[question.context]
         for candidate in itertools.islice(candidates, len(question.choices)):
             kept = candidate[-max_qa_length:]
             room = max_seq_length - 3 - len(kept)
             sequences.append(_sequence(tokenizer, context[:room], kept))
             candidates_cut += len(kept) < len(candidate)
-            cut |= len(context) > room
+            lost = len(candidate) - len(kept) + max(len(context) - room, 0)
+            tokens_cut[row] = max(tokens_cut[row], lost)
         missing = most - len(question.choices)
         sequences += [_sequence(tokenizer, context[:0], [])] * missing
         mask[row, : len(question.choices)] = 1
-        contexts_cut += cut
-    features = Features(sequences, tokenizer.pad_id, most, {"choice_mask": mask})
-    return Featurized(features, contexts_cut, candidates_cut)
+    arrays = {"choice_mask": mask}
+    features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)
+    return Featurized(features, candidates_cut)
 
 
 def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
@@ -123,15 +124,13 @@ class MultipleChoice(Problem):
 
     def _set(self, split: str, questions: list[Question], tokenizer: Tokenizer) -> ExampleSet:
         length, qa_length = self._options.max_seq_length, self._options.max_qa_length
-        features, contexts_cut, candidates_cut = featurize(questions, tokenizer, length, qa_length)
+        features, candidates_cut = featurize(questions, tokenizer, length, qa_length)
         if split != "predict":
             answers = [question.answer for question in questions]
             features.arrays["label_ids"] = np.array(answers, np.int32)
-        cut = f", {contexts_cut} with a context cut to {length} tokens" if contexts_cut else ""
         if candidates_cut:
-            cut += f", {candidates_cut} times question and choice cut to {qa_length} tokens"
-        print(f"{split}: {len(questions)} questions{cut}")
-        return ExampleSet("", features, questions, contexts_cut)
+            print(f"{split}: {candidates_cut} times question and choice cut to {qa_length} tokens")
+        return ExampleSet("", features, questions)
 
     def create_model(self, config: AlbertConfig, dtype: str) -> AlbertForMultipleChoice:
         return AlbertForMultipleChoice(config, self._options.classifier_dropout, dtype=dtype)

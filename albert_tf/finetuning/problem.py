@@ -24,13 +24,11 @@ class ExampleSet:
         name: what tells it from others of its split, such as "matched"; "" where there is one.
         features: what the model reads.
         examples: what they were made from, for scores, predictions and the report.
-        cut: how many of them lost tokens to a limit of length.
     """
 
     name: str
     features: Features
     examples: Sequence[Any]
-    cut: int = 0
 
 
 class Problem(abc.ABC):

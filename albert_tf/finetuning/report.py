@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.files import exists, read_lines, write_text
+from albert_tf.files import exists, read_lines, read_text, write_text
 from albert_tf.finetuning.options import FineTuningOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
 from albert_tf.interop.companions import RESULTS_FILE
@@ -26,6 +26,9 @@ from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.progress import METRICS_FILE
+
+# As the comparison of several runs (`--seeds`, `--learning_rates`) is called.
+RUNS_FILE = "seeds.json"
 
 REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
@@ -60,13 +63,15 @@ def write_report(options: FineTuningOptions, problem: Problem, given: Sequence[O
         intervals |= section.intervals
     results = _results(folder, intervals) if evaluated else []
     named = {result.name: result for result in results}
-    learned = _learning(folder, problem.metric) if options.do_train or evaluated else []
+    best = _comparison(folder).get("best")
+    curves = f"{folder}/{best}" if best else folder
+    learned = _learning(curves, problem.metric) if options.do_train or evaluated else []
     page = Page(
         title="Fine-tuning report" if evaluated else "Predictions",
         subtitle=folder,
-        headline=named.get(problem.metric),
+        headline=_rounded(named.get(problem.metric)),
         results=results,
-        sections=[*sections, *learned, _data(options, problem)],
+        sections=[*sections, *_runs(folder), *learned, _data(options, problem)],
         command=command_line(options),
         settings=[(name, str(value)) for name, value in _flags(options).items()],
         versions=versions(),
@@ -95,6 +100,10 @@ def _results(folder: str, intervals: Mapping[str, Any]) -> list[Result]:
     return results
 
 
+def _rounded(result: Result | None) -> Result | None:
+    return result and result._replace(value=f"{float(result.value):.4g}")
+
+
 def _rows(path: str) -> list[dict[str, float]]:
     """The objects of a file of JSON lines, without a line that a kill cut short."""
     rows = []
@@ -104,6 +113,34 @@ def _rows(path: str) -> list[dict[str, float]]:
         except ValueError:
             continue
     return rows
+
+
+def _comparison(folder: str) -> dict[str, Any]:
+    """What `seeds.json` says of the runs of a folder; empty where there is none."""
+    path = f"{folder}/{RUNS_FILE}"
+    return json.loads(read_text(path)) if exists(path) else {}
+
+
+def _runs(folder: str) -> list[Section]:
+    """Several runs compared, where the folder holds them."""
+    there = _comparison(folder)
+    tables = []
+    for name, title in (("settings", "Over the seeds of each setting"), ("runs", "All runs")):
+        if rows := there.get(name):
+            cells = [[_cell(value) for value in row.values()] for row in rows]
+            numbers = frozenset(
+                number
+                for number, value in enumerate(rows[0].values())
+                if isinstance(value, (int, float))
+            )
+            tables.append(Table(list(rows[0]), cells, numbers, title))
+    return [Section("Runs", f"The best: {there['best']}.", tables=tables)] if tables else []
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _learning(folder: str, metric: str) -> list[Section]:
@@ -148,20 +185,21 @@ def _data(options: FineTuningOptions, problem: Problem) -> Section:
     sets = []
     for split, of_split in problem.sets.items():
         for examples in of_split:
-            lengths = examples.features.lengths
+            lengths = examples.features.example_lengths
             sets.append(
                 (
                     split,
                     examples.name,
-                    f"{len(examples.examples):,}",
-                    f"{examples.cut:,}",
+                    f"{len(examples.features):,}",
+                    f"{(examples.features.tokens_cut > 0).sum():,}",
+                    f"{examples.features.tokens_cut.sum():,}",
                     f"{np.median(lengths):.0f}",
                     f"{lengths.max()}",
                 )
             )
-    columns = ("split", "set", "examples", "cut", "median length", "longest")
+    columns = ("split", "set", "examples", "cut", "tokens lost", "median length", "longest")
     tables = [
-        Table(columns, sets, frozenset({2, 3, 4, 5})),
+        Table(columns, sets, frozenset(range(2, 7))),
         Table(("flag", "file or folder"), files),
     ]
     text = (

@@ -19,10 +19,12 @@ class Features:
         choices: sequences of each example, one after the other; their features are then
             `[examples, choices, seq]`. 0: one sequence each, and no such axis.
         arrays: anything else by feature name, `[examples, ...]`: labels, positions.
+        tokens_cut: tokens that each example lost, since its text was too long; `[examples]`.
 
     Attributes:
         lengths: int32 `[sequences]`.
         arrays: as given.
+        tokens_cut: as given; zeros where nothing was.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Features:
         pad_id: int,
         choices: int = 0,
         arrays: dict[str, np.ndarray] | None = None,
+        tokens_cut: Sequence[int] | None = None,
     ):
         ids, segments, lengths = [], [], []
         for tokens, segment in sequences:
@@ -43,10 +46,17 @@ class Features:
         self.pad_id = pad_id
         self.choices = choices
         self.arrays = dict(arrays or {})
+        cut = np.zeros(len(self)) if tokens_cut is None else tokens_cut
+        self.tokens_cut = np.asarray(cut, np.int32)
 
     def __len__(self) -> int:
         """Examples."""
         return len(self.lengths) // (self.choices or 1)
+
+    @property
+    def example_lengths(self) -> np.ndarray:
+        """int32 `[examples]`: the length of each example's longest sequence."""
+        return self.lengths.reshape(-1, self.choices or 1).max(axis=1, initial=0)
 
     def padded(self, length: int) -> dict[str, np.ndarray]:
         """`input_ids`, `input_mask` and `segment_ids` at one length, int32, and the arrays."""

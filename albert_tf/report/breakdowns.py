@@ -25,23 +25,28 @@ def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str =
     return _section(title, np.array(names), sorted(set(names)), right, x_label)
 
 
-def by_length(lengths: np.ndarray, right: np.ndarray) -> Section:
-    """Accuracy of examples of similar length, in up to five bins with as many examples each.
+def by_length(lengths: np.ndarray, right: np.ndarray) -> list[Section]:
+    """Accuracy of examples of similar length, in up to five bins with about as many examples each.
 
     Args:
         lengths: `[examples]`, tokens.
         right: `[examples]`, whether each was guessed right.
+
+    Returns:
+        One section, or none where nearly all are of one length.
     """
     inner = np.quantile(lengths, np.linspace(0, 1, _MOST_BINS + 1)[1:-1], method="lower")
     starts = sorted({int(lengths.min()), *(int(edge) + 1 for edge in inner)})
     starts = [start for start in starts if start <= lengths.max()]
+    if len(starts) < 2:
+        return []
     numbers = np.searchsorted(starts, lengths, side="right") - 1
     names = []
     for number in range(len(starts)):
         of = lengths[numbers == number]
         low, high = int(of.min()), int(of.max())
         names.append(f"{low}" if low == high else f"{low}\u2013{high}")
-    return _section("By length", np.array(names)[numbers], names, right, "tokens")
+    return [_section("By length", np.array(names)[numbers], names, right, "tokens")]
 
 
 def _section(
