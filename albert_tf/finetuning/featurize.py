@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.tasks import Example
@@ -11,14 +10,7 @@ from albert_tf.input.examples import Features
 from albert_tf.tokenization import Tokenizer
 
 
-class Featurized(NamedTuple):
-    """Features of examples, and how many of their texts were cut."""
-
-    features: Features
-    truncated: int
-
-
-def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Featurized:
+def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
     """Encodes examples, at most at a given length.
 
     A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
@@ -34,14 +26,14 @@ def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length:
     pairs = tokenizer.encode_batch([example.text_pair or "" for example in examples])
     room = max_seq_length - (3 if has_pair else 2)
     sequences = []
-    truncated = 0
+    cut = []
     for text, pair in zip(texts, pairs, strict=True):
         text_length, pair_length = shortened(len(text), len(pair), room)
-        truncated += text_length + pair_length < len(text) + len(pair)
+        cut.append(len(text) + len(pair) - text_length - pair_length)
         first = [tokenizer.cls_id, *text[:text_length], tokenizer.sep_id]
         second = [*pair[:pair_length], tokenizer.sep_id] if has_pair else []
         sequences.append((first + second, [0] * len(first) + [1] * len(second)))
-    return Featurized(Features(sequences, tokenizer.pad_id), truncated)
+    return Features(sequences, tokenizer.pad_id, tokens_cut=cut)
 
 
 def shortened(first: int, second: int, room: int) -> tuple[int, int]:
