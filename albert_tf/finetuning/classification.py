@@ -71,8 +71,9 @@ class Classification(Problem):
         return labels
 
     def _set(self, split: str, examples, tokenizer: Tokenizer) -> ExampleSet:
-        length = self._options.max_seq_length
-        features = featurize(examples, tokenizer, length)
+        options = self._options
+        cached_dir = options.cached_dir if split in options.splits() else None
+        features = featurize(examples, tokenizer, options.max_seq_length, cached_dir)
         if split != "predict":
             ids = label_ids(examples, self._labels)
             features.arrays["label_ids"] = np.array(ids, np.int32)

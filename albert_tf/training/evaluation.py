@@ -187,9 +187,7 @@ class PeriodicEvaluation:
         if since < self._early_stopping:
             return None
         than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than nothing"
-        return (
-            f"stopping after step {step}: {since} evaluations, none with a better {metric} {than}"
-        )
+        return f"stopping after step {step}: no better {metric} {than} in {since} evaluations"
 
     @property
     def _path(self) -> str:
