@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from albert_tf.finetuning.featurize import featurize
 from albert_tf.finetuning.metrics import METRICS, score, softmax
 from albert_tf.finetuning.options import ClassifierOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
-from albert_tf.finetuning.tasks import create_task, label_ids, labels_of, read_examples
+from albert_tf.finetuning.tasks import Example, create_task, label_ids, labels_of, read_examples
 from albert_tf.flops import classification_flops
 from albert_tf.interop.companions import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -45,6 +46,7 @@ class Classification(Problem):
 
     def __init__(self, options: ClassifierOptions, tokenizer: Tokenizer):
         self._options = options
+        self._tokenizer = tokenizer
         self._task = create_task(options)
         self.metric = f"eval_{self._task.metrics[0]}"
         self.objective = ClassificationObjective()
@@ -75,13 +77,12 @@ class Classification(Problem):
         return labels
 
     def _set(self, split: str, examples, tokenizer: Tokenizer) -> ExampleSet:
-        length = self._options.max_seq_length
-        features, truncated = featurize(examples, tokenizer, length)
+        options = self._options
+        cached_dir = options.cached_dir if split in options.splits() else None
+        features = featurize(examples, tokenizer, options.max_seq_length, cached_dir)
         if split != "predict":
             ids = label_ids(examples, self._labels)
             features.arrays["label_ids"] = np.array(ids, np.int32)
-        cut = f", {truncated} cut to {length} tokens" if truncated else ""
-        print(f"{split}: {len(examples)} examples{cut}")
         return ExampleSet("", features, examples)
 
     def create_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
@@ -127,3 +128,30 @@ class Classification(Problem):
             examples.features.example_lengths,
             intervals_of(statistics, ids, probabilities.argmax(axis=-1)),
         )
+
+    def collapsed(self, outputs: dict[str, np.ndarray]) -> str | None:
+        guesses = np.unique(outputs["logits"].argmax(axis=-1))
+        if len(guesses) > 1 or len(outputs["logits"]) < 2:
+            return None
+        return f"every prediction is {self._labels[guesses[0]]!r}"
+
+    def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
+        has_pair = self._task.text_pair_column is not None
+        examples = []
+        for number, line in enumerate(lines, start=first):
+            fields = line.split("\t") if has_pair else [line]
+            if has_pair and len(fields) != 2:
+                raise InputError(
+                    f"standard input, line {number}: {len(fields)} texts; a pair is two, with a "
+                    "tab between"
+                )
+            location = f"standard input, line {number}"
+            examples.append(Example(location, fields[0], fields[1] if has_pair else None, None))
+        return self._set("predict", examples, self._tokenizer)
+
+    def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
+        """The label, and the probability of every label in the order of `labels.json`."""
+        return [
+            "\t".join([self._labels[row.argmax()], *(f"{value:.8g}" for value in row)])
+            for row in softmax(outputs["logits"])
+        ]

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.files import exists, read_lines, read_text, write_text
-from albert_tf.finetuning.options import FineTuningOptions
+from albert_tf.finetuning.options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.options import flag_name
@@ -26,9 +26,6 @@ from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.progress import METRICS_FILE
-
-# As the comparison of several runs (`--seeds`, `--learning_rates`) is called.
-RUNS_FILE = "seeds.json"
 
 REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
@@ -117,7 +114,7 @@ def _rows(path: str) -> list[dict[str, float]]:
 
 def _comparison(folder: str) -> dict[str, Any]:
     """What `seeds.json` says of the runs of a folder; empty where there is none."""
-    path = f"{folder}/{RUNS_FILE}"
+    path = f"{folder}/{SEEDS_FILE}"
     return json.loads(read_text(path)) if exists(path) else {}
 
 
