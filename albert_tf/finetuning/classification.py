@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class Classification(Problem):
 
     def __init__(self, options: ClassifierOptions, tokenizer: Tokenizer):
         self._options = options
+        self._tokenizer = tokenizer
         self._task = create_task(options)
         self.metric = METRICS[self._task.metrics[0]].key
         rows = self._read()
@@ -48,7 +50,7 @@ class Classification(Problem):
         self.objective = self._target.objective
         self._row_sets: dict[str, RowSet] = {}
         self.sets = {
-            split: [self._set(split, rows_of, examples, tokenizer) for rows_of, examples in there]
+            split: [self._set(split, rows_of, examples) for rows_of, examples in there]
             for split, there in rows.items()
         }
 
@@ -111,16 +113,12 @@ class Classification(Problem):
         what = f"other labels ({', '.join(there.labels[:10])})" if there.labels else "numbers"
         return InputError(f"--output_dir={self._options.output_dir}: holds a classifier of {what}")
 
-    def _set(
-        self, split: str, rows_of: RowSet, examples: list[Example], tokenizer: Tokenizer
-    ) -> ExampleSet:
-        length = self._options.max_seq_length
-        features, truncated = featurize(examples, tokenizer, length)
+    def _set(self, split: str, rows_of: RowSet, examples: list[Example]) -> ExampleSet:
+        options = self._options
+        cached_dir = options.cached_dir if split in options.splits() else None
+        features = featurize(examples, self._tokenizer, options.max_seq_length, cached_dir)
         if split != "predict":
             features.arrays[self._target.feature] = self._target.encode(examples)
-        cut = f", {truncated} cut to {length} tokens" if truncated else ""
-        name = " ".join(filter(None, (split, rows_of.name)))
-        print(f"{name}: {len(examples)} examples{cut}")
         self._row_sets[rows_of.name] = rows_of
         return ExampleSet(rows_of.name, features, examples)
 
@@ -142,7 +140,6 @@ class Classification(Problem):
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
     def collapsed(self, outputs: dict[str, np.ndarray]) -> str | None:
-        """A sentence if all predictions are the same, as of a model that has not learnt."""
         return self._target.collapsed(outputs["logits"])
 
     def write_predictions(
@@ -150,7 +147,7 @@ class Classification(Problem):
     ) -> None:
         logits, rows_of = outputs["logits"], self._row_sets[examples.name]
         ids = [example.id for example in examples.examples]
-        values = ("\t".join(f"{one:.8g}" for one in row) for row in self._target.values(logits))
+        values = ("\t".join(map(_short, row)) for row in self._target.values(logits))
         write_text(f"{folder}/test_results{rows_of.suffix}.tsv", "".join(f"{v}\n" for v in values))
         answers = self._target.answers(logits)
         path = f"{folder}/predictions{rows_of.suffix}.tsv"
@@ -166,6 +163,30 @@ class Classification(Problem):
                 path = f"{folder}/{SUBMISSION_FOLDER}/{rows_of.submission}"
                 _write_columns(path, header, ids, submitted)
                 print(f"for GLUE's server: {path}")
+
+    def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
+        has_pair = self._task.pairs
+        examples = []
+        for number, line in enumerate(lines, start=first):
+            fields = line.split("\t") if has_pair else [line]
+            if has_pair and len(fields) != 2:
+                raise InputError(
+                    f"standard input, line {number}: {len(fields)} texts; a pair is two, with a "
+                    "tab between"
+                )
+            location = f"standard input, line {number}"
+            examples.append(Example(location, fields[0], fields[1] if has_pair else None, None))
+        return self._set("predict", RowSet(()), examples)
+
+    def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
+        """The answer, and the probability of every label in the order of `labels.json`."""
+        logits = outputs["logits"]
+        rows = zip(self._target.answers(logits), self._target.values(logits), strict=True)
+        return ["\t".join([answer, *map(_short, values)]) for answer, values in rows]
+
+
+def _short(value: float) -> str:
+    return f"{value:.8g}"
 
 
 def _write_columns(path: str, header: tuple[str, str], ids: list[str], answers: list[str]) -> None:
@@ -190,7 +211,7 @@ def create_task(options: ClassifierOptions) -> Task:
     if name == "table":
         return table_task(options)
     for flag in _TABLE_FLAGS:
-        if getattr(options, flag):
+        if getattr(options, flag) and not (flag == "predict_file" and options.streams):
             raise InputError(
                 f"--{flag}: is for --task_name=table; --task_name={name} reads --data_dir"
             )

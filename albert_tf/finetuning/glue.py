@@ -275,6 +275,7 @@ def glue_task(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Task:
     return Task(
         name=name,
         sets={split: sets.get(split, ()) for split in row.sets},
+        pairs=row.sets["predict"][0].files[0].columns.pair is not None,
         metrics=row.metrics,
         target=row.target,
         labels=row.labels,

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import Objective
 
@@ -40,7 +41,8 @@ class Problem(abc.ABC):
         sets: split ("train", "eval", "predict") -> its sets; only those that are asked for.
         objective: what training minimises.
         outputs: names of the model's outputs that scores and predictions are made of.
-        metric: the result by which checkpoints are compared; the higher the better.
+        metric: the result by which checkpoints and runs are compared; the higher the better, but
+            for names that end in "loss".
     """
 
     sets: dict[str, list[ExampleSet]]
@@ -74,3 +76,27 @@ class Problem(abc.ABC):
         self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
     ) -> None:
         """Writes the files of `--do_predict`; arguments as in `score`, of the split "predict"."""
+
+    def collapsed(self, outputs: dict[str, np.ndarray]) -> str | None:
+        """What shows that the model has learnt nothing, such as "only one class"; None if it has.
+
+        Args:
+            outputs: of all examples of a set of the split "eval", as in `score`.
+        """
+        return None
+
+    def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
+        """Examples of lines of standard input, for `--predict_file=-`.
+
+        Args:
+            lines: one example each.
+            first: number of the first line, counted from 1; named in errors.
+
+        Raises:
+            InputError: a line is not what it should be, or the program reads no lines.
+        """
+        raise InputError("--predict_file=-: this program does not read from standard input")
+
+    def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
+        """A line for each example that `read_lines` made."""
+        raise NotImplementedError

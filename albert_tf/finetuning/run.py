@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 
-import numpy as np
-import tensorflow as tf
-
-from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.options import FineTuningOptions
-from albert_tf.finetuning.problem import ExampleSet, Problem
-from albert_tf.input.examples import evaluation_batches, training_batches
-from albert_tf.tokenization import Tokenizer
-from albert_tf.training.loop import predict
-from albert_tf.training.run import (
-    prepare,
-    restore_trained,
-    train_model,
-    trained_step,
-    training_folder,
-    write_results,
+from albert_tf.finetuning.options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.problem import Problem
+from albert_tf.finetuning.single import Setting, Work
+from albert_tf.finetuning.sources import (
+    companion_files,
+    find_config,
+    find_tokenizer,
+    with_hub_module,
 )
-from albert_tf.training.step import PredictStep
-from albert_tf.training.strategy import dtype_policy, per_replica
+from albert_tf.finetuning.streaming import predict_lines
+from albert_tf.finetuning.sweep import run_all
+from albert_tf.tokenization import Tokenizer
+from albert_tf.training.run import micro_batches, prepare, training_folder
+from albert_tf.training.strategy import per_replica
 
 
 def fine_tune(
@@ -30,9 +27,10 @@ def fine_tune(
 ) -> None:
     """Trains, evaluates and predicts as the options say; everything ends up in `--output_dir`.
 
-    Leaves checkpoints, `albert_config.json`, the problem's description, `metrics.jsonl`,
-    TensorBoard events, and with `--do_eval` `eval_results.txt`, with `--do_predict` the problem's
-    files of predictions.
+    Leaves checkpoints, `albert_config.json`, the vocabulary, the problem's description,
+    `metrics.jsonl`, TensorBoard events, and with `--do_eval` `eval_results.txt`, with
+    `--do_predict` the problem's files of predictions. Several runs (`--seeds`, `--learning_rates`,
+    `--train_batch_sizes`) leave this in folders of their own, and their comparison.
 
     Args:
         options: of the program.
@@ -42,61 +40,56 @@ def fine_tune(
         InputError: a flag or file is not what it should be.
     """
     options.check()
-    tokenizer = Tokenizer.load(options.spm_model_file, options.do_lower_case)
-    config = AlbertConfig.from_json_file(options.albert_config_file)
-    config.check_vocabulary(tokenizer.vocab_size, options.spm_model_file)
-    problem = create(options, tokenizer)
-    config, strategy = prepare(options)
-    per_replica("predict_batch_size", options.predict_batch_size, strategy)
-    with training_folder(options):
-        _fine_tune(options, problem, config, strategy)
+    with _results_alone_on_standard_output(options):
+        options = with_hub_module(options)
+        config = find_config(options)
+        tokenizer = find_tokenizer(options)
+        config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
+        problem = create(options, tokenizer)
+        _tell_sizes(options, problem)
+        config, strategy = prepare(options, config)
+        per_replica("predict_batch_size", options.predict_batch_size, strategy)
+        variants = options.variants()
+        for variant in variants:
+            micro_batches(variant, strategy)
+        setting = Setting(problem, config, strategy, companion_files(tokenizer))
+        with training_folder(options):
+            if len(variants) > 1:
+                work = run_all(options, variants, setting)
+            else:
+                work = Work(variants[0], setting)
+                work.train()
+                work.choose()
+            _finish(work)
 
 
-def _fine_tune(
-    options: FineTuningOptions,
-    problem: Problem,
-    config: AlbertConfig,
-    strategy: tf.distribute.Strategy,
-) -> None:
-    with strategy.scope():
-        model = problem.create_model(config, dtype_policy(options.dtype))
-    if options.do_train:
-        (train,) = problem.sets["train"]
+def _finish(work: Work) -> None:
+    """Evaluates and predicts with the weights that were chosen."""
+    if work.options.do_eval:
+        work.write_results()
+    if work.options.streams:
+        predict_lines(work)
+    elif work.options.do_predict:
+        work.write_predictions()
 
-        def batches_from(step: int):
-            return training_batches(
-                train.features,
-                options.max_seq_length,
-                options.train_batch_size,
-                options.random_seed,
-                step,
-            )
 
-        train_model(
-            model,
-            problem.objective,
-            batches_from,
-            strategy,
-            options,
-            problem.flops_per_example(config),
-            problem.description(),
-        )
-        global_step = trained_step(options.output_dir)
-    else:
-        global_step = restore_trained(model, options.output_dir)
+def _tell_sizes(options: FineTuningOptions, problem: Problem) -> None:
+    """Prints how many examples there are, and what was cut from them."""
+    for split, sets in problem.sets.items():
+        for examples in sets:
+            cut = examples.features.tokens_cut
+            lost = ""
+            if count := int((cut > 0).sum()):
+                lost = f", {count} cut to {options.max_seq_length} tokens ({cut.sum()} tokens lost)"
+            name = f"{split} {examples.name}".strip()
+            print(f"{name}: {len(examples.features)} examples{lost}")
 
-    step = PredictStep(model, strategy, problem.outputs)
 
-    def outputs_of(examples: ExampleSet, batch_size: int) -> dict[str, np.ndarray]:
-        batches = evaluation_batches(examples.features, options.max_seq_length, batch_size)
-        return predict(step, batches)
-
-    if options.do_eval:
-        results = {}
-        for examples in problem.sets["eval"]:
-            results |= problem.score(examples, outputs_of(examples, options.eval_batch_size))
-        write_results(options.output_dir, {**results, "global_step": global_step})
-    if options.do_predict:
-        for examples in problem.sets["predict"]:
-            outputs = outputs_of(examples, options.predict_batch_size)
-            problem.write_predictions(options.output_dir, examples, outputs)
+@contextlib.contextmanager
+def _results_alone_on_standard_output(options: FineTuningOptions) -> Iterator[None]:
+    """Sends what is told of the work to standard error while predictions go to standard output."""
+    if not (options.streams and options.predict_output == STANDARD_STREAM):
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):
+        yield

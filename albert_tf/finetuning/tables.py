@@ -36,7 +36,7 @@ def table_task(options: ClassifierOptions) -> Task:
     for split, path in (
         ("train", options.train_file),
         ("eval", options.eval_file),
-        ("predict", options.predict_file),
+        ("predict", None if options.streams else options.predict_file),
     ):
         sets[split] = (RowSet((Source(path, columns, header),)),) if path else ()
     if options.class_files:
@@ -46,6 +46,7 @@ def table_task(options: ClassifierOptions) -> Task:
     return Task(
         name="table",
         sets=sets,
+        pairs=columns.pair is not None,
         metrics=_METRICS[target],
         target=target,
         label_separator=options.label_separator,

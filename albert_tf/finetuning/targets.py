@@ -91,7 +91,7 @@ class Target(abc.ABC):
         answers = self.answers(logits)
         if len(answers) < 2 or len(set(answers)) > 1:
             return None
-        return f"the prediction of all {len(answers)} examples is {answers[0]!r}"
+        return f"every prediction is {answers[0]!r}"
 
     def description(self) -> dict[str, str]:
         """File name -> text of what `restore` reads."""
@@ -184,7 +184,7 @@ class Number(Target):
         values = logits[:, 0].astype(np.float64)
         if len(values) < 2 or values.std() >= 0.01 * self.spread:
             return None
-        return f"the prediction of all {len(values)} examples is about {values.mean():.4g}"
+        return f"every prediction is about {values.mean():.4g}"
 
 
 class SeveralLabels(Target):

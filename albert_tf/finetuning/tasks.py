@@ -76,6 +76,7 @@ class Task:
     Attributes:
         name: as `--task_name` writes it.
         sets: split ("train", "eval", "predict") -> its sets; of "train" one.
+        pairs: whether an example is a pair of texts.
         metrics: names in `albert_tf.finetuning.metrics.METRICS`; the first is the task's own.
         target: what is predicted: a name in `albert_tf.finetuning.targets.TARGETS`.
         labels: the labels in order; None to take them from the training rows.
@@ -89,6 +90,7 @@ class Task:
 
     name: str
     sets: dict[str, tuple[RowSet, ...]]
+    pairs: bool = False
     metrics: tuple[str, ...] = ("accuracy",)
     target: str = "classification"
     labels: tuple[str, ...] | None = None

@@ -56,6 +56,9 @@ def train(
     at = int(step.optimizer.iterations.numpy())
     if evaluation is not None:
         evaluation.catch_up(at, checkpoints.latest)
+        if enough := evaluation.reason_to_stop(at):
+            print(enough)
+            return
     if at >= num_train_steps:
         return
     with (
@@ -71,20 +74,24 @@ def train(
                 count = min(count, evaluation.every_steps - at % evaluation.every_steps)
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
-            log.write(at, health.metrics(results, at))
+            log.write(at, health.metrics(results, at), results["history"]["length"].numpy())
             health.check()
             checkpoints.check()
             evaluated = None
             if evaluation is not None and evaluation.is_due(at) and signals.received is None:
                 evaluated = _evaluate_in_training(evaluation, at, log)
             best = evaluated is not None and evaluation.is_best(evaluated)
+            enough = evaluation.reason_to_stop(at) if evaluated is not None else None
             stopping = signals.received is not None
-            if count == to_save or at == num_train_steps or stopping or best:
+            if count == to_save or at == num_train_steps or stopping or best or enough:
                 checkpoints.save()
             if best:
                 checkpoints.wait()
                 evaluation.keep_best(checkpoints.latest, evaluated, at)
             if stopping:
+                break
+            if enough:
+                log.note(enough, 0.0)
                 break
     if signals.received is not None:
         raise Stopped(signals.received, _where_it_stopped(checkpoints, at, num_train_steps))
@@ -137,17 +144,41 @@ def predict(step: PredictStep, batches: tf.data.Dataset) -> dict[str, np.ndarray
 
     Args:
         step: does the work.
-        batches: global batches with `is_real_example`.
+        batches: global batches with `example_number`, which is -1 for no example.
 
     Returns:
-        The step's outputs by name, `[examples, ...]`.
+        The step's outputs by name, `[examples, ...]`. Where their other axes differ from batch to
+        batch, they are filled up with `OUTPUT_PADDING`.
     """
+    iterator = iter(step.strategy.experimental_distribute_dataset(batches))
+    numbers: list[np.ndarray] = []
     outputs: dict[str, list[np.ndarray]] = {name: [] for name in step.outputs}
-    for batch in step.strategy.experimental_distribute_dataset(batches):
-        real, values = step(batch)
-        for name, value in values.items():
-            outputs[name].append(value.numpy()[real.numpy() > 0])
-    return {name: np.concatenate(parts) for name, parts in outputs.items()}
+    with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
+        while True:
+            batch, values = step(iterator)
+            real = batch.numpy() >= 0
+            numbers.append(batch.numpy()[real])
+            for name, value in values.items():
+                outputs[name].append(value.numpy()[real])
+    order = np.argsort(np.concatenate(numbers))
+    return {name: _joined(parts)[order] for name, parts in outputs.items()}
+
+
+# Below every logit, and twice of it is still a float32 number.
+OUTPUT_PADDING = -1e30
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, filled up where they are of different widths."""
+    widest = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
+    joined = np.full((sum(map(len, parts)), *widest), 0, parts[0].dtype)
+    if np.issubdtype(joined.dtype, np.floating):
+        joined.fill(OUTPUT_PADDING)
+    start = 0
+    for part in parts:
+        joined[(slice(start, start + len(part)), *map(slice, part.shape[1:]))] = part
+        start += len(part)
+    return joined
 
 
 def _read(work: Callable):

@@ -20,8 +20,9 @@ from albert_tf.modeling.remat import rematerializing
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 
-# What is kept of every step: `finite` is 1 where the update was made, else 0.
-HISTORY = ("loss", "gradient_norm", "finite")
+# What is kept of every step: `finite` is 1 where the update was made, else 0; `length` is that of
+# its sequences, filled up.
+HISTORY = ("loss", "gradient_norm", "finite", "length")
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
@@ -38,6 +39,12 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
     return {name: tf.zeros([]) for name in names}
+
+
+def _shape(tensor: tf.Tensor) -> list:
+    """The shape, with numbers where they are known and scalar tensors elsewhere."""
+    dynamic = tf.shape(tensor)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
 class TrainStep:
@@ -165,7 +172,12 @@ class TrainStep:
         totals = tf.nest.map_structure(
             lambda value: tf.where(finite, value, 0.0), {"sums": sums, "weights": weights}
         )
-        history = {"loss": loss, "gradient_norm": norm, "finite": tf.cast(finite, tf.float32)}
+        history = {
+            "loss": loss,
+            "gradient_norm": norm,
+            "finite": tf.cast(finite, tf.float32),
+            "length": tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32),
+        }
         # Written last, so whoever has this value knows that the update is made.
         done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
         return {"totals": totals, "measures": measures, "history": history, "done": done}
@@ -181,7 +193,7 @@ class TrainStep:
         if self.micro_batches == 1:
             return self._gradients(batch, weights, step, first)
         parts = {
-            name: tf.reshape(value, [self.micro_batches, -1, *value.shape[1:]])
+            name: tf.reshape(value, [self.micro_batches, -1, *_shape(value)[1:]])
             for name, value in batch.items()
         }
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
@@ -250,12 +262,16 @@ class PredictStep:
         self.outputs = tuple(outputs)
 
     @tf.function(reduce_retracing=True)
-    def __call__(self, batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """`is_real_example` `[batch]` and the outputs `[batch, ...]` of one global batch."""
-        real, outputs = self.strategy.run(self._replica_step, args=(batch,))
+    def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Takes a global batch from a distributed iterator, whatever its length.
+
+        Returns:
+            `example_number` `[batch]` and the outputs `[batch, ...]`.
+        """
+        numbers, outputs = self.strategy.run(self._replica_step, args=(next(iterator),))
         gathered = {name: self.strategy.gather(value, axis=0) for name, value in outputs.items()}
-        return self.strategy.gather(real, axis=0), gathered
+        return self.strategy.gather(numbers, axis=0), gathered
 
     def _replica_step(self, batch):
         outputs = self.model(batch, training=False)
-        return batch["is_real_example"], {name: outputs[name] for name in self.outputs}
+        return batch["example_number"], {name: outputs[name] for name in self.outputs}

@@ -167,8 +167,8 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
     submitted = [line.split("\t")[1] for line in lines_of(out / "submission/STS-B.tsv")[1:]]
     assert [float(s) for s in submitted] == pytest.approx(values.clip(0, 5), rel=1e-4)
     assert not (out / "labels.json").exists()
+    (tmp_path / "new.tsv").write_text("text\nx\n")
     with pytest.raises(InputError, match="holds a model for regression, not for classification"):
-        (tmp_path / "new.tsv").write_text("text\nx\n")
         classify("--do_predict", f"--predict_file={tmp_path}/new.tsv", *words)
 
 

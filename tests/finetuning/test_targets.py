@@ -80,7 +80,7 @@ def test_one_label():
     assert scores["eval_accuracy"] == pytest.approx(2 / 3)
     assert scores["eval_loss"] == pytest.approx(-np.log([0.9, 0.8, 0.4]).mean())
     assert target.collapsed(logits) is None
-    assert target.collapsed(logits[[0, 2]]) == "the prediction of all 2 examples is 'a'"
+    assert target.collapsed(logits[[0, 2]]) == "every prediction is 'a'"
     assert target.collapsed(logits[:1]) is None
 
 
@@ -105,7 +105,7 @@ def test_a_number():
     assert scores["MSE"] == scores["eval_loss"] == pytest.approx((0.6**2 + 0.25**2) / 3)
     assert target.collapsed(logits) is None
     near = np.array([[2.0], [2.001]], np.float32)
-    assert target.collapsed(near) == "the prediction of all 2 examples is about 2"
+    assert target.collapsed(near) == "every prediction is about 2"
     assert target.collapsed(np.array([[2.0], [2.5]], np.float32)) is None
 
 
@@ -126,7 +126,7 @@ def test_several_labels():
     right = np.where(sets == 1, sigmoid(logits), 1 - sigmoid(logits))
     assert scores["eval_loss"] == pytest.approx(-np.log(right).mean())
     assert target.collapsed(logits) is None
-    assert target.collapsed(logits[[1, 1]]) == "the prediction of all 2 examples is ''"
+    assert target.collapsed(logits[[1, 1]]) == "every prediction is ''"
 
 
 def test_what_was_learnt_is_restored():
