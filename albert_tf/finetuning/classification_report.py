@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sklearn import metrics
 
 from albert_tf.report.breakdowns import by_length
 from albert_tf.report.charts import scatter
-from albert_tf.report.intervals import Interval, bootstrap, wilson
+from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
 
 # Larger matrices are hard to read; the pairs that are taken for one another most are shown then.
 _MOST_LABELS = 15
 _MOST_PAIRS = 20
-
-Statistic = Callable[[np.ndarray, np.ndarray], float]
-
-
-def intervals_of(
-    statistics: Mapping[str, Statistic], truth: np.ndarray, guesses: np.ndarray
-) -> dict[str, Interval]:
-    """95 % intervals of some results, by their names: Wilson's of an accuracy, else bootstrap.
-
-    Args:
-        statistics: of `truth` and `guesses`, by name; those with "accuracy" in the name are shares
-            of equal ones.
-        truth, guesses: `[examples, ...]`.
-    """
-    return {
-        name: wilson((truth == guesses).sum(), len(truth))
-        if "accuracy" in name
-        else bootstrap(statistic, truth, guesses)
-        for name, statistic in statistics.items()
-    }
 
 
 def class_sections(
@@ -53,14 +33,13 @@ def class_sections(
         label_ids: `[examples]`.
         probabilities: `[examples, labels]`.
         lengths: `[examples]`, tokens.
-        intervals: of the results; that of `eval_loss` is added.
+        intervals: of the results.
     """
     guesses = probabilities.argmax(axis=-1)
     confused = metrics.confusion_matrix(label_ids, guesses, labels=np.arange(len(labels)))
     small = len(labels) <= _MOST_LABELS
     tables = [(_matrix if small else _pairs)(labels, confused), _by_label(labels, confused)]
     given = probabilities[np.arange(len(label_ids)), label_ids]
-    loss = bootstrap(np.mean, -np.log(given.clip(1e-15)))
     wrong = np.flatnonzero(guesses != label_ids)
     rows = [
         (
@@ -73,31 +52,42 @@ def class_sections(
     ]
     columns = ("text", "label", "guess", "probability of the label")
     return [
-        Section("Labels", tables=tables, intervals={**intervals, "eval_loss": loss}),
+        Section("Labels", tables=tables, intervals=intervals),
         *by_length(lengths, guesses == label_ids),
         error_section(columns, rows, len(texts), frozenset({3})),
     ]
 
 
-def guess_sections(labels: Sequence[str], probabilities: np.ndarray) -> list[Section]:
+def guess_sections(
+    labels: Sequence[str], given: np.ndarray, probabilities: np.ndarray
+) -> list[Section]:
     """What was guessed where no labels are known: how often each, and how surely.
 
     Args:
         labels: by id.
+        given: `[examples, labels]`, 1 for each label that an example is given.
         probabilities: `[examples, labels]`.
     """
-    guesses, surest = probabilities.argmax(axis=-1), probabilities.max(axis=-1)
-    rows = [
-        (
-            label,
-            Shade(f"{(guesses == number).mean():.1%}", float((guesses == number).mean())),
-            f"{(guesses == number).sum():,}",
-            f"{surest[guesses == number].mean():.1%}" if (guesses == number).any() else "",
-        )
-        for number, label in enumerate(labels)
-    ]
+    rows = []
+    for number, label in enumerate(labels):
+        of = given[:, number] > 0
+        surely = f"{probabilities[of, number].mean():.1%}" if of.any() else ""
+        share = Shade(f"{of.mean():.1%}", float(of.mean()))
+        rows.append((label, share, f"{of.sum():,}", surely))
     columns = ("label", "share", "predictions", "mean probability")
     return [Section("Predictions", tables=[Table(columns, rows, frozenset({1, 2, 3}))])]
+
+
+def range_sections(values: np.ndarray) -> list[Section]:
+    """What numbers were guessed where none are known: their quantiles.
+
+    Args:
+        values: `[examples]`.
+    """
+    names = ("lowest", "a quarter below", "half below", "three quarters below", "highest")
+    quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
+    rows = [(name, f"{value:.4g}") for name, value in zip(names, quantiles, strict=True)]
+    return [Section("Predictions", tables=[Table(("", "guess"), rows, frozenset({1}))])]
 
 
 def value_sections(

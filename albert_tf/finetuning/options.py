@@ -213,17 +213,38 @@ def _numbers(flag: str, values: tuple[str, ...], kind: type) -> list:
 class ClassifierOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
-    task_name: str = option("table", "Task: a row of albert_tf/finetuning/tasks.py.")
-    train_file: str | None = option(None, "Rows to train on (.tsv, with a header line).")
-    eval_file: str | None = option(None, "Rows to evaluate on; same columns.")
+    task_name: str = option(
+        "table", "Task: a name of GLUE (CoLA, MNLI, ..., in any case), or table for own files."
+    )
+    data_dir: str | None = option(None, "Folder of GLUE, with CoLA/train.tsv and so on in it.")
+    submission: bool = option(
+        False, "Whether --do_predict also writes the file that GLUE's server takes."
+    )
+
+    train_file: str | None = option(None, "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx.")
+    eval_file: str | None = option(None, "Table to evaluate on; same columns.")
     predict_file: str | None = option(
         None,
-        "Rows to predict, without a label column if need be; - for lines of "
-        "standard input, a text each, or two with a tab between.",
+        "Table to predict, without a label column if need be; - for lines of standard input, a "
+        "text each, or two with a tab between.",
     )
-    text_column: str = option("text", "Column of the text.")
+    class_files: tuple[str, ...] = option(
+        (), "Instead of --train_file: a file for each label, which is its name; comma-separated."
+    )
+    header: bool = option(True, "Whether the first line of the tables names the columns.")
+    text_column: str | None = option(
+        None, "Column of the text; text, or 1 with --noheader, if not given."
+    )
     text_pair_column: str | None = option(None, "Column of a second text, if there is one.")
-    label_column: str = option("label", "Column of the label.")
+    label_column: str | None = option(
+        None, "Column of the label; label, or 2 with --noheader, if not given."
+    )
+    id_column: str | None = option(None, "Column of what tells rows apart in predictions.")
+    regression: bool = option(False, "Whether the labels are numbers to be predicted.")
+    multi_label: bool = option(False, "Whether a row may have several labels, or none.")
+    label_separator: str = option(",", "With --multi_label: what stands between labels.")
+    test_size: float = option(0.0, "Share of the training rows held out to evaluate on; 0: none.")
+    test_seed: int = option(0, "Seed of which rows are held out.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -30,8 +30,9 @@ def fine_tune(
 
     Leaves checkpoints, `albert_config.json`, the vocabulary, the problem's description,
     `metrics.jsonl`, TensorBoard events, and with `--do_eval` `eval_results.txt`, with
-    `--do_predict` the problem's files of predictions, and with either a report. Several runs (`--seeds`, `--learning_rates`,
-    `--train_batch_sizes`) leave this in folders of their own, and their comparison.
+    `--do_predict` the problem's files of predictions, and with either a report. Several runs
+    (`--seeds`, `--learning_rates`, `--train_batch_sizes`) leave this in folders of their own, and
+    their comparison.
 
     Args:
         options: of the program.

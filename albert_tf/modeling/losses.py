@@ -155,3 +155,42 @@ class MultipleChoiceObjective(Objective):
             "multiple_choice_loss": ops.sum(examples * cross_entropy(logits, labels)),
             "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels)),
         }
+
+
+class RegressionObjective(Objective):
+    """Mean squared error of the only logit against `label_values` `[batch]` float32."""
+
+    parts = ("regression",)
+    quantities = ("regression_loss",)
+    losses = ("regression_loss",)
+
+    def weights(self, batch):
+        return {"regression": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
+        return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
+
+
+class MultiLabelObjective(Objective):
+    """Mean binary cross-entropy, over examples and labels, of `label_sets` `[batch, labels]`.
+
+    `label_sets` holds a float32 1 for each label that an example has, 0 for the others.
+    """
+
+    parts = ("multi_label",)
+    quantities = ("multi_label_loss", "multi_label_accuracy")
+    losses = ("multi_label_loss",)
+
+    def weights(self, batch):
+        return {"multi_label": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
+        # -log of the probability that the sigmoid of a logit gives to what is true.
+        losses = ops.softplus(logits) - labels * logits
+        right = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
+        return {
+            "multi_label_loss": ops.sum(examples * ops.mean(losses, axis=-1)),
+            "multi_label_accuracy": ops.sum(examples * ops.mean(right, axis=-1)),
+        }

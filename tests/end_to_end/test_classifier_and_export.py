@@ -142,7 +142,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
     assert "rows.tsv:3: label 'plant' is none of the training labels (animal, tool)" in message(
         eval_file=table("body\tkind\ncat\tanimal\nrose\tplant\n")
     )
-    assert "--task_name=mrpcc: must be one of table" in message(task_name="mrpcc")
+    assert "--task_name=mrpcc: must be one of CoLA, SST-2" in message(task_name="mrpcc")
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
     assert "holds no trained classifier" in message(do_train=False)
     assert "no such vocabulary file" in message(spm_model_file="nowhere.model")

@@ -9,10 +9,15 @@ from sklearn import metrics
 from albert_tf.finetuning.classification_report import (
     class_sections,
     guess_sections,
-    intervals_of,
     label_set_sections,
+    range_sections,
     value_sections,
 )
+from albert_tf.finetuning.problem import ExampleSet
+from albert_tf.finetuning.target_report import intervals_of, report_sections
+from albert_tf.finetuning.targets import TARGETS
+from albert_tf.finetuning.tasks import Example, Task
+from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
 from albert_tf.report.sections import Shade
 
@@ -50,7 +55,6 @@ def test_confusions_and_results_by_label():
     assert by_length.title == "By length"
 
     losses = -np.log(probabilities[np.arange(200), ids])
-    assert labels.intervals["eval_loss"] == bootstrap(np.mean, losses)
     wrong = np.flatnonzero(guesses != ids)
     rows = errors.tables[0].rows
     assert errors.text.startswith(f"{len(wrong)} of 200")
@@ -86,22 +90,53 @@ def test_labels_that_never_occur_divide_by_nothing():
 
 def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     truth, guesses = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
-    statistics = {
-        "eval_accuracy": metrics.accuracy_score,
-        "matthew_corr": metrics.matthews_corrcoef,
-    }
-    intervals = intervals_of(statistics, truth, guesses)
+    intervals = intervals_of(("accuracy", "matthew_corr"), truth, guesses)
     assert intervals["eval_accuracy"] == wilson(4, 5)
     assert intervals["matthew_corr"] == bootstrap(metrics.matthews_corrcoef, truth, guesses)
 
 
+@pytest.mark.parametrize(
+    ("kind", "labels", "names"),
+    [
+        ("classification", ["x", "y", "x", "z"], ("accuracy", "macro_f1")),
+        ("regression", ["1", "2.5", "-3", "4"], ("pearson", "spearman", "mse")),
+        ("multi_label", ["x,y", "", "z", "x"], ("micro_f1", "macro_f1", "exact_match")),
+    ],
+)
+def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, names):
+    task = Task("t", {}, metrics=names, target=kind)
+    rows = [Example(f"f:{n}", f"t{n}", "pair", labels[n % 4]) for n in range(60)]
+    target = TARGETS[kind].learn(task, rows)
+    truth = target.encode(rows)
+    draw = np.random.default_rng(0)
+    logits = draw.normal(size=(60, target.outputs)).astype(np.float32)
+    if kind == "regression":
+        logits += truth[:, None]
+    lengths = draw.integers(3, 40, 60)
+    features = Features([([1] * n, [0] * n) for n in lengths], 0)
+    examples = ExampleSet("m", features, rows)
+    sections = report_sections(target, examples, truth, logits, "_m")
+    intervals = {name: value for each in sections for name, value in each.intervals.items()}
+    scores = {f"{name}_m": value for name, value in target.score(truth, logits).items()}
+    assert intervals.keys() == scores.keys()
+    for name, (low, high, _) in intervals.items():
+        assert low <= scores[name] <= high
+        assert low < high
+    assert "t3\npair" in str(sections[-1].tables) + str(sections)
+    assert [each.title for each in report_sections(target, examples, None, logits, "")] == [
+        "Predictions"
+    ]
+
+
 def test_predictions_are_counted():
     probabilities = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
-    (section,) = guess_sections(("x", "y"), probabilities)
+    (section,) = guess_sections(("x", "y"), probabilities >= 0.5, probabilities)
     assert [texts(row) for row in section.tables[0].rows] == [
         ["x", "66.7%", "2", "80.0%"],
         ["y", "33.3%", "1", "80.0%"],
     ]
+    (section,) = range_sections(np.array([4.0, 1.0, 3.0, 2.0, 0.0]))
+    assert [row[1] for row in section.tables[0].rows] == ["0", "1", "2", "3", "4"]
 
 
 def test_numbers():
