@@ -111,7 +111,7 @@ SECOND = (*PARAGRAPH, "qas", 1)
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
         (
             changed((*SECOND, "id"), "1"),
-            r"paragraphs\[0\]\.qas\[1\]: the id '1' is that of data\[0\]\.paragraphs\[0\]\.qas\[0\]",
+            r"qas\[1\]: the id '1' is that of data\[0\]\.paragraphs\[0\]\.qas\[0\]",
         ),
         (changed((*PARAGRAPH, "qas"), []), r"set\.json: holds no question"),
     ],
