@@ -194,3 +194,62 @@ class MultiLabelObjective(Objective):
             "multi_label_loss": ops.sum(examples * ops.mean(losses, axis=-1)),
             "multi_label_accuracy": ops.sum(examples * ops.mean(right, axis=-1)),
         }
+
+
+class SpanObjective(Objective):
+    """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
+
+    The accuracy is that of both together.
+    """
+
+    parts = ("span",)
+    quantities = ("span_loss", "span_accuracy")
+    losses = ("span_loss",)
+
+    def weights(self, batch):
+        return {"span": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        starts, ends = batch["start_positions"], batch["end_positions"]
+        start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
+        # Over as many classes as there are positions, whose number need not be known.
+        losses = sum(
+            ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+            for labels, logits in ((starts, start_logits), (ends, end_logits))
+        )
+        correct = _correct(start_logits, starts) * _correct(end_logits, ends)
+        examples = _example_weights(batch)
+        return {
+            "span_loss": ops.sum(examples * losses) * 0.5,
+            "span_accuracy": ops.sum(examples * correct),
+        }
+
+
+class ConditionalSpanObjective(Objective):
+    """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
+
+    The end is that of the true start, so its accuracy is that of an end whose start is known.
+    """
+
+    parts = ("span", "answerability")
+    quantities = ("span_loss", "span_accuracy", "answerability_loss", "answerability_accuracy")
+    losses = ("span_loss", "answerability_loss")
+
+    def weights(self, batch):
+        examples = ops.sum(_example_weights(batch))
+        return dict.fromkeys(self.parts, examples)
+
+    def sums(self, outputs, batch):
+        log_probs = {
+            "start_logits": outputs["start_log_probs"],
+            "end_logits": outputs["end_log_probs"],
+        }
+        examples, logits = _example_weights(batch), outputs["cls_logits"]
+        impossible = ops.cast(batch["is_impossible"], "float32")
+        losses = ops.binary_crossentropy(impossible, logits, from_logits=True)
+        correct = ops.cast(ops.equal(logits > 0, impossible > 0), "float32")
+        return {
+            **SpanObjective().sums(log_probs, batch),
+            "answerability_loss": ops.sum(examples * losses) * 0.5,
+            "answerability_accuracy": ops.sum(examples * correct),
+        }

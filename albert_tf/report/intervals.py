@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -65,9 +66,11 @@ def bootstrap(
     draw = np.random.default_rng(seed)
     count = len(arrays[0])
     values = []
-    for _ in range(resamples):
-        rows = draw.integers(0, count, count)
-        values.append(float(statistic(*(array[rows] for array in arrays))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of draws that lack a label, say
+        for _ in range(resamples):
+            rows = draw.integers(0, count, count)
+            values.append(float(statistic(*(array[rows] for array in arrays))))
     values = [value for value in values if np.isfinite(value)]
     low, high = np.percentile(values, [2.5, 97.5]) if values else (np.nan, np.nan)
     return Interval(float(low), float(high), f"bootstrap, {resamples} draws")
