@@ -14,7 +14,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, write_text
 from albert_tf.finetuning.options import FineTuningOptions
-from albert_tf.finetuning.single import Outcome, Setting, Work
+from albert_tf.finetuning.single import Setting, Work
 from albert_tf.training.evaluation import is_better
 from albert_tf.training.run import write_description
 
@@ -181,7 +181,6 @@ def _work_of_best(
     work = Work(dataclasses.replace(variant, output_dir=folder), setting)
     work.best.keep(path, record["results"][metric], record["step"])
     work.choose_best()
-    work.known = Outcome(record["results"], record["collapsed"])
     return work
 
 
