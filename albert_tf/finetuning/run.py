@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.problem import Problem
 from albert_tf.finetuning.report import Outputs, write_report
@@ -48,6 +49,8 @@ def fine_tune(
         tokenizer = find_tokenizer(options)
         config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
         problem = create(options, tokenizer)
+        if options.streams and type(problem).read_lines is Problem.read_lines:
+            raise InputError(f"--predict_file={STANDARD_STREAM}: this program reads files only")
         _tell_sizes(options, problem)
         config, strategy = prepare(options, config)
         per_replica("predict_batch_size", options.predict_batch_size, strategy)
@@ -70,11 +73,13 @@ def _finish(options: FineTuningOptions, work: Work) -> None:
     given: list[Outputs] = []
     if options.do_eval:
         work.write_results()
-        given += work.evaluated()
+        sets, outputs = work.problem.sets["eval"], work.outcome.outputs
+        given += [Outputs("eval", *each) for each in zip(sets, outputs, strict=True)]
     if options.streams:
         predict_lines(work)
     elif options.do_predict:
-        given += work.write_predictions()
+        sets, outputs = work.problem.sets["predict"], work.write_predictions()
+        given += [Outputs("predict", *each) for each in zip(sets, outputs, strict=True)]
     if given:
         write_report(options, work.problem, given)
 

@@ -15,7 +15,6 @@ from albert_tf.errors import InputError
 from albert_tf.files import matches, write_text
 from albert_tf.finetuning.options import FineTuningOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
-from albert_tf.finetuning.report import Outputs
 from albert_tf.input.batches import evaluation_batches, training_batches
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.training.checkpoints import newest_readable
@@ -67,10 +66,12 @@ class Outcome(NamedTuple):
     Attributes:
         results: by name.
         collapsed: what shows that it has learnt nothing; None if it has.
+        outputs: of the model, for each of the sets.
     """
 
     results: dict[str, float]
     collapsed: str | None
+    outputs: list[dict[str, np.ndarray]]
 
 
 class Work:
@@ -83,7 +84,6 @@ class Work:
     Attributes:
         step: steps of training behind the weights that were chosen.
         checkpoint: path of their checkpoint.
-        known: their results, where they are known already.
     """
 
     def __init__(self, options: FineTuningOptions, setting: Setting):
@@ -92,8 +92,7 @@ class Work:
         self.problem = setting.problem
         self.step = 0
         self.checkpoint = ""
-        self.known: Outcome | None = None
-        self._evaluated: list[Outputs] | None = None
+        self._outcome: Outcome | None = None
         keras.utils.set_random_seed(options.random_seed)
         with setting.strategy.scope():
             self.model = self.problem.create_model(setting.config, dtype_policy(options.dtype))
@@ -153,7 +152,6 @@ class Work:
     def _load(self, path: str) -> None:
         self.step = restore_trained(self.model, self.options.output_dir, path)
         self.checkpoint = path
-        self._evaluated = None
 
     def _choose_newest(self) -> None:
         folder = self.options.output_dir
@@ -205,7 +203,7 @@ class Work:
         chosen, outcome = best or (step, outcome)
         if chosen != step:
             self._load(paths[chosen])
-        self.known = outcome
+        self._outcome = outcome
         print(f"the best of {len(rows)}: step {chosen}")
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> dict[str, np.ndarray]:
@@ -216,45 +214,36 @@ class Work:
         return predict(self._predict_step, batches)
 
     def _evaluate(self) -> Outcome:
-        results, collapsed = {}, None
-        self._evaluated = self._outputs("eval", self.options.eval_batch_size)
-        for _, examples, outputs in self._evaluated:
+        results, collapsed, all_outputs = {}, None, []
+        for examples in self.problem.sets["eval"]:
+            outputs = self.outputs_of(examples, self.options.eval_batch_size)
             results |= self.problem.score(examples, outputs)
             collapsed = collapsed or self.problem.collapsed(outputs)
-        return Outcome(results, collapsed)
-
-    def _outputs(self, split: str, batch_size: int) -> list[Outputs]:
-        return [
-            Outputs(split, examples, self.outputs_of(examples, batch_size))
-            for examples in self.problem.sets[split]
-        ]
-
-    def evaluated(self) -> list[Outputs]:
-        """What the weights that were chosen give for the sets of the split "eval"."""
-        if self._evaluated is None:
-            self._evaluated = self._outputs("eval", self.options.eval_batch_size)
-        return self._evaluated
+            all_outputs.append(outputs)
+        return Outcome(results, collapsed, all_outputs)
 
     @property
     def outcome(self) -> Outcome:
         """Results of the weights that were chosen."""
-        if self.known is None:
-            self.known = self._evaluate()
-        return self.known
+        if self._outcome is None:
+            self._outcome = self._evaluate()
+        return self._outcome
 
     def write_results(self) -> None:
         """Prints `eval_results.txt` and writes it."""
-        results, collapsed = self.outcome
-        write_results(self.options.output_dir, {**results, "global_step": self.step})
-        if collapsed:
-            print(f"warning: this run has collapsed: {collapsed}")
+        outcome = self.outcome
+        write_results(self.options.output_dir, {**outcome.results, "global_step": self.step})
+        if outcome.collapsed:
+            print(f"warning: this run has collapsed: {outcome.collapsed}")
 
-    def write_predictions(self) -> list[Outputs]:
-        """Writes the files of predictions, and gives what they were made from."""
-        given = self._outputs("predict", self.options.predict_batch_size)
-        for _, examples, outputs in given:
+    def write_predictions(self) -> list[dict[str, np.ndarray]]:
+        """Writes the files of predictions; returns the outputs that they were made of."""
+        all_outputs = []
+        for examples in self.problem.sets["predict"]:
+            outputs = self.outputs_of(examples, self.options.predict_batch_size)
             self.problem.write_predictions(self.options.output_dir, examples, outputs)
-        return given
+            all_outputs.append(outputs)
+        return all_outputs
 
 
 _CHOICES = {
