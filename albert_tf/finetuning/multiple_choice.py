@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from sklearn import metrics
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.choice_report import choice_sections
 from albert_tf.finetuning.choices import LETTERS, Question, read_questions
 from albert_tf.finetuning.metrics import softmax
@@ -42,12 +44,23 @@ class Featurized(NamedTuple):
 
 
 def featurize(
-    questions: Sequence[Question], tokenizer: Tokenizer, max_seq_length: int, max_qa_length: int
+    questions: Sequence[Question],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_qa_length: int,
+    cached_dir: str | None = None,
 ) -> Featurized:
     """Encodes questions, a sequence a choice: `[CLS] context [SEP] question with choice [SEP]`.
 
     Of question and choice the last `max_qa_length` tokens are kept, and the context loses its end
     until all fits, as in the original's `race_utils.convert_single_example`.
+
+    Args:
+        questions: one at least.
+        tokenizer: of the model.
+        max_seq_length: tokens of a sequence at most, special symbols included.
+        max_qa_length: tokens of question and choice at most.
+        cached_dir: where they are kept for the next time; None for nowhere.
 
     Raises:
         InputError: the lengths leave no room.
@@ -59,6 +72,29 @@ def featurize(
             f"--max_qa_length={max_qa_length}: must be at most {max_seq_length - 3}, what "
             f"--max_seq_length={max_seq_length} leaves beside three special tokens"
         )
+    sources, settings = [], {}
+    if cached_dir:
+        texts = [(question.context, question.candidates) for question in questions]
+        sources = [json.dumps(texts).encode(), tokenizer.path]
+        settings = {
+            "features": "multiple choice",
+            "max_seq_length": max_seq_length,
+            "max_qa_length": max_qa_length,
+            "do_lower_case": tokenizer.do_lower_case,
+        }
+    arrays = cached_arrays(
+        cached_dir,
+        sources,
+        settings,
+        lambda: _encode(questions, tokenizer, max_seq_length, max_qa_length),
+    )
+    return Featurized(Features.from_arrays(arrays), int(arrays["candidates_cut"]))
+
+
+def _encode(
+    questions: Sequence[Question], tokenizer: Tokenizer, max_seq_length: int, max_qa_length: int
+) -> dict[str, np.ndarray]:
+    """The arrays of `Features`, and `candidates_cut`."""
     # An article is shared by several questions.
     contexts = sorted({question.context for question in questions})
     ids = tokenizer.encode_batch(contexts)
@@ -84,7 +120,7 @@ def featurize(
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
     features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)
-    return Featurized(features, candidates_cut)
+    return {**features.to_arrays(), "candidates_cut": np.array(candidates_cut)}
 
 
 def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
@@ -124,7 +160,9 @@ class MultipleChoice(Problem):
 
     def _set(self, split: str, questions: list[Question], tokenizer: Tokenizer) -> ExampleSet:
         length, qa_length = self._options.max_seq_length, self._options.max_qa_length
-        features, candidates_cut = featurize(questions, tokenizer, length, qa_length)
+        features, candidates_cut = featurize(
+            questions, tokenizer, length, qa_length, self._options.cached_dir
+        )
         if split != "predict":
             answers = [question.answer for question in questions]
             features.arrays["label_ids"] = np.array(answers, np.int32)

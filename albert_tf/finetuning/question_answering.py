@@ -157,7 +157,6 @@ class QuestionAnswering(Problem):
         self._head = HEADS[self._head_name]
         self.objective = self._head.objective()
         self.outputs = self._head.outputs
-        self._threshold: float | None = None
         self.sets = {}
         made: dict[str, ExampleSet] = {}
         for split, file in files.items():
@@ -241,27 +240,24 @@ class QuestionAnswering(Problem):
     def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         """Results as in `squad_metrics.evaluate`; in 2.0 with the best thresholds as well.
 
-        The threshold with the best F1 is that of the predictions that follow, unless
-        `--null_score_diff_threshold` gives another.
+        The threshold with the best F1 is taken, unless `--null_score_diff_threshold` gives another.
         """
         predictions = self._predict(examples, outputs)
         questions = _questions_of(examples)
-        thresholds: dict[str, float] = {}
-        if self._version_2:
-            scores = np.array(
-                [question_scores(q, predictions[q.id].answer(), True) for q in questions]
-            )
-            nulls = np.array([predictions[question.id].null_score for question in questions])
-            has_answer = np.array([bool(question.answers) for question in questions])
-            for column, name in enumerate(("exact", "f1")):
-                best, threshold = best_threshold(scores[:, column], has_answer, nulls)
-                thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-            self._threshold = thresholds["best_f1_thresh"]
-            if self._options.null_score_diff_threshold is not None:
-                self._threshold = self._options.null_score_diff_threshold
-            thresholds[THRESHOLD] = self._threshold
-        answers = {id: each.answer(self._threshold) for id, each in predictions.items()}
-        return {**evaluate(questions, answers, self._version_2), **thresholds}
+        if not self._version_2:
+            answers = {id: each.answer() for id, each in predictions.items()}
+            return evaluate(questions, answers, version_2=False)
+        scores = np.array([question_scores(q, predictions[q.id].answer(), True) for q in questions])
+        nulls = np.array([predictions[question.id].null_score for question in questions])
+        has_answer = np.array([bool(question.answers) for question in questions])
+        thresholds = {}
+        for column, name in enumerate(("exact", "f1")):
+            best, threshold = best_threshold(scores[:, column], has_answer, nulls)
+            thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+        threshold = self._options.null_score_diff_threshold
+        thresholds[THRESHOLD] = thresholds["best_f1_thresh"] if threshold is None else threshold
+        answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
+        return {**evaluate(questions, answers, version_2=True), **thresholds}
 
     def _predict(
         self, examples: ExampleSet, outputs: dict[str, np.ndarray]
@@ -275,26 +271,26 @@ class QuestionAnswering(Problem):
     def write_predictions(
         self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
     ) -> None:
-        threshold = self._prediction_threshold() if self._version_2 else None
+        threshold = self._prediction_threshold(folder) if self._version_2 else None
         write_answers(folder, self._predict(examples, outputs), threshold)
 
     def report(
         self, split: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
     ) -> list[Section]:
         predictions = self._predict(examples, outputs)
-        threshold = self._prediction_threshold() if self._version_2 else None
+        threshold = (
+            self._prediction_threshold(self._options.output_dir) if self._version_2 else None
+        )
         if split == "predict":
             return [answered_section([each.answer(threshold) for each in predictions.values()])]
         questions = _questions_of(examples)
         return squad_sections(questions, predictions, threshold, self._version_2)
 
-    def _prediction_threshold(self) -> float:
-        """Of the flag, of this run's evaluation, of the folder's last one, or else 0."""
+    def _prediction_threshold(self, folder: str) -> float:
+        """That of the flag, of the last evaluation in the folder, or else 0."""
         if self._options.null_score_diff_threshold is not None:
             return self._options.null_score_diff_threshold
-        if self._threshold is not None:
-            return self._threshold
-        return float(find_companions(self._options.output_dir).results.get(THRESHOLD, 0.0))
+        return float(find_companions(folder).results.get(THRESHOLD, 0.0))
 
 
 def _questions_of(examples: ExampleSet) -> list[Question]:

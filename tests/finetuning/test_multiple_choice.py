@@ -87,6 +87,23 @@ def test_lengths_that_leave_no_room_are_named(length, message):
         featurize([question()], Words(), 16, length)
 
 
+def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
+    vocabulary = tmp_path / "vocabulary"
+    vocabulary.write_text("v")
+    tokenizer = Words()
+    tokenizer.path, tokenizer.do_lower_case = str(vocabulary), True
+    questions = [question(30, (3, 14, 2)), question(4, (1, 2))]
+    made = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
+    monkeypatch.setattr(Words, "encode_batch", None)
+    again = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
+    assert again.candidates_cut == made.candidates_cut == 1
+    for name, value in made.features.padded(16).items():
+        np.testing.assert_array_equal(again.features.padded(16)[name], value)
+    np.testing.assert_array_equal(again.features.tokens_cut, made.features.tokens_cut)
+    with pytest.raises(TypeError):
+        featurize(questions, tokenizer, 16, 7, str(tmp_path / "cache"))
+
+
 def batch(choices, seed=0):
     """Random examples with as many choices each."""
     draw = np.random.default_rng(seed)
