@@ -29,7 +29,7 @@ def main() -> None:
             options = options_of(
                 folder,
                 folder / f"out-{replicas}-{micro_batch_size}",
-                train_step=6,
+                train_step=25,
                 albert_dropout=0.0,
                 classifier_dropout=0.0,
                 do_predict=True,
@@ -40,9 +40,9 @@ def main() -> None:
             with contextlib.redirect_stdout(io.StringIO()):
                 fine_tune(options, Classification)
             results.append(np.loadtxt(f"{options.output_dir}/test_results.tsv"))
-    assert np.ptp(results[0][:, 0]) > 1e-3
+    assert np.ptp(results[0][:, 0]) > 0.1, "it learns"
     for result in results[1:]:
-        np.testing.assert_allclose(result, results[0], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(result, results[0], rtol=0, atol=1e-3)
 
 
 if __name__ == "__main__":
