@@ -134,7 +134,7 @@ def hold_out(task: Task, examples: list[Example]) -> tuple[list[Example], list[E
         groups = len(names)
         if counts.min() < 2:
             raise InputError(
-                f"--test_size={task.held_out}: label {names[counts.argmin()]!r} has only one row, "
+                f"--test_size={task.held_out}: label {str(names[counts.argmin()])!r} has only one row, "
                 "which cannot be both trained and evaluated on"
             )
     count = int(np.ceil(task.held_out * len(examples)))
