@@ -183,7 +183,7 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         if training:
             starts = features["start_positions"][:, None]
         else:
-            start_top, starts = ops.top_k(start_log_probs, self.start_n_top)
+            start_top, starts = _top(start_log_probs, self.start_n_top)
         length = sequence.shape[1] or ops.shape(sequence)[1]
         selector = ops.one_hot(starts, length, dtype=sequence.dtype)
         end_log_probs = _log_probs(
@@ -192,7 +192,7 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         if training:
             outputs |= {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs[:, 0]}
         else:
-            end_top, ends = ops.top_k(end_log_probs, self.end_n_top)
+            end_top, ends = _top(end_log_probs, self.end_n_top)
             flat = (-1, self.start_n_top * self.end_n_top)
             outputs |= {
                 "start_top_log_probs": start_top,
@@ -217,3 +217,9 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
 def _log_probs(logits, possible):
     """Log-probabilities over the last axis, of what is possible."""
     return ops.log_softmax(ops.where(possible, logits, _IMPOSSIBLE))
+
+
+def _top(log_probs, count):
+    """The best `count` over the last axis and where they are; beyond it if there are fewer."""
+    widths = [[0, 0]] * (len(log_probs.shape) - 1) + [[0, count - 1]]
+    return ops.top_k(ops.pad(log_probs, widths, constant_values=_IMPOSSIBLE), count)

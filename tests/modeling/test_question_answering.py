@@ -120,6 +120,19 @@ def test_predictions_are_those_of_the_formulas():
     assert outputs["end_top_index"].shape == (3, 6)
 
 
+def test_more_starts_and_ends_than_positions():
+    features, p_mask, _ = read_features()
+    model = AlbertForConditionalQuestionAnswering(CONFIG, start_n_top=20, end_n_top=15)
+    rows = oracles(model, features, p_mask)
+    outputs = forward(model, features)
+    assert outputs["end_top_index"].shape == (3, 300)
+    for row, oracle in enumerate(rows):
+        count = int((p_mask[row] == 0).sum())
+        best = np.argsort(-oracle.starts())[:count]
+        np.testing.assert_array_equal(outputs["start_top_index"][row][:count], best)
+        assert (outputs["start_top_log_probs"][row][count:] < -1e29).all()
+
+
 def objective_of(model, objective, features, labels):
     def loss(outputs, batch):
         sums = objective.sums(outputs, batch)
