@@ -177,7 +177,8 @@ def _data(options: FineTuningOptions, problem: Problem) -> Section:
     files = [
         (f"--{name}", str(value))
         for name, value in flags.items()
-        if name.endswith(("_file", "_dir", "_checkpoint")) and name != "output_dir"
+        if name.endswith(("_file", "_dir", "_checkpoint"))
+        and name not in ("output_dir", "cached_dir")
     ]
     sets = []
     for split, of_split in problem.sets.items():

@@ -76,7 +76,8 @@ def error_section(
     """
     if not rows:
         return Section("Errors", f"None of {count:,} {unit} was guessed wrong.")
-    text = f"{len(rows):,} of {count:,} {unit} were guessed wrong"
+    were = "was" if len(rows) == 1 else "were"
+    text = f"{len(rows):,} of {count:,} {unit} {were} guessed wrong"
     if len(rows) > MOST_ERRORS:
         text += f"; the {MOST_ERRORS} worst are shown"
     return Section("Worst errors", f"{text}.", tables=[Table(columns, rows[:MOST_ERRORS], numbers)])
