@@ -13,9 +13,10 @@ from albert_tf.quiet import quiet_import
 
 def run(options: ClassifierOptions) -> None:
     with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.finetuning.run import classify
+        from albert_tf.finetuning.classification import Classification
+        from albert_tf.finetuning.run import fine_tune
 
-    classify(options)
+    fine_tune(options, Classification)
 
 
 cli = command(ClassifierOptions, run)

@@ -12,6 +12,7 @@ _PUBLIC = {
     "AlbertForPreTraining": "albert_tf.modeling.heads",
     "AlbertForSequenceClassification": "albert_tf.modeling.heads",
     "AlbertForQuestionAnswering": "albert_tf.modeling.heads",
+    "AlbertForConditionalQuestionAnswering": "albert_tf.modeling.question_answering",
     "AlbertForMultipleChoice": "albert_tf.modeling.heads",
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",

@@ -221,6 +221,12 @@ def write_text(path: str, text: str) -> None:
         file.write(text)
 
 
+def write_bytes(path: str, content: bytes) -> None:
+    """Writes a binary file, whole or not at all."""
+    with replacing(path) as partial, open_file(partial, "wb") as file:
+        file.write(content)
+
+
 @contextlib.contextmanager
 def tensorflow_errors_as_os_errors() -> Iterator[None]:
     """A full disk and the like, met by TensorFlow, as the error that Python's own files raise."""

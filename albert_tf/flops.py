@@ -51,6 +51,20 @@ def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> 
     return TRAINING * (encoder_flops(config, length) + _pooled_flops(config, num_labels))
 
 
+def span_flops(config: AlbertConfig, length: int) -> int:
+    """Operations of training two logits per position, on one example, forward and backward."""
+    return TRAINING * (encoder_flops(config, length) + 2 * length * config.hidden_size * 2)
+
+
+def conditional_span_flops(config: AlbertConfig, length: int) -> int:
+    """Operations of training starts, ends given them, and answerability, on one example."""
+    h = config.hidden_size
+    ends = 2 * (length + 1) * h * h  # of all positions, and of the true start
+    logits = 2 * 2 * length * h
+    answerability = 2 * length * h + 2 * 2 * h * h
+    return TRAINING * (encoder_flops(config, length) + ends + logits + answerability)
+
+
 def _pooled_flops(config: AlbertConfig, outputs: int) -> int:
     """The pooler and a linear head on it."""
     return 2 * config.hidden_size * (config.hidden_size + outputs)

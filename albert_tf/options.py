@@ -40,6 +40,7 @@ def option(
     help: str = "",
     choices: tuple[str, ...] = (),
     flag: str = "",
+    aliases: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field that is also a flag.
 
@@ -48,8 +49,9 @@ def option(
         help: what `--help` says.
         choices: the valid values, where they are few.
         flag: name of the flag, where it cannot be the field's (`from` is a word of Python).
+        aliases: further names of the flag.
     """
-    metadata = {"help": help, "choices": choices, "flag": flag}
+    metadata = {"help": help, "choices": choices, "flag": flag, "aliases": aliases}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -73,6 +75,8 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
         else:
             define = _DEFINE[_plain_type(types_of[field.name])]
             define(flag_name(field), default, help, **common)
+        for alias in field.metadata["aliases"]:
+            flags.DEFINE_alias(alias, flag_name(field), flag_values, module_name=sys.argv[0])
 
 
 def _plain_type(annotation: Any) -> type:

@@ -71,7 +71,9 @@ def gradient_function(model: keras.Model, loss: Callable, training: bool = False
         def differentiate(batch):
             with tf.GradientTape() as tape:
                 value, others = loss(model(batch, training=training), batch)
-            gradients = tape.gradient(value, _values(model.trainable_variables))
+            gradients = tape.gradient(
+                value, _values(model.trainable_variables), unconnected_gradients="zero"
+            )
             return others, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
         return differentiate

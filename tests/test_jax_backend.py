@@ -15,6 +15,7 @@ FILES = (
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",
     "tests/modeling/test_huggingface_outputs.py",
+    "tests/modeling/test_objectives.py",
     "tests/modeling/test_parameters.py",
     "tests/modeling/test_original_outputs.py",
     "tests/modeling/test_remat.py",

@@ -50,10 +50,14 @@ def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Datas
     if share.replicas == 1:
         return batches
 
+    def split_rows(value):
+        # Lengths may differ from batch to batch, and need not be known.
+        rows = [share.replicas, value.shape[0] // share.replicas]
+        parts = tf.reshape(value, tf.concat([rows, tf.shape(value)[1:]], axis=0))
+        return tf.ensure_shape(parts, [*rows, *value.shape[1:]])
+
     def split(batch):
-        return tf.nest.map_structure(
-            lambda value: tf.reshape(value, [share.replicas, -1, *value.shape[1:]]), batch
-        )
+        return tf.nest.map_structure(split_rows, batch)
 
     cardinality = batches.cardinality()
     parts = batches.map(split).unbatch()

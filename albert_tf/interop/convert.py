@@ -76,6 +76,12 @@ def convert(options: ConvertOptions) -> None:
     if head == "auto":
         head = weights.head or head_of(weights.tensors)
 
+    if options.to_format == "huggingface" and not HEADS[head].architecture:
+        raise InputError(
+            f"--to_format=huggingface: has no model with the head of {weights.path} ({head}); "
+            "--head=encoder converts the rest"
+        )
+
     shapes = _shapes(head, config, weights)
     matched = match(shapes, weights, "input")
     print(report(shapes, weights, matched))

@@ -25,6 +25,7 @@ ENDING = ".weights.h5"
 _KINDS = {
     "layers/masked_lm_head": "pretraining",
     "layers/span_head": "span",
+    "answer_class": "conditional_span",
     "classifier": "classifier",
 }
 

@@ -16,6 +16,7 @@ from albert_tf.modeling.heads import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
+from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 
 
 class Head(NamedTuple):
@@ -24,7 +25,7 @@ class Head(NamedTuple):
     Attributes:
         model: its class.
         prefix: what the paths of its head begin with.
-        architecture: the class at Hugging Face.
+        architecture: the class at Hugging Face; "" where it has none.
         optional: paths that begin so may be missing: nothing of this head reads them, or
             published weights come without.
     """
@@ -41,6 +42,9 @@ HEADS = {
     ),
     "span": Head(
         AlbertForQuestionAnswering, "cls/squad/", "AlbertForQuestionAnswering", ("bert/pooler/",)
+    ),
+    "conditional_span": Head(
+        AlbertForConditionalQuestionAnswering, "start_logits/", "", ("bert/pooler/",)
     ),
     "classifier": Head(
         AlbertForSequenceClassification, "classifier/", "AlbertForSequenceClassification"

@@ -36,7 +36,15 @@ class ConvertOptions:
         "auto",
         "Kind of model; auto looks at the tensors, and takes one score for a classifier's, unless "
         "config.json says choice.",
-        choices=("auto", "pretraining", "classifier", "span", "choice", "encoder"),
+        choices=(
+            "auto",
+            "pretraining",
+            "classifier",
+            "span",
+            "conditional_span",
+            "choice",
+            "encoder",
+        ),
     )
     spm_model_file: str | None = option(
         None, "Vocabulary of the model (.model, or vocab.txt); without it, the one beside it."

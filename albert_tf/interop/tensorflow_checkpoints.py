@@ -23,6 +23,7 @@ _GOOGLE_HEADS = {
     "output_weights": "classifier/output_weights",
     "output_bias": "classifier/output_bias",
 }
+_GOOGLE_SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/")
 _GOOGLE_STEP = "global_step"
 _GOOGLE_SKIPPED = re.compile(
     rf"(^|/)({_GOOGLE_STEP}|adam_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
@@ -131,7 +132,7 @@ def read_google_checkpoint(path: str) -> Weights:
         plain = name.removeprefix("module/")  # of a TF1 hub module
         if _GOOGLE_SKIPPED.search(name):
             skipped[name] = shape
-        elif plain in _GOOGLE_HEADS or plain.startswith(("bert/", "cls/")):
+        elif plain in _GOOGLE_HEADS or plain.startswith(_GOOGLE_SCOPES):
             tensors[_GOOGLE_HEADS.get(plain, plain)] = _tensor(path, reader, name, shape, name)
         else:
             unknown[name] = shape

@@ -21,7 +21,7 @@ from albert_tf.files import exists
 Shape = tuple[int, ...]
 
 # Heads of one task. One of another shape (other labels) is not loaded; the encoder still is.
-TASK_HEADS = ("classifier/", "cls/squad/")
+TASK_HEADS = ("classifier/", "cls/squad/", "start_logits/", "end_logits/", "answer_class/")
 
 
 class Tensor(NamedTuple):

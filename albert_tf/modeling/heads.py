@@ -66,7 +66,7 @@ class MaskedLMHead(keras.layers.Layer):
         return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
 
 
-class _Model(keras.Model):
+class EncoderModel(keras.Model):
     """What the models share: an encoder with the original's variable paths, and serialisation."""
 
     def __init__(self, config: AlbertConfig, **kwargs):
@@ -87,7 +87,7 @@ class _Model(keras.Model):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertForPreTraining(_Model):
+class AlbertForPreTraining(EncoderModel):
     """Masked language model and sentence-order prediction (paper section 3.1).
 
     Args:
@@ -128,7 +128,7 @@ class AlbertForPreTraining(_Model):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertForSequenceClassification(_Model):
+class AlbertForSequenceClassification(EncoderModel):
     """A linear classifier, or regressor with one output, on the pooled output.
 
     Args:
@@ -173,7 +173,7 @@ class AlbertForSequenceClassification(_Model):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertForQuestionAnswering(_Model):
+class AlbertForQuestionAnswering(EncoderModel):
     """Start and end of an answer in the text, each found by itself (the original's SQuAD 1.1 head).
 
     Args:
@@ -200,7 +200,7 @@ class AlbertForQuestionAnswering(_Model):
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertForMultipleChoice(_Model):
+class AlbertForMultipleChoice(EncoderModel):
     """Chooses among texts by a score of each one's pooled output (the original's RACE head).
 
     Args:

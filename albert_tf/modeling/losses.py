@@ -25,7 +25,7 @@ def _example_weights(batch):
     """1 for an example, 0 for one that only fills up the last batch; `[batch]` float32."""
     if "is_real_example" in batch:
         return ops.cast(batch["is_real_example"], "float32")
-    return ops.ones_like(batch["input_ids"][:, 0], dtype="float32")
+    return ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
 
 
 class Objective(abc.ABC):
@@ -135,4 +135,129 @@ class ClassificationObjective(Objective):
         return {
             "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
             "classification_accuracy": ops.sum(examples * _correct(outputs["logits"], labels)),
+        }
+
+
+# Score of a choice that is not there; far from any other, and finite, so that no gradient is NaN.
+MISSING_CHOICE = -1e9
+
+
+class MultipleChoiceObjective(Objective):
+    """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
+
+    A batch holds `choice_mask` `[batch, choices]`, 0 for choices that only fill up an example which
+    has fewer than others; they take no part.
+    """
+
+    parts = ("multiple_choice",)
+    quantities = ("multiple_choice_loss", "multiple_choice_accuracy")
+    losses = ("multiple_choice_loss",)
+
+    def weights(self, batch):
+        return {"multiple_choice": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        examples, labels = _example_weights(batch), batch["label_ids"]
+        logits = ops.where(batch["choice_mask"] > 0, outputs["logits"], MISSING_CHOICE)
+        return {
+            "multiple_choice_loss": ops.sum(examples * cross_entropy(logits, labels)),
+            "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels)),
+        }
+
+
+class RegressionObjective(Objective):
+    """Mean squared error of the only logit against `label_values` `[batch]` float32."""
+
+    parts = ("regression",)
+    quantities = ("regression_loss",)
+    losses = ("regression_loss",)
+
+    def weights(self, batch):
+        return {"regression": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
+        return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
+
+
+class MultiLabelObjective(Objective):
+    """Mean binary cross-entropy, over examples and labels, of `label_sets` `[batch, labels]`.
+
+    `label_sets` holds a float32 1 for each label that an example has, 0 for the others.
+    """
+
+    parts = ("multi_label",)
+    quantities = ("multi_label_loss", "multi_label_accuracy")
+    losses = ("multi_label_loss",)
+
+    def weights(self, batch):
+        return {"multi_label": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
+        # -log of the probability that the sigmoid of a logit gives to what is true.
+        losses = ops.softplus(logits) - labels * logits
+        right = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
+        return {
+            "multi_label_loss": ops.sum(examples * ops.mean(losses, axis=-1)),
+            "multi_label_accuracy": ops.sum(examples * ops.mean(right, axis=-1)),
+        }
+
+
+class SpanObjective(Objective):
+    """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
+
+    The accuracy is that of both together.
+    """
+
+    parts = ("span",)
+    quantities = ("span_loss", "span_accuracy")
+    losses = ("span_loss",)
+
+    def weights(self, batch):
+        return {"span": ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch):
+        starts, ends = batch["start_positions"], batch["end_positions"]
+        start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
+        # Over as many classes as there are positions, whose number need not be known.
+        losses = sum(
+            ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+            for labels, logits in ((starts, start_logits), (ends, end_logits))
+        )
+        correct = _correct(start_logits, starts) * _correct(end_logits, ends)
+        examples = _example_weights(batch)
+        return {
+            "span_loss": ops.sum(examples * losses) * 0.5,
+            "span_accuracy": ops.sum(examples * correct),
+        }
+
+
+class ConditionalSpanObjective(Objective):
+    """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
+
+    The end is that of the true start, so its accuracy is that of an end whose start is known.
+    """
+
+    parts = ("span", "answerability")
+    quantities = ("span_loss", "span_accuracy", "answerability_loss", "answerability_accuracy")
+    losses = ("span_loss", "answerability_loss")
+
+    def weights(self, batch):
+        examples = ops.sum(_example_weights(batch))
+        return dict.fromkeys(self.parts, examples)
+
+    def sums(self, outputs, batch):
+        log_probs = {
+            "start_logits": outputs["start_log_probs"],
+            "end_logits": outputs["end_log_probs"],
+        }
+        examples, logits = _example_weights(batch), outputs["cls_logits"]
+        impossible = ops.cast(batch["is_impossible"], "float32")
+        losses = ops.binary_crossentropy(impossible, logits, from_logits=True)
+        correct = ops.cast(ops.equal(logits > 0, impossible > 0), "float32")
+        return {
+            **SpanObjective().sums(log_probs, batch),
+            "answerability_loss": ops.sum(examples * losses) * 0.5,
+            "answerability_accuracy": ops.sum(examples * correct),
         }

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -39,6 +39,17 @@ class Best(NamedTuple):
     step: int
 
 
+def is_better(metric: str, value: float, than: float | None) -> bool:
+    """Whether a value of a metric is better than another; nothing is worse than None.
+
+    The higher the better, but for metrics called `loss` or `..._loss`. What is not finite is never
+    better.
+    """
+    if than is None or not math.isfinite(value):
+        return math.isfinite(value)
+    return value < than if metric.split("_")[-1] == "loss" else value > than
+
+
 class BestCheckpoint:
     """Keeps the checkpoint with the best value of a metric, in a folder `best` beside the others.
 
@@ -48,10 +59,12 @@ class BestCheckpoint:
     Args:
         folder: of training.
         metric: the higher the better, but for those called `loss` or `..._loss`.
+        beside: names of files in `folder` that go with the checkpoint.
     """
 
-    def __init__(self, folder: str, metric: str):
+    def __init__(self, folder: str, metric: str, beside: Sequence[str] = (CONFIG_FILE, DATA_FILE)):
         self._training_folder = folder
+        self._beside = tuple(beside)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self.metric = metric
 
@@ -66,10 +79,7 @@ class BestCheckpoint:
     def is_better(self, value: float) -> bool:
         """Whether `value` is better than that of the checkpoint that is kept."""
         best = self.current()
-        if best is None or not math.isfinite(value):
-            return math.isfinite(value)
-        lower = self.metric.split("_")[-1] == "loss"
-        return value < best.value if lower else value > best.value
+        return is_better(self.metric, value, best.value if best else None)
 
     def keep(self, path: str, value: float, step: int) -> None:
         """Puts a checkpoint in the place of the one that is kept.
@@ -81,9 +91,12 @@ class BestCheckpoint:
         """
         make_folder(self._folder, "output_dir")
         name = os.path.basename(path)
+        if tf.train.latest_checkpoint(self._folder) == f"{self._folder}/{name}":
+            # Of another run, maybe; a mixture of both must not stay listed.
+            remove(f"{self._folder}/checkpoint")
         for source in matches(f"{path}.*"):
             copy_file(source, f"{self._folder}/{os.path.basename(source)}")
-        for beside in (CONFIG_FILE, DATA_FILE):
+        for beside in self._beside:
             if exists(f"{self._training_folder}/{beside}"):
                 copy_file(f"{self._training_folder}/{beside}", f"{self._folder}/{beside}")
         best = Best(self.metric, value, step)
@@ -105,6 +118,8 @@ class PeriodicEvaluation:
         every_steps: steps between two evaluations.
         folder: of training.
         best: keeps the best checkpoint; None to keep none.
+        early_stopping: evaluations without a better value of the metric of `best` after which
+            training ends; 0: it goes on.
     """
 
     def __init__(
@@ -113,11 +128,13 @@ class PeriodicEvaluation:
         every_steps: int,
         folder: str,
         best: BestCheckpoint | None = None,
+        early_stopping: int = 0,
     ):
         self.every_steps = every_steps
         self._evaluate = evaluate
         self._folder = folder
         self._best = best
+        self._early_stopping = early_stopping
 
     def is_due(self, step: int) -> bool:
         """Whether the model is evaluated after `step`."""
@@ -170,6 +187,24 @@ class PeriodicEvaluation:
         """Keeps a complete checkpoint as the best; the chief alone does so."""
         if workers.is_chief():
             self._best.keep(checkpoint, results[self._best.metric], step)
+
+    def reason_to_stop(self, step: int) -> str | None:
+        """Why training ends at `step`, by the values up to there; None if it goes on."""
+        if not self._early_stopping or self._best is None:
+            return None
+        metric = self._best.metric
+        rows = workers.from_chief(lambda: list(map(json.loads, self._lines())))
+        rows = [row for row in rows if row["step"] <= step]
+        best: dict[str, float] | None = None
+        since = 0
+        for row in rows:
+            value = row.get(metric, math.nan)
+            better = is_better(metric, value, best[metric] if best else None)
+            best, since = (row, 0) if better else (best, since + 1)
+        if since < self._early_stopping:
+            return None
+        than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than nothing"
+        return f"stopping after step {step}: no better {metric} {than} in {since} evaluations"
 
     @property
     def _path(self) -> str:

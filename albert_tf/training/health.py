@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -21,24 +22,43 @@ class Workload:
     Args:
         batch_size: examples in a step.
         tokens_per_example: its length, padding included.
-        flops_per_example: operations of the model on it, forward and backward.
+        flops_per_example: operations of the model on one of that length, forward and backward.
         peak_flops: operations a second that all devices together can do; None if not known.
+        flops_of_length: operations on an example by its length, in any unit; where steps are of
+            different lengths.
     """
 
     batch_size: int
     tokens_per_example: int
     flops_per_example: float
     peak_flops: float | None = None
+    flops_of_length: Callable[[int], float] | None = None
 
-    def rates(self, steps: int, seconds: float) -> dict[str, float]:
-        """`examples_per_second`, `tokens_per_second` and, where it can be known, `mfu`."""
+    def rates(
+        self, steps: int, seconds: float, lengths: np.ndarray | None = None
+    ) -> dict[str, float]:
+        """`examples_per_second`, `tokens_per_second` and, where it can be known, `mfu`.
+
+        Args:
+            steps: that were done.
+            seconds: that they took.
+            lengths: of the sequences in each of them; None for `tokens_per_example` in all.
+        """
         examples = steps * self.batch_size / max(seconds, 1e-9)
+        tokens, flops = self.tokens_per_example, self.flops_per_example
+        if lengths is not None:
+            tokens = float(np.mean(lengths))
+        if lengths is not None and self.flops_of_length is not None:
+            full = self.flops_of_length(self.tokens_per_example)
+            found, counts = np.unique(lengths, return_counts=True)
+            parts = [self.flops_of_length(int(length)) / full for length in found]
+            flops *= float(np.dot(parts, counts)) / len(lengths)
         rates = {
             "examples_per_second": examples,
-            "tokens_per_second": examples * self.tokens_per_example,
+            "tokens_per_second": examples * tokens,
         }
         if self.peak_flops:
-            rates["mfu"] = examples * self.flops_per_example / self.peak_flops
+            rates["mfu"] = examples * flops / self.peak_flops
         return rates
 
 

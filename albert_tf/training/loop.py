@@ -62,6 +62,9 @@ def train(
     at = int(step.optimizer.iterations.numpy())
     if evaluation is not None:
         evaluation.catch_up(at, checkpoints.latest)
+        if enough := evaluation.reason_to_stop(at):
+            print(enough)
+            return
     if at >= num_train_steps:
         return
     open_log = TrainingLog if workers.is_chief() else NoLog
@@ -79,19 +82,20 @@ def train(
             results = _read(lambda count=count: step(batches, tf.constant(count)))
             at += count
             with workers.everyone():
-                log.write(at, health.metrics(results, at))
+                log.write(at, health.metrics(results, at), results["history"]["length"].numpy())
                 health.check()
                 checkpoints.check()
             stopping = workers.agree(signals.received)
             evaluate_now = evaluation is not None and evaluation.is_due(at) and not stopping
             if evaluate_now or at == num_train_steps:
                 check_replicas(step.strategy, step.variables, at)
-            best = False
+            best, enough = False, None
             if evaluate_now:
                 evaluated = _evaluate_in_training(evaluation, at, log)
                 best = evaluation.is_best(evaluated)
+                enough = evaluation.reason_to_stop(at)
                 stopping = workers.agree(signals.received)
-            if count == to_save or at == num_train_steps or stopping or best:
+            if count == to_save or at == num_train_steps or stopping or best or enough:
                 with workers.everyone():
                     checkpoints.save()
             if best:
@@ -99,6 +103,9 @@ def train(
                     checkpoints.wait()
                     evaluation.keep_best(checkpoints.latest, evaluated, at)
             if stopping:
+                break
+            if enough:
+                log.note(enough, 0.0)
                 break
         with workers.everyone():  # nobody ends before the chief has saved
             checkpoints.wait()
@@ -149,21 +156,46 @@ def evaluate(step: EvalStep, batches: Batches, max_steps: int = 0) -> dict[str, 
     return {**means(sums, weights), **{f"{part}_weight": total for part, total in weights.items()}}
 
 
-def predict(step: PredictStep, batches: Batches) -> np.ndarray:
-    """Logits of all examples, in their order.
+def predict(step: PredictStep, batches: Batches) -> dict[str, np.ndarray]:
+    """What a model computes of all examples, in their order.
 
     Args:
         step: does the work.
-        batches: global batches with `is_real_example`.
+        batches: global batches with `example_number`, which is -1 for no example.
 
     Returns:
-        `[examples, labels]` float32.
+        The step's outputs by name, `[examples, ...]`. Where their other axes differ from batch to
+        batch, they are filled up with `OUTPUT_PADDING`.
     """
-    logits = []
-    for batch in distribute(step.strategy, batches):
-        real, values = step(batch)
-        logits.append(values.numpy()[real.numpy() > 0])
-    return np.concatenate(logits)
+    iterator = iter(distribute(step.strategy, batches))
+    numbers: list[np.ndarray] = []
+    outputs: dict[str, list[np.ndarray]] = {name: [] for name in step.outputs}
+    with contextlib.suppress(tf.errors.OutOfRangeError, StopIteration):
+        while True:
+            batch, values = step(iterator)
+            real = batch.numpy() >= 0
+            numbers.append(batch.numpy()[real])
+            for name, value in values.items():
+                outputs[name].append(value.numpy()[real])
+    order = np.argsort(np.concatenate(numbers))
+    return {name: _joined(parts)[order] for name, parts in outputs.items()}
+
+
+# Below every logit, and twice of it is still a float32 number.
+OUTPUT_PADDING = -1e30
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, filled up where they are of different widths."""
+    widest = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
+    joined = np.full((sum(map(len, parts)), *widest), 0, parts[0].dtype)
+    if np.issubdtype(joined.dtype, np.floating):
+        joined.fill(OUTPUT_PADDING)
+    start = 0
+    for part in parts:
+        joined[(slice(start, start + len(part)), *map(slice, part.shape[1:]))] = part
+        start += len(part)
+    return joined
 
 
 def _read(work: Callable):

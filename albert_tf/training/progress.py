@@ -6,6 +6,7 @@ import json
 import math
 import time
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.files import exists, open_file, read_lines, write_text
@@ -21,6 +22,7 @@ _SHORT = {
     "sentence_order_accuracy": "SOP",
     "next_sentence_accuracy": "NSP",
     "classification_accuracy": "accuracy",
+    "multiple_choice_accuracy": "accuracy",
 }
 
 _FORMS = {
@@ -62,14 +64,21 @@ class TrainingLog:
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step
 
-    def write(self, step: int, metrics: dict[str, float]) -> None:
+    def write(
+        self, step: int, metrics: dict[str, float], lengths: np.ndarray | None = None
+    ) -> None:
         """Records the metrics of the steps since the last call, up to `step`.
 
         Of `input_wait_seconds` it makes `input_wait`, the share of the time since the last call.
+
+        Args:
+            step: the last of them.
+            metrics: of a record.
+            lengths: of the sequences of each of the steps; None where all are alike.
         """
         now = time.monotonic()
         seconds = max(now - self._last_time, 1e-9)
-        rates = self._workload.rates(step - self._last_step, seconds)
+        rates = self._workload.rates(step - self._last_step, seconds, lengths)
         metrics = dict(metrics)
         if "input_wait_seconds" in metrics:
             rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds
@@ -118,7 +127,9 @@ class NoLog:
     def __init__(self, *arguments):
         pass
 
-    def write(self, step: int, metrics: dict[str, float]) -> None:
+    def write(
+        self, step: int, metrics: dict[str, float], lengths: np.ndarray | None = None
+    ) -> None:
         """Records nothing."""
 
     def note(self, text: str, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
 import keras
@@ -11,7 +12,8 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, folder_of_one, matches, write_text
+from albert_tf.files import exists, folder_of_one, matches, write_bytes, write_text
+from albert_tf.flops import encoder_flops
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
@@ -33,17 +35,24 @@ from albert_tf.training.step import TrainStep
 from albert_tf.training.strategy import Batches, create_strategy, describe, per_replica
 
 
-def prepare(options: TrainingOptions) -> tuple[AlbertConfig, tf.distribute.Strategy]:
+def prepare(
+    options: TrainingOptions, config: AlbertConfig | None = None
+) -> tuple[AlbertConfig, tf.distribute.Strategy]:
     """Checks what the options name, makes the strategy and sets the seed; writes nothing.
+
+    Args:
+        options: of the program.
+        config: of the model; None for that of `--albert_config_file`.
 
     Raises:
         InputError: something named is missing, out of range or contradicts the output folder.
     """
     options.check()
-    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config = config or AlbertConfig.from_json_file(options.albert_config_file)
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"--max_seq_length={options.max_seq_length}: {options.albert_config_file} has "
+            f"--max_seq_length={options.max_seq_length}: "
+            f"{options.albert_config_file or 'the config of the model'} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     _check_same_config(config, options)
@@ -68,11 +77,19 @@ def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
     for name, value in dataclasses.asdict(config).items():
         if name == "parameter_sharing" and not {there[name], value} & {"attention", "ffn"}:
             continue  # the number of groups says the same
+        if name.endswith("dropout_prob") and not options.do_train:
+            continue
         if there[name] != value:
             raise InputError(
                 f"--output_dir={options.output_dir}: holds a model with {name}={there[name]}, "
-                f"--albert_config_file={options.albert_config_file} says {value}"
+                f"{_source_of_config(options)} says {value}"
             )
+
+
+def _source_of_config(options: TrainingOptions) -> str:
+    if options.albert_config_file:
+        return f"--albert_config_file={options.albert_config_file}"
+    return "what the flags give"
 
 
 def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) -> int:
@@ -152,7 +169,7 @@ def train_model(
     strategy: tf.distribute.Strategy,
     options: TrainingOptions,
     flops_per_example: float,
-    description: dict[str, str] | None = None,
+    description: dict[str, str | bytes] | None = None,
     evaluation: PeriodicEvaluation | None = None,
 ) -> None:
     """Trains a model in `--output_dir`, which is this process's alone (`folder_of_one`).
@@ -167,8 +184,9 @@ def train_model(
             on.
         strategy: where it runs.
         options: everything else.
-        flops_per_example: operations of the model on an example, forward and backward.
-        description: file name -> text of what is to stand beside the checkpoints, besides the
+        flops_per_example: operations of the model on an example of the full length, forward and
+            backward.
+        description: file name -> content of what is to stand beside the checkpoints, besides the
             model's config; written when nothing can be wrong with the input any more.
         evaluation: to run in the course of training; None for none.
     """
@@ -191,11 +209,7 @@ def train_model(
     else:
         print("starting from random weights")
     check_replicas(strategy, step.variables, int(step.optimizer.iterations.numpy()))
-    with workers.everyone():
-        if workers.is_chief():
-            files = {CONFIG_FILE: model.config.to_json(), **(description or {})}
-            for name, text in files.items():
-                write_text(f"{options.output_dir}/{name}", text)
+    write_description(options.output_dir, model.config, description or {})
     on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     train(
         step,
@@ -208,12 +222,28 @@ def train_model(
             options.max_seq_length,
             flops_per_example,
             peak_flops(strategy, options.peak_tflops),
+            functools.partial(encoder_flops, model.config),
         ),
         num_train_steps=options.num_train_steps,
         save_checkpoints_steps=options.save_checkpoints_steps,
         iterations_per_loop=options.iterations_per_loop or (1000 if on_tpu else 10),
         evaluation=evaluation,
     )
+
+
+def write_description(
+    folder: str, config: AlbertConfig, description: dict[str, str | bytes]
+) -> None:
+    """Writes a model's config and other files, by name, into a folder.
+
+    Of several workers the chief does so.
+    """
+    with workers.everyone():
+        if not workers.is_chief():
+            return
+        for name, content in {CONFIG_FILE: config.to_json(), **description}.items():
+            write = write_text if isinstance(content, str) else write_bytes
+            write(f"{folder}/{name}", content)
 
 
 def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool = False) -> None:
@@ -229,8 +259,13 @@ def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool 
         print(note)
 
 
-def restore_trained(model: keras.Model, output_dir: str) -> int:
-    """Loads the newest checkpoint of a folder into the model that was trained there.
+def restore_trained(model: keras.Model, output_dir: str, path: str | None = None) -> int:
+    """Loads a checkpoint of a folder into the model that was trained there.
+
+    Args:
+        model: of the same kind.
+        output_dir: the folder.
+        path: of the checkpoint; None for the newest.
 
     Returns:
         Its step.
@@ -238,7 +273,7 @@ def restore_trained(model: keras.Model, output_dir: str) -> int:
     Raises:
         InputError: there is none, or it is of another model.
     """
-    path = chosen_newest(output_dir) or find_checkpoint(output_dir, "output_dir")
+    path = path or chosen_newest(output_dir) or find_checkpoint(output_dir, "output_dir")
     return _restore(model, path, output_dir)
 
 

@@ -21,8 +21,9 @@ from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 from albert_tf.training.replicas import gather_in_order
 
-# What is kept of every step: `finite` is 1 where the update was made, else 0.
-HISTORY = ("loss", "gradient_norm", "finite")
+# What is kept of every step: `finite` is 1 where the update was made, else 0; `length` is that of
+# its sequences, filled up.
+HISTORY = ("loss", "gradient_norm", "finite", "length")
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
@@ -39,6 +40,12 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
     return {name: tf.zeros([]) for name in names}
+
+
+def _shape(tensor: tf.Tensor) -> list:
+    """The shape, with numbers where they are known and scalar tensors elsewhere."""
+    dynamic = tf.shape(tensor)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
 class TrainStep:
@@ -174,7 +181,12 @@ class TrainStep:
         totals = tf.nest.map_structure(
             lambda value: tf.where(finite, value, 0.0), {"sums": sums, "weights": weights}
         )
-        history = {"loss": loss, "gradient_norm": norm, "finite": tf.cast(finite, tf.float32)}
+        history = {
+            "loss": loss,
+            "gradient_norm": norm,
+            "finite": tf.cast(finite, tf.float32),
+            "length": tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32),
+        }
         # Written last, so whoever has this value knows that the update is made.
         done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
         return {"totals": totals, "measures": measures, "history": history, "done": done}
@@ -190,7 +202,7 @@ class TrainStep:
         if self.micro_batches == 1:
             return self._gradients(batch, weights, step, first)
         parts = {
-            name: tf.reshape(value, [self.micro_batches, -1, *value.shape[1:]])
+            name: tf.reshape(value, [self.micro_batches, -1, *_shape(value)[1:]])
             for name, value in batch.items()
         }
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
@@ -245,17 +257,30 @@ class EvalStep:
 
 
 class PredictStep:
-    """Runs a model without dropout and hands out its logits; arguments as in `TrainStep`."""
+    """Runs a model without dropout and hands out what it computes; arguments as in `TrainStep`.
 
-    def __init__(self, model: keras.Model, strategy: tf.distribute.Strategy):
+    Args:
+        outputs: names of the model's outputs that are handed out.
+    """
+
+    def __init__(
+        self, model: keras.Model, strategy: tf.distribute.Strategy, outputs: Sequence[str]
+    ):
         self.model = model
         self.strategy = strategy
+        self.outputs = tuple(outputs)
 
     @tf.function(reduce_retracing=True)
-    def __call__(self, batch) -> tuple[tf.Tensor, tf.Tensor]:
-        """`is_real_example` `[batch]` and logits `[batch, labels]` of one global batch."""
-        results = self.strategy.run(self._replica_step, args=(batch,))
-        return tuple(gather_in_order(self.strategy, value) for value in results)
+    def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Takes a global batch from a distributed iterator, whatever its length.
+
+        Returns:
+            `example_number` `[batch]` and the outputs `[batch, ...]`.
+        """
+        numbers, outputs = self.strategy.run(self._replica_step, args=(next(iterator),))
+        gathered = {name: gather_in_order(self.strategy, each) for name, each in outputs.items()}
+        return gather_in_order(self.strategy, numbers), gathered
 
     def _replica_step(self, batch):
-        return batch["is_real_example"], self.model(batch, training=False)["logits"]
+        outputs = self.model(batch, training=False)
+        return batch["example_number"], {name: outputs[name] for name in self.outputs}

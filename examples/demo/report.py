@@ -8,42 +8,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import NamedTuple
 
 import jinja2
-import scipy.stats
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
-from examples.demo.charts import Line, Mark, chart, smooth
+from albert_tf.report.charts import Line, Mark, chart, smooth
+from albert_tf.report.intervals import Share
 from examples.demo.stages import STAGES
 
 
 @dataclasses.dataclass(frozen=True)
 class ReportOptions:
     output_dir: str = option(help="Folder of the demo.")
-
-
-class Share(NamedTuple):
-    """A share of right answers, with its 95 % interval (Wilson)."""
-
-    value: float
-    low: float
-    high: float
-    count: int
-
-    @classmethod
-    def of(cls, value: float, count: int) -> Share:
-        interval = scipy.stats.binomtest(round(value * count), count).proportion_ci(method="wilson")
-        return cls(value, float(interval.low), float(interval.high), count)
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%}"
-
-    @property
-    def interval(self) -> str:
-        return f"{self.low:.1%} to {self.high:.1%}"
 
 
 def results_of(folder: str) -> dict[str, float]:

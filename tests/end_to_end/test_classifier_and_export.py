@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification import Classification
 from albert_tf.finetuning.options import ClassifierOptions
-from albert_tf.finetuning.run import classify
+from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.options import ExportOptions
 from albert_tf.interop.saved_model import export_saved_model
 from tests.end_to_end.conftest import results_of, run
@@ -62,7 +63,7 @@ def options(project, table, tmp_path):
 
 
 def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys):
-    classify(dataclasses.replace(options, init_checkpoint=str(pretrained)))
+    fine_tune(dataclasses.replace(options, init_checkpoint=str(pretrained)), Classification)
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["eval_accuracy"] > 0.9
@@ -84,7 +85,7 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys)
 
     # The trained folder alone is enough to predict again, and gives the same.
     again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
-    classify(again)
+    fine_tune(again, Classification)
     np.testing.assert_array_equal(np.loadtxt(folder / "test_results.tsv"), probabilities)
 
 
@@ -120,7 +121,7 @@ def _write(path, text):
 def test_bad_input_is_named(options, pretrained, project, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
-            classify(dataclasses.replace(options, **changes))
+            fine_tune(dataclasses.replace(options, **changes), Classification)
         assert "\n" not in str(error.value)
         return str(error.value)
 
@@ -141,7 +142,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
     assert "rows.tsv:3: label 'plant' is none of the training labels (animal, tool)" in message(
         eval_file=table("body\tkind\ncat\tanimal\nrose\tplant\n")
     )
-    assert "--task_name=mrpcc: must be one of table" in message(task_name="mrpcc")
+    assert "--task_name=mrpcc: must be one of CoLA, SST-2" in message(task_name="mrpcc")
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
     assert "holds no trained classifier" in message(do_train=False)
     assert "no such vocabulary file" in message(spm_model_file="nowhere.model")

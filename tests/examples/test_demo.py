@@ -7,9 +7,8 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from examples.demo import charts, passages
+from examples.demo import passages
 from examples.demo.__main__ import State, _key
-from examples.demo.report import Share
 from examples.demo.stages import STAGES
 
 
@@ -83,19 +82,3 @@ def test_every_stage_leaves_something_and_only_training_resumes():
     assert all(stage.made and stage.commands for stage in STAGES)
     assert len({stage.name for stage in STAGES}) == len(STAGES)
     assert {s.name for s in STAGES if s.resumes} == {"pretraining", "finetuning", "scratch"}
-
-
-def test_shares_have_wilsons_interval():
-    share = Share.of(0.6, 100)
-    assert str(share) == "60.0%"
-    assert (share.low, share.high) == pytest.approx((0.5020, 0.6906), abs=1e-4)
-
-
-def test_charts_are_svg_on_their_own():
-    svg = charts.chart(
-        "Title", [charts.Line("a", [1, 2], [0.1, 0.2])], [charts.Mark("b", 0.15)], percent=True
-    )
-    assert svg.startswith("<svg")
-    assert "Title" in svg
-    assert "<image" not in svg
-    assert charts.smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])

@@ -93,6 +93,29 @@ def test_every_structure_and_head_comes_back(tmp_path, head, structure):
     np.testing.assert_allclose(one["sequence_output"], two["sequence_output"], atol=1e-6)
 
 
+def test_the_head_for_no_answer_comes_back(tmp_path):
+    model = random_model("conditional_span", CONFIGS["three groups of two"])
+    start = keras_file(tmp_path / "start", model)
+    there = run(start, tmp_path / "there", "google")
+    names = set(tf.train.load_checkpoint(str(there)).get_variable_to_shape_map())
+    assert names == {"global_step", *(weight.path for weight in model.weights)}
+    assert {
+        "start_logits/dense/kernel",
+        "end_logits/dense_0/kernel",
+        "end_logits/LayerNorm/gamma",
+        "end_logits/dense_1/bias",
+        "answer_class/dense_0/bias",
+        "answer_class/dense_1/kernel",
+    } < names
+    assert "answer_class/dense_1/bias" not in names
+    back = run(there, tmp_path / "back", "albert_tf")
+    assert_same(values_at(back), {weight.path: weight.numpy() for weight in model.weights})
+    with pytest.raises(InputError, match=r"--to_format=huggingface: has no model with the head"):
+        run(there, tmp_path / "hf", "huggingface")
+    assert not (tmp_path / "hf").exists()
+    run(there, tmp_path / "encoder", "huggingface", head="encoder")
+
+
 THEIR_OUTPUTS = {
     "pretraining": {
         "masked_lm_logits": "prediction_logits",

@@ -23,6 +23,7 @@ from albert_tf.modeling.heads import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
+from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from tests.conftest import ROOT
 from tests.interop.models import CONFIGS, random_model
 from tests.interop.test_convert import keras_file
@@ -55,6 +56,7 @@ def pretrained(tmp_path_factory):
         AlbertForPreTraining,
         lambda config: AlbertForSequenceClassification(config, 2),
         AlbertForQuestionAnswering,
+        AlbertForConditionalQuestionAnswering,
         AlbertForMultipleChoice,
     ],
 )

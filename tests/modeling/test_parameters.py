@@ -17,6 +17,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from tests.backends import as_numpy, gradient_function
 from tests.tiny import CONFIG, batch
 
@@ -40,6 +41,9 @@ MODELS = {
         config, num_labels=3, classifier_dropout=0.2, **kwargs
     ),
     "span": lambda config, **kwargs: AlbertForQuestionAnswering(config, **kwargs),
+    "conditional_span": lambda config, **kwargs: AlbertForConditionalQuestionAnswering(
+        config, start_n_top=3, end_n_top=2, classifier_dropout=0.4, **kwargs
+    ),
     "choice": lambda config, **kwargs: AlbertForMultipleChoice(
         config, classifier_dropout=0.3, **kwargs
     ),

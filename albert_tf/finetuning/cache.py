@@ -1,0 +1,83 @@
+"""What examples were turned into, kept in files that are named by what it was made from.
+
+The name of a file is a hash of everything its content depends on, so it is never out of date: other
+text, another vocabulary or another setting is another file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.files import exists, make_folder, open_file, write_bytes
+
+# To be raised when the same text is turned into something else.
+VERSION = 1
+
+Arrays = dict[str, np.ndarray]
+
+
+def cached_arrays(
+    folder: str | None,
+    sources: Sequence[str | bytes],
+    settings: Mapping[str, Any],
+    make: Callable[[], Arrays],
+) -> Arrays:
+    """What `make` returns, read from `folder` where it was made before.
+
+    A file there is written whole or not at all; one that is damaged is named on standard error and
+    made anew.
+
+    Args:
+        folder: `--cached_dir`; None to make it every time.
+        sources: what the content depends on, the examples and the vocabulary: paths of files, or
+            bytes.
+        settings: everything else that it depends on, as JSON can hold it; the kind of problem
+            among it.
+        make: returns arrays by name, of any dtype but objects.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    if not folder:
+        return make()
+    path = f"{folder}/examples-{cache_key(sources, settings)[:32]}.npz"
+    if exists(path):
+        try:
+            return _read(path)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            print(f"warning: {path} is damaged and made anew: {error}", file=sys.stderr)
+    make_folder(folder, "cached_dir")
+    arrays = make()
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    write_bytes(path, content.getvalue())
+    return arrays
+
+
+def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:
+    """SHA-256, in hexadecimal, of the content of files, or bytes, and of settings."""
+    digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
+    for source in sources:
+        content = hashlib.sha256(source if isinstance(source, bytes) else b"")
+        if isinstance(source, str):
+            with open_file(source, "rb") as file:
+                while block := file.read(2**20):
+                    content.update(block)
+        digest.update(content.digest())
+    return digest.hexdigest()
+
+
+def _read(path: str) -> Arrays:
+    """All arrays of a file; reading each compares its checksum."""
+    with open_file(path, "rb") as file:
+        content = io.BytesIO(file.read())
+    with np.load(content, allow_pickle=False) as arrays:
+        return {name: arrays[name] for name in arrays.files}

@@ -1,0 +1,99 @@
+"""Gathers what GLUE's server takes, from the output folders of the tasks, into one zip file.
+
+    python -m albert_tf.finetuning.submission --output_dirs='out/*' --submission_file=glue.zip
+
+Each folder is one in which `run_classifier.py --do_predict --submission` has left files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zipfile
+from collections.abc import Mapping
+
+from albert_tf.errors import InputError
+from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
+from albert_tf.finetuning.glue import SUBMISSION_FOLDER, SUBMISSION_ROWS
+from albert_tf.options import command, option
+
+_HEADER = "index\tprediction"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubmissionOptions:
+    """Flags of the program."""
+
+    output_dirs: tuple[str, ...] = option(
+        help="Output folders of the tasks, or globs, separated by commas."
+    )
+    submission_file: str = option(help="Zip file to write.")
+    incomplete: bool = option(
+        False, "Whether to write it although tasks are missing; the server takes only all of them."
+    )
+
+
+def gather(options: SubmissionOptions) -> None:
+    """Writes the zip file and says what is in it.
+
+    Raises:
+        InputError: there is no file of a task, two of one, or one that the server would refuse.
+    """
+    if not options.submission_file.endswith(".zip"):
+        raise InputError(f"--submission_file={options.submission_file}: must end in .zip")
+    if is_remote(options.submission_file):
+        raise InputError(f"--submission_file={options.submission_file}: must be a local file")
+    found: dict[str, str] = {}
+    for folder in expand_globs(options.output_dirs, "output_dirs"):
+        for path in matches(os.path.join(folder, SUBMISSION_FOLDER, "*.tsv")):
+            name = os.path.basename(path)
+            if name in found:
+                raise InputError(
+                    f"--output_dirs: both {found[name]} and {path}; name the folder that is meant"
+                )
+            found[name] = path
+    missing = [name for name in SUBMISSION_ROWS if name not in found]
+    if len(missing) == len(SUBMISSION_ROWS):
+        raise InputError(
+            f"--output_dirs={','.join(options.output_dirs)}: no {SUBMISSION_FOLDER}/*.tsv in any; "
+            "run_classifier.py writes them with --do_predict --submission"
+        )
+    if missing and not options.incomplete:
+        raise InputError(
+            f"--output_dirs: no {', '.join(missing)}; the server takes only all of them "
+            "(--incomplete to write what there is)"
+        )
+    chosen = {name: found[name] for name in SUBMISSION_ROWS if name in found}
+    for name, path in chosen.items():
+        _check(path, SUBMISSION_ROWS[name])
+    _write_zip(options.submission_file, chosen)
+    print(f"{options.submission_file}: {', '.join(chosen)}")
+    if missing:
+        print(f"missing: {', '.join(missing)}")
+
+
+def _check(path: str, rows: int) -> None:
+    lines = list(read_lines(path))
+    if lines[:1] != [_HEADER]:
+        raise InputError(f"{path}:1: must be {_HEADER!r}")
+    for number, line in enumerate(lines[1:], start=2):
+        if line.count("\t") != 1:
+            raise InputError(f"{path}:{number}: must be an index, a tab and a prediction")
+    if len(lines) - 1 != rows:
+        raise InputError(
+            f"{path}: {len(lines) - 1} predictions; the server wants {rows}, one for each row of "
+            "the test set"
+        )
+
+
+def _write_zip(path: str, chosen: Mapping[str, str]) -> None:
+    """The same files give the same bytes."""
+    with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, source in chosen.items():
+            file.writestr(zipfile.ZipInfo(name), read_text(source), zipfile.ZIP_DEFLATED)
+
+
+cli = command(SubmissionOptions, gather)
+
+if __name__ == "__main__":
+    cli()

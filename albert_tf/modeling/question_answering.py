@@ -1,0 +1,225 @@
+"""The head for questions that may have no answer (the original's SQuAD 2.0 head)."""
+
+from __future__ import annotations
+
+import keras
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.heads import EncoderModel
+from albert_tf.modeling.layers import (
+    SITES,
+    dense,
+    dropout,
+    forward_seed,
+    initializer,
+    layer_norm,
+)
+
+# What the logit of a position that cannot be an answer's becomes.
+_IMPOSSIBLE = -1e30
+
+
+class StartLogits(keras.layers.Layer):
+    """A logit for every position.
+
+    Args:
+        config: shape of the model.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = dense(1, config.initializer_range, "dense", self.dtype_policy)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call(self, sequence):
+        """`[batch, seq, hidden]` to float32 `[batch, seq]`."""
+        return ops.cast(self.dense(sequence)[..., 0], "float32")
+
+
+class EndLogits(keras.layers.Layer):
+    """A logit for every position as the end of an answer with a given start.
+
+    Args:
+        config: shape of the model.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        policy, stddev = self.dtype_policy, config.initializer_range
+        self.dense_0 = dense(config.hidden_size, stddev, "dense_0", policy)
+        self.norm = layer_norm("LayerNorm", policy)
+        self.dense_1 = dense(1, stddev, "dense_1", policy)
+
+    def build(self, input_shape):
+        width = self.config.hidden_size
+        self.dense_0.build((None, 2 * width))
+        self.norm.build((None, width))
+        self.dense_1.build((None, width))
+
+    def call(self, sequence, starts):
+        """Joins every position with every start.
+
+        Args:
+            sequence: `[batch, seq, hidden]`.
+            starts: `[batch, starts, hidden]`, what the encoder says of the starts.
+
+        Returns:
+            float32 `[batch, starts, seq]`.
+        """
+        # The product of a pair is the sum of two: seq + starts rows to multiply, not seq * starts.
+        kernel = ops.cast(self.dense_0.kernel, self.compute_dtype)
+        of_positions, of_starts = ops.split(kernel, 2)
+        hidden = ops.expand_dims(ops.matmul(sequence, of_positions), 1)
+        hidden = hidden + ops.expand_dims(ops.matmul(starts, of_starts), 2)
+        hidden = ops.tanh(hidden + ops.cast(self.dense_0.bias, self.compute_dtype))
+        return ops.cast(self.dense_1(self.norm(hidden))[..., 0], "float32")
+
+
+class AnswerClass(keras.layers.Layer):
+    """One logit for a sequence: that the answer is not in it.
+
+    Args:
+        config: shape of the model.
+        rate: dropout of the hidden layer in training.
+    """
+
+    def __init__(self, config: AlbertConfig, rate: float, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.rate = rate
+        policy, stddev = self.dtype_policy, config.initializer_range
+        self.dense_0 = dense(config.hidden_size, stddev, "dense_0", policy)
+        self.dense_1 = keras.layers.Dense(
+            1,
+            use_bias=False,
+            kernel_initializer=initializer(stddev),
+            name="dense_1",
+            dtype=policy,
+        )
+
+    def build(self, input_shape):
+        self.dense_0.build((None, 2 * self.config.hidden_size))
+        self.dense_1.build((None, self.config.hidden_size))
+
+    def call(self, start, cls, seed=None):
+        """`[batch, hidden]` of the likely start and of `[CLS]` to float32 `[batch]`."""
+        hidden = ops.tanh(self.dense_0(ops.concatenate([start, cls], axis=-1)))
+        hidden = dropout(hidden, self.rate, seed, site=SITES - 1)
+        return ops.cast(self.dense_1(hidden)[..., 0], "float32")
+
+
+def possible_positions(features):
+    """Where an answer may be: at `[CLS]`, for none, and in the second segment up to its `[SEP]`.
+
+    The opposite of the original's feature `p_mask`.
+
+    Args:
+        features: `input_mask` and `segment_ids` `[batch, seq]`.
+
+    Returns:
+        Booleans `[batch, seq]`.
+    """
+    inside = ops.logical_and(ops.equal(features["segment_ids"], 1), features["input_mask"] > 0)
+    # The last token of the segment is [SEP]: none of the segment follows it.
+    followed = ops.pad(inside[:, 1:], [[0, 0], [0, 1]])
+    first = ops.equal(ops.arange(inside.shape[1] or ops.shape(inside)[1]), 0)
+    return ops.logical_or(ops.logical_and(inside, followed), first[None])
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AlbertForConditionalQuestionAnswering(EncoderModel):
+    """Start of an answer, its end given the start, and whether there is one at all.
+
+    Args:
+        config: shape of the model.
+        start_n_top: starts for which ends are looked for.
+        end_n_top: ends of each.
+        classifier_dropout: dropout before the answer's class, in training.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        classifier_dropout: float = 0.1,
+        name: str = "albert_for_conditional_question_answering",
+        **kwargs,
+    ):
+        super().__init__(config, name=name, **kwargs)
+        self.start_n_top = start_n_top
+        self.end_n_top = end_n_top
+        self.classifier_dropout = classifier_dropout
+        policy = self.dtype_policy
+        self.start = StartLogits(config, name="start_logits", dtype=policy)
+        self.end = EndLogits(config, name="end_logits", dtype=policy)
+        self.answer_class = AnswerClass(
+            config, classifier_dropout, name="answer_class", dtype=policy
+        )
+        for head in (self.start, self.end, self.answer_class):
+            head.build((None, None, config.hidden_size))
+        self.built = True
+
+    def call(self, features, training: bool = False):
+        """Features of the encoder, and in training `start_positions` `[batch]`, the true starts.
+
+        Returns:
+            The encoder's outputs and `cls_logits` `[batch]`, positive for no answer. In training
+            `start_log_probs` and `end_log_probs` `[batch, seq]`, the latter given the true starts;
+            otherwise `start_top_log_probs` and `start_top_index` `[batch, start_n_top]`, and
+            `end_top_log_probs` and `end_top_index` `[batch, start_n_top * end_n_top]`, the ends
+            of a start one after the other. All float32, indexes int32.
+        """
+        seed = forward_seed(self.encoder.seed_generator) if training else None
+        outputs = dict(self.encoder(features, training=training))
+        sequence = outputs["sequence_output"]
+        possible = possible_positions(features)
+        start_log_probs = _log_probs(self.start(sequence), possible)
+        if training:
+            starts = features["start_positions"][:, None]
+        else:
+            start_top, starts = _top(start_log_probs, self.start_n_top)
+        length = sequence.shape[1] or ops.shape(sequence)[1]
+        selector = ops.one_hot(starts, length, dtype=sequence.dtype)
+        end_log_probs = _log_probs(
+            self.end(sequence, ops.matmul(selector, sequence)), possible[:, None]
+        )
+        if training:
+            outputs |= {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs[:, 0]}
+        else:
+            end_top, ends = _top(end_log_probs, self.end_n_top)
+            flat = (-1, self.start_n_top * self.end_n_top)
+            outputs |= {
+                "start_top_log_probs": start_top,
+                "start_top_index": ops.cast(starts, "int32"),
+                "end_top_log_probs": ops.reshape(end_top, flat),
+                "end_top_index": ops.reshape(ops.cast(ends, "int32"), flat),
+            }
+        likely = ops.cast(ops.exp(start_log_probs), sequence.dtype)
+        likely_start = ops.matmul(likely[:, None], sequence)[:, 0]
+        outputs["cls_logits"] = self.answer_class(likely_start, sequence[:, 0], seed=seed)
+        return outputs
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "start_n_top": self.start_n_top,
+            "end_n_top": self.end_n_top,
+            "classifier_dropout": self.classifier_dropout,
+        }
+
+
+def _log_probs(logits, possible):
+    """Log-probabilities over the last axis, of what is possible."""
+    return ops.log_softmax(ops.where(possible, logits, _IMPOSSIBLE))
+
+
+def _top(log_probs, count):
+    """The best `count` over the last axis and where they are; beyond it if there are fewer."""
+    widths = [[0, 0]] * (len(log_probs.shape) - 1) + [[0, count - 1]]
+    return ops.top_k(ops.pad(log_probs, widths, constant_values=_IMPOSSIBLE), count)

@@ -1,0 +1,140 @@
+"""Charts as SVG text, to be put into a page; drawn 360 points wide, to be read on a telephone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+
+# Figures are made without pyplot, which would choose a backend for the whole process.
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+INK, GRID = "#1f2933", "#e4e7eb"
+COLOURS = ("#2563eb", "#d97706", "#047857", "#9333ea")
+
+# Text stays text; a fixed salt makes the same identifiers, and so the same file, every time.
+_STYLE = {
+    "font.size": 12,
+    "font.family": "sans-serif",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "albert_tf",
+    "axes.edgecolor": GRID,
+    "text.color": INK,
+    "text.parse_math": False,
+}
+
+
+class Line(NamedTuple):
+    """A curve: its name in the legend, and its points."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+class Mark(NamedTuple):
+    """A horizontal reference, such as chance, or what held-out documents gave."""
+
+    name: str
+    y: float
+    colour: str = "#6b7280"
+
+
+class Bar(NamedTuple):
+    """A value with its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+def chart(
+    title: str,
+    lines: Sequence[Line],
+    marks: Sequence[Mark] = (),
+    percent: bool = False,
+    x_label: str = "training step",
+) -> str:
+    """SVG text of curves over the training steps; those of one point show it."""
+    with _drawing(title, x_label) as (figure, axes, svg):
+        for line, colour in zip(lines, COLOURS, strict=False):
+            point = "o" if len(line.x) == 1 else None
+            axes.plot(line.x, line.y, color=colour, linewidth=1.8, label=line.name, marker=point)
+        for mark in marks:
+            axes.axhline(mark.y, color=mark.colour, linewidth=1.4, linestyle="--", label=mark.name)
+        axes.margins(x=0.01)
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+        if percent:
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        if len(lines) + len(marks) > 1:
+            columns = 1 if percent else 2
+            figure.legend(loc="outside lower left", frameon=False, fontsize=11, ncols=columns)
+    return svg[0]
+
+
+def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
+    """SVG text of shares with their intervals, one bar each."""
+    with _drawing(title, x_label) as (_, axes, svg):
+        heights = [bar.value for bar in values]
+        errors = [
+            [max(bar.value - bar.low, 0) for bar in values],
+            [max(bar.high - bar.value, 0) for bar in values],
+        ]
+        axes.bar(range(len(values)), heights, color="#bfdbfe", width=0.6)
+        axes.errorbar(
+            range(len(values)), heights, errors, color=COLOURS[0], fmt="o", capsize=4, markersize=4
+        )
+        axes.set_xticks(range(len(values)), [bar.name for bar in values])
+        axes.set_ylim(0, 1.02)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    return svg[0]
+
+
+def scatter(title: str, x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
+    """SVG text of points, with the line on which both values are the same."""
+    with _drawing(title, x_label) as (_, axes, svg):
+        low, high = min(*x, *y), max(*x, *y)
+        axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
+        # Thousands of points are a picture, or the page would weigh megabytes.
+        rasterized = len(x) > 2000
+        axes.scatter(x, y, s=10, color=COLOURS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
+        axes.set_ylabel(y_label)
+    return svg[0]
+
+
+@contextlib.contextmanager
+def _drawing(title: str, x_label: str) -> Iterator[tuple[Figure, Axes, list[str]]]:
+    """Yields a figure, its axes and a list that holds the SVG text after the block."""
+    svg: list[str] = []
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The reader's fonts are used, not those that are here.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure = Figure(figsize=(5.0, 3.5), layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
+        axes.set_xlabel(x_label)
+        axes.grid(axis="y", color=GRID)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(length=0)
+        yield figure, axes, svg
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    svg.append(text.getvalue()[text.getvalue().index("<svg") :])
+
+
+def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:
+    """Exponential moving average, corrected for its start."""
+    smoothed, average = [], 0.0
+    for number, value in enumerate(values, start=1):
+        average = weight * average + (1 - weight) * value
+        smoothed.append(average / (1 - weight**number))
+    return smoothed

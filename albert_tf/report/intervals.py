@@ -1,0 +1,76 @@
+"""95 % intervals: what a measured value may be by the chance of which examples were drawn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats
+
+RESAMPLES = 1000
+
+
+class Interval(NamedTuple):
+    """A 95 % interval and how it was found."""
+
+    low: float
+    high: float
+    method: str
+
+
+class Share(NamedTuple):
+    """A share of right answers, with its 95 % interval (Wilson)."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, value: float, count: int) -> Share:
+        low, high, _ = wilson(round(value * count), count)
+        return cls(value, low, high, count)
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%}"
+
+    @property
+    def interval(self) -> str:
+        return f"{self.low:.1%} to {self.high:.1%}"
+
+
+def wilson(right: int, count: int) -> Interval:
+    """Of a share, by Wilson's score interval.
+
+    Args:
+        right: examples that count, at most `count`.
+        count: all examples, at least 1.
+    """
+    interval = scipy.stats.binomtest(int(right), int(count)).proportion_ci(method="wilson")
+    return Interval(float(interval.low), float(interval.high), "Wilson")
+
+
+def bootstrap(
+    statistic: Callable[..., float], *arrays: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Of any statistic of examples: percentiles over sets drawn from them with replacement.
+
+    Args:
+        statistic: of arrays like `arrays`; draws for which it is not a number are left out.
+        *arrays: `[examples, ...]`, drawn from together.
+        resamples: sets that are drawn.
+        seed: of the draws; the same gives the same interval.
+    """
+    draw = np.random.default_rng(seed)
+    count = len(arrays[0])
+    values = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of draws that lack a label, say
+        for _ in range(resamples):
+            rows = draw.integers(0, count, count)
+            values.append(float(statistic(*(array[rows] for array in arrays))))
+    values = [value for value in values if np.isfinite(value)]
+    low, high = np.percentile(values, [2.5, 97.5]) if values else (np.nan, np.nan)
+    return Interval(float(low), float(high), f"bootstrap, {resamples} draws")

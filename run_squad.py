@@ -1,0 +1,24 @@
+"""Fine-tunes ALBERT to answer questions on texts; `python run_squad.py --help` lists the flags.
+
+    python run_squad.py --do_train --do_eval --do_predict \\
+        --train_file=train-v2.0.json --predict_file=dev-v2.0.json \\
+        --init_checkpoint=pretrained/ --albert_config_file=pretrained/albert_config.json \\
+        --spm_model_file=vocab.model --output_dir=out --max_seq_length=384 --num_train_epochs=3
+"""
+
+from albert_tf.finetuning.squad_options import SquadOptions
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+
+
+def run(options: SquadOptions) -> None:
+    with quiet_import():  # TensorFlow loads only when there is work
+        from albert_tf.finetuning.question_answering import answer_questions
+
+    answer_questions(options)
+
+
+cli = command(SquadOptions, run)
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,148 @@
+"""run_race.py, as a user would call it: RACE folders, and JSON lines of other multiple choice."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+
+import numpy as np
+import pytest
+
+from tests.end_to_end.conftest import LENGTH, results_of, run
+from tests.report.html import read_page
+
+ANIMALS = ("cat", "dog", "bird", "horse", "fish", "mouse")
+TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")
+
+
+def _questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
+    """Which of three or four words is an animal; by the question, which of them is none."""
+    draw = random.Random(seed)
+    questions = []
+    for _ in range(count):
+        options = draw.sample(TOOLS, draw.choice((2, 3)))
+        answer = draw.randrange(len(options) + 1)
+        options.insert(answer, draw.choice(ANIMALS))
+        questions.append(("It is a ____ .", options, answer))
+    return questions
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """RACE, and the same as JSON lines."""
+    folder = tmp_path_factory.mktemp("race")
+    for split, articles in (("train", 12), ("dev", 5), ("test", 5)):
+        for level in ("middle", "high"):
+            place = folder / "RACE" / split / level
+            place.mkdir(parents=True)
+            for number in range(articles):
+                questions = _questions(4, seed=number + 100 * len(split + level))
+                record = {
+                    "id": f"{level}{number}.txt",
+                    "article": "The file is about <script> and names. " * 4,
+                    "questions": [question for question, _, _ in questions],
+                    "options": [options for _, options, _ in questions],
+                    "answers": ["ABCD"[answer] for _, _, answer in questions],
+                }
+                (place / f"{number}.txt").write_text(json.dumps(record) + "\n")
+    for split, count in (("train", 40), ("eval", 20)):
+        with open(folder / f"{split}.jsonl", "w") as file:
+            for question, choices, answer in _questions(count, seed=count):
+                record = {"context": "", "question": question, "choices": choices}
+                file.write(json.dumps({**record, "answer": answer}) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def words(project, pretrained) -> list[str]:
+    """Flags of every run."""
+    return [
+        "run_race.py",
+        f"--albert_config_file={project.config}",
+        f"--spm_model_file={project.model}",
+        f"--init_checkpoint={pretrained}",
+        f"--max_seq_length={LENGTH}",
+        "--max_qa_length=20",
+        "--train_batch_size=16",
+        "--learning_rate=0.002",
+        "--warmup_step=10",
+        "--dropout_prob=0",
+        "--save_checkpoints_steps=1000",
+    ]
+
+
+def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
+    out = tmp_path / "out"
+    output, _ = run(
+        *words, f"--data_dir={folder}", f"--output_dir={out}", "--train_step=150", "--do_predict"
+    )
+    results = results_of(out)
+    assert results["eval_accuracy"] > 0.9
+    assert results["global_step"] == 150
+    parts = [results[f"eval_accuracy_{level}"] for level in ("middle", "high")]
+    assert results["eval_accuracy"] == pytest.approx(np.mean(parts))
+    assert "eval_accuracy_middle = " in output
+
+    answers = {}
+    for path in (folder / "RACE" / "test").glob("*/*.txt"):
+        record = json.loads(path.read_text())
+        for number, answer in enumerate(record["answers"], start=1):
+            answers[f"{record['id']}-{number}"] = answer
+    lines = (out / "predictions.tsv").read_text().splitlines()
+    predicted = dict(line.split("\t") for line in lines[1:])
+    assert predicted.keys() == answers.keys()
+    right = np.mean([predicted[name] == answer for name, answer in answers.items()])
+    told = (out / "predict_results.txt").read_text().splitlines()[0]
+    assert told == f"predict_accuracy = {right:.8g}"
+    probabilities = np.loadtxt(out / "test_results.tsv")
+    assert probabilities.shape == (40, 4)
+    np.testing.assert_allclose(probabilities.sum(axis=-1), 1, atol=1e-6)
+
+    page = read_page((out / "report.html").read_text())
+    for line in (out / "eval_results.txt").read_text().splitlines():
+        assert line.replace(" = ", " ") in page.text
+    for title in ("By set", "Letters", "How it learned", "Data", "Letters (predict)"):
+        assert title in page.text
+
+    # The folder alone is enough to evaluate again, and gives the same.
+    before = (out / "eval_results.txt").read_text()
+    run(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}", "--middle_only")
+    assert results_of(out)["eval_accuracy"] == pytest.approx(results["eval_accuracy_middle"])
+    run(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}")
+    assert (out / "eval_results.txt").read_text() == before
+
+
+def test_json_lines_of_any_multiple_choice(words, folder, tmp_path):
+    out = tmp_path / "out"
+    run(
+        *words, "--task_name=json", f"--train_file={folder}/train.jsonl", f"--output_dir={out}",
+        f"--eval_file={folder}/eval.jsonl", f"--predict_file={folder}/eval.jsonl", "--do_predict",
+        "--train_step=60",
+    )  # fmt: skip
+    results = results_of(out)
+    assert set(results) == {"eval_accuracy", "eval_loss", "global_step"}
+    assert results["eval_accuracy"] > 0.8
+    answers = [
+        json.loads(line)["answer"] for line in (folder / "eval.jsonl").read_text().splitlines()
+    ]
+    lines = (out / "predictions.tsv").read_text().splitlines()[1:]
+    right = np.mean(
+        [line.split("\t")[1] == "ABCD"[n] for line, n in zip(lines, answers, strict=True)]
+    )
+    assert right == pytest.approx(results["eval_accuracy"])
+
+
+def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):
+    out = tmp_path / "out"
+    bad = tmp_path / "bad.jsonl"
+    good = (folder / "eval.jsonl").read_text().splitlines()
+    bad.write_text("\n".join([good[0], good[1].replace('"answer": ', '"answer": 9')]) + "\n")
+    _, errors = run(
+        *words, "--task_name=json", f"--train_file={folder}/train.jsonl", f"--eval_file={bad}",
+        f"--output_dir={out}", code=1,
+    )  # fmt: skip
+    assert errors.splitlines()[-1].startswith(f"run_race.py: error: {bad}:2: answer 9")
+    _, errors = run(*words, f"--data_dir={tmp_path}", f"--output_dir={out}", code=1)
+    assert f"--data_dir={tmp_path}: no .txt file in" in errors.splitlines()[-1]
+    assert not out.exists()

@@ -1,0 +1,234 @@
+"""run_squad.py on a tiny model, as a user would call it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.question_answering import answer_questions
+from albert_tf.finetuning.squad_options import SquadOptions
+from tests.end_to_end.conftest import results_of, run
+
+COLOURS = ("red", "blue", "green", "grey", "black", "white")
+THINGS = ("cat", "dog", "house", "tree", "boat", "hat")
+
+
+def write_squad(path, count, impossible=0, seed=0, **changes):
+    """Contexts that say of things which colour they are; some questions are on other things."""
+    draw = random.Random(seed)
+    paragraphs = []
+    for number in range(count):
+        things = draw.sample(THINGS, 4)
+        parts = [f"the {thing} is {draw.choice(COLOURS)}" for thing in things]
+        context = ". ".join(parts) + "."
+        asked = draw.choice(things)
+        colour = context.split(f"the {asked} is ")[1].split(".")[0]
+        start = context.index(f"the {asked} is ") + len(f"the {asked} is ")
+        question = {"id": f"q{number}", "answers": [{"text": colour, "answer_start": start}]}
+        if number < impossible:
+            asked = next(thing for thing in THINGS if thing not in things)
+            question |= {"answers": [], "is_impossible": True}
+        question["question"] = f"What colour is the {asked}?"
+        paragraphs.append({"context": context, "qas": [question | changes]})
+    path.write_text(json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]}))
+    return str(path)
+
+
+@pytest.fixture
+def options(project, tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    return SquadOptions(
+        albert_config_file=str(project.config),
+        spm_model_file=str(project.model),
+        output_dir=str(tmp_path / "out"),
+        train_file=write_squad(files / "train.json", 12),
+        predict_file=write_squad(files / "dev.json", 6, seed=1),
+        max_seq_length=32,
+        max_query_length=16,
+        doc_stride=8,
+        max_answer_length=6,
+        n_best_size=4,
+        train_batch_size=8,
+        train_step=3,
+        learning_rate=0.001,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+    )
+
+
+def contents_of(folder, name):
+    return json.loads((folder / name).read_text("utf-8"))
+
+
+def contexts_of(path):
+    with open(path) as file:
+        paragraphs = json.load(file)["data"][0]["paragraphs"]
+    return {p["qas"][0]["id"]: p["context"] for p in paragraphs}
+
+
+def test_every_question_has_an_answer(options, pretrained, tmp_path, capsys):
+    answer_questions(dataclasses.replace(options, init_checkpoint=str(pretrained)))
+    printed = capsys.readouterr().out
+    assert "left at initial values: cls/squad/output_weights" in printed
+    folder = tmp_path / "out"
+    results = results_of(folder)
+    assert set(results) == {"exact_match", "f1", "total", "global_step"}
+    assert (results["total"], results["global_step"]) == (6, 3)
+    answers = contents_of(folder, "predictions.json")
+    contexts = contexts_of(options.predict_file)
+    assert list(answers) == list(contexts)
+    assert all(answers[id] and answers[id] in context for id, context in contexts.items())
+    for id, best in contents_of(folder, "nbest_predictions.json").items():
+        assert best[0]["text"] == answers[id]
+        assert len({each["text"] for each in best}) == len(best) == 4
+        assert sum(each["probability"] for each in best) == pytest.approx(1)
+        scores = [each["start_log_prob"] + each["end_log_prob"] for each in best]
+        assert scores == sorted(scores, reverse=True)
+    assert not (folder / "null_odds.json").exists()
+
+    # The folder alone, without what it was trained on, gives the same again.
+    again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
+    answer_questions(again)
+    assert contents_of(folder, "predictions.json") == answers
+
+
+def test_some_questions_have_none(options, project, tmp_path):
+    files = tmp_path / "files"
+    with_none = dataclasses.replace(
+        options,
+        train_file=write_squad(files / "train2.json", 12, impossible=5),
+        predict_file=write_squad(files / "dev2.json", 6, impossible=2, seed=1),
+        num_train_epochs=2,
+        train_step=0,
+        n_best_size=20,
+    )
+    answer_questions(with_none)
+    folder = tmp_path / "out"
+    results = results_of(folder)
+    assert results["global_step"] == 3  # two epochs of 12 questions in batches of 8
+    assert (results["HasAns_total"], results["NoAns_total"]) == (4, 2)
+    assert results["f1"] == pytest.approx(results["best_f1"])
+    threshold = results["null_score_diff_threshold"]
+    assert threshold == results["best_f1_thresh"]
+    assert contents_of(folder, "question_answering.json") == {
+        "squad_head": "conditional",
+        "version_2_with_negative": True,
+    }
+
+    def check(threshold):
+        odds = contents_of(folder, "null_odds.json")
+        best = contents_of(folder, "nbest_predictions.json")
+        for id, answer in contents_of(folder, "predictions.json").items():
+            answered = odds[id] <= threshold and best[id]
+            assert answer == (best[id][0]["text"] if answered else "")
+        return odds
+
+    odds = check(threshold)
+    # A test set of which nothing is known takes the threshold that was found, or is given one.
+    unlabelled = files / "test.json"
+    test = json.loads((files / "dev2.json").read_text())
+    for paragraph in test["data"][0]["paragraphs"]:
+        for question in paragraph["qas"]:
+            del question["answers"]
+            question.pop("is_impossible", None)
+    unlabelled.write_text(json.dumps(test))
+    predicting = dataclasses.replace(
+        with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabelled)
+    )
+    answer_questions(predicting)
+    assert check(threshold) == odds
+    lowest = min(odds.values())
+    answer_questions(dataclasses.replace(predicting, null_score_diff_threshold=lowest))
+    check(lowest)
+    answer_questions(
+        dataclasses.replace(with_none, do_train=False, null_score_diff_threshold=lowest - 1)
+    )
+    assert set(contents_of(folder, "predictions.json").values()) == {""}
+    results = results_of(folder)
+    assert (results["HasAns_f1"], results["NoAns_f1"]) == (0, 100)
+    assert results["best_f1"] >= results["f1"] == pytest.approx(100 / 3)
+
+    with pytest.raises(InputError, match="--squad_head=span: .* trained with conditional"):
+        answer_questions(dataclasses.replace(predicting, squad_head="span"))
+
+
+def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
+    files = tmp_path / "files"
+    dev = write_squad(files / "dev2.json", 6, impossible=2, seed=1)
+    answer_questions(
+        dataclasses.replace(
+            options, train_file=dev, predict_file=dev, squad_head="span", train_step=1
+        )
+    )
+    results = results_of(tmp_path / "out")
+    assert results["NoAns_total"] == 2
+    assert len(contents_of(tmp_path / "out", "null_odds.json")) == 6
+
+
+def test_as_a_command_on_real_questions(shared, project, tmp_path):
+    content = json.loads(shared("data/squad/squad-v1.1-subset-1190q.json").read_text("utf-8"))
+    article = content["data"][0]
+    article["paragraphs"] = article["paragraphs"][:2]
+    asked = [question for p in article["paragraphs"] for question in p["qas"]]
+    asked[0]["answers"][0]["answer_start"] += 1
+    path = tmp_path / "few.json"
+    path.write_text(json.dumps({"version": "1.1", "data": [article]}))
+    output, _ = run(
+        "run_squad.py", "--do_train", "--do_eval", "--do_predict", f"--train_file={path}",
+        f"--predict_file={path}", f"--albert_config_file={project.config}",
+        f"--spm_model_file={project.model}", f"--output_dir={tmp_path}/out", "--train_step=1",
+        "--max_seq_length=32", "--max_query_length=12", "--doc_stride=8",
+        "--train_feature_file=unused", "--predict_feature_file=unused",
+    )  # fmt: skip
+    assert f"1 of {len(asked)} questions left out, the answer is not in the context" in output
+    assert f"  {asked[0]['id']}: " in output
+    assert "f1 = " in output
+    assert set(contents_of(tmp_path / "out", "predictions.json")) == {each["id"] for each in asked}
+
+
+def test_bad_input_is_named(options, tmp_path):
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            answer_questions(dataclasses.replace(options, **changes))
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    files = tmp_path / "files"
+    assert "nowhere.json: no such file" in message(predict_file="nowhere.json")
+    assert "--predict_file: a file is needed for --do_eval" in message(predict_file=None)
+    assert "--train_file: a file is needed for --do_train" in message(train_file=None)
+    unlabelled = write_squad(files / "test.json", 2, answers=[])
+    assert "holds no answers, which --do_eval needs" in message(predict_file=unlabelled)
+    assert "holds no answers, which --do_train needs" in message(train_file=unlabelled)
+    negative = write_squad(files / "negative.json", 4, impossible=3)
+    assert "3 of 4 questions have no answer" in message(
+        predict_file=negative, version_2_with_negative=False
+    )
+    elsewhere = write_squad(files / "bad.json", 2, answers=[{"text": "pink", "answer_start": 3}])
+    assert "none of its 2 questions is left" in message(train_file=elsewhere)
+    assert "--max_seq_length=19: must be more than --max_query_length=16 + 3" in message(
+        max_seq_length=19
+    )
+    assert "--doc_stride=0: must be at least 1" in message(doc_stride=0)
+    assert "--n_best_size=0: must be at least 1" in message(n_best_size=0)
+    assert "--start_n_top=33: must be at most --max_seq_length=32" in message(start_n_top=33)
+    assert "--warmup_proportion=2" in message(warmup_proportion=2.0)
+    assert "--num_train_epochs=0" in message(num_train_epochs=0.0)
+    assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
+    assert not (tmp_path / "out").exists(), "nothing is left of what never began"
+
+
+def test_epochs_and_proportions_become_steps(options):
+    base = dataclasses.replace(options, train_step=0, num_train_epochs=2.5, dropout_prob=0.3)
+    resolved = base.resolved(100)
+    assert (resolved.train_step, resolved.warmup_step) == (31, 3)
+    assert resolved.classifier_dropout == 0.3
+    given = dataclasses.replace(base, train_step=7, warmup_step=0, dropout_prob=None).resolved(100)
+    assert (given.train_step, given.warmup_step, given.classifier_dropout) == (7, 0, 0.1)
+    assert base.resolved(1).train_step == 1

@@ -1,0 +1,91 @@
+"""Small files of GLUE's formats, column by column as they are published."""
+
+from __future__ import annotations
+
+import pathlib
+
+_MNLI = (
+    "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
+    "sentence1_parse", "sentence2_parse", "sentence1", "sentence2",
+)  # fmt: skip
+_MNLI_DEV = (*_MNLI, *(f"label{number}" for number in range(1, 6)), "gold_label")
+_STS = (
+    "index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1",
+    "sentence2",
+)  # fmt: skip
+_MRPC = ("#1 ID", "#2 ID", "#1 String", "#2 String")
+_QQP = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
+_QNLI = ("index", "question", "sentence")
+_NLI = ("index", "sentence1", "sentence2")
+
+# File -> the header, if it has one, and the columns of first text, second text and label.
+FORMATS: dict[str, tuple[tuple[str, ...], bool, tuple[int | None, int | None, int | None]]] = {
+    "CoLA/train.tsv": (("", "", "", ""), False, (3, None, 1)),
+    "CoLA/dev.tsv": (("", "", "", ""), False, (3, None, 1)),
+    "CoLA/test.tsv": (("index", "sentence"), True, (1, None, None)),
+    "SST-2/train.tsv": (("sentence", "label"), True, (0, None, 1)),
+    "SST-2/dev.tsv": (("sentence", "label"), True, (0, None, 1)),
+    "SST-2/test.tsv": (("index", "sentence"), True, (1, None, None)),
+    "MRPC/train.tsv": (("Quality", *_MRPC), True, (3, 4, 0)),
+    "MRPC/dev.tsv": (("Quality", *_MRPC), True, (3, 4, 0)),
+    "MRPC/test.tsv": (("index", *_MRPC), True, (3, 4, None)),
+    "STS-B/train.tsv": ((*_STS, "score"), True, (7, 8, 9)),
+    "STS-B/dev.tsv": ((*_STS, "score"), True, (7, 8, 9)),
+    "STS-B/test.tsv": (_STS, True, (7, 8, None)),
+    "QQP/train.tsv": (_QQP, True, (3, 4, 5)),
+    "QQP/dev.tsv": (_QQP, True, (3, 4, 5)),
+    "QQP/test.tsv": (("id", "question1", "question2"), True, (1, 2, None)),
+    "MNLI/train.tsv": ((*_MNLI, "label1", "gold_label"), True, (8, 9, 11)),
+    "MNLI/dev_matched.tsv": (_MNLI_DEV, True, (8, 9, 15)),
+    "MNLI/dev_mismatched.tsv": (_MNLI_DEV, True, (8, 9, 15)),
+    "MNLI/test_matched.tsv": (_MNLI, True, (8, 9, None)),
+    "MNLI/test_mismatched.tsv": (_MNLI, True, (8, 9, None)),
+    "QNLI/train.tsv": ((*_QNLI, "label"), True, (1, 2, 3)),
+    "QNLI/dev.tsv": ((*_QNLI, "label"), True, (1, 2, 3)),
+    "QNLI/test.tsv": (_QNLI, True, (1, 2, None)),
+    "RTE/train.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
+    "RTE/dev.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
+    "RTE/test.tsv": (_NLI, True, (1, 2, None)),
+    "WNLI/train.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
+    "WNLI/dev.tsv": ((*_NLI, "label"), True, (1, 2, 3)),
+    "WNLI/test.tsv": (_NLI, True, (1, 2, None)),
+    "AX/diagnostic.tsv": (_NLI, True, (1, 2, None)),
+}
+
+LABELS = {
+    "STS-B": ("0.000", "5.000", "2.500"),
+    "MNLI": ("contradiction", "entailment", "neutral"),
+    "QNLI": ("entailment", "not_entailment"),
+    "RTE": ("entailment", "not_entailment"),
+}
+
+
+def texts(row: int) -> tuple[str, str]:
+    """Two texts of a row, with the stray quotes and characters that the real ones have."""
+    return f'"Row {row}, it said', f"he's in\u2028 row {row}\" é"
+
+
+def label(task: str, row: int) -> str:
+    labels = LABELS.get(task, ("0", "1"))
+    return labels[row % len(labels)]
+
+
+def write_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
+    """Writes all files of a task below `folder`; ids of test rows are 100, 101, ..."""
+    for name, (columns, header, (first, second, of_label)) in FORMATS.items():
+        if not name.startswith(f"{task}/"):
+            continue
+        lines = ["\t".join(columns)] if header else []
+        for row in range(rows):
+            fields = [f"{column}-{row}" for column in columns]
+            if columns[0] in ("index", "id"):
+                fields[0] = str(100 + row)
+            fields[first], other = texts(row)
+            if second is not None:
+                fields[second] = other
+            if of_label is not None:
+                fields[of_label] = label(task, row)
+            lines.append("\t".join(fields))
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,131 @@
+"""The report of a run, of a problem that nothing was trained for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from absl import flags
+
+from albert_tf.finetuning.options import RaceOptions
+from albert_tf.finetuning.problem import ExampleSet, Problem
+from albert_tf.finetuning.report import Outputs, command_line, versions, write_report
+from albert_tf.input.examples import Features
+from albert_tf.options import define_flags, from_flags
+from albert_tf.report.intervals import Interval
+from albert_tf.report.sections import Section, Table
+from tests.report.html import read_page
+
+NASTY = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def options(tmp_path):
+    return RaceOptions(
+        output_dir=str(tmp_path), albert_config_file="c.json", spm_model_file="v.model",
+        data_dir="some data", max_seq_length=9, learning_rate=2e-5, do_train=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def examples():
+    sequences = [([1] * length, [0] * length) for length in (4, 9, 9)]
+    return ExampleSet("one", Features(sequences, 0, tokens_cut=[0, 2, 5]), ["a", "b", "c"])
+
+
+def problem_of(sections, **sets):
+    asked = []
+
+    def report(split, examples, outputs):
+        asked.append((split, examples.name, outputs))
+        return sections
+
+    return SimpleNamespace(metric="eval_accuracy", sets=sets, report=report, asked=asked)
+
+
+def test_everything_in_one_page(options, examples, tmp_path):
+    (tmp_path / "eval_results.txt").write_text(
+        "eval_accuracy = 0.66666667\neval_loss = 1.25\nglobal_step = 30\n"
+    )
+    training = [
+        {"step": n, "loss": 1 / n, "classification_accuracy": 0.5, "learning_rate": 1e-3}
+        for n in (10, 20, 30)
+    ]
+    lines = [json.dumps(row) for row in [*training, {"step": 30, "nonfinite_steps": 1.0}]]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 40, "lo']))
+    evaluation = {"step": 20, "eval_accuracy": 0.5, "eval_loss": 1.5}
+    (tmp_path / "evaluations.jsonl").write_text(json.dumps(evaluation) + "\n")
+    outputs = {"logits": np.zeros((3, 2))}
+    section = Section(
+        "Errors",
+        tables=[Table(["text"], [[NASTY]])],
+        intervals={"eval_accuracy": Interval(0.2077, 0.9385, "Wilson")},
+    )
+    problem = problem_of([section], eval=[examples])
+    write_report(options, problem, [Outputs("eval", examples, outputs)])
+    assert problem.asked == [("eval", "one", outputs)]
+
+    page = read_page((tmp_path / "report.html").read_text())
+    for line in (tmp_path / "eval_results.txt").read_text().splitlines():
+        name, value = line.split(" = ")
+        assert f"{name} {value}" in page.text
+    assert "0.66666667 0.2077 to 0.9385 Wilson" in page.text
+    assert "0.6667 95 % interval 0.2077 to 0.9385 (Wilson)" in page.text
+    assert NASTY in page.text
+    assert "Errors: one" in page.text
+    for title in ("Loss", "Training: guessed right", "eval_accuracy", "Learning rate"):
+        assert title in page.text
+    assert sum(name == "svg" for name in (name for name, _ in page.elements)) == 4
+    assert "eval one 3 2 7 9 9" in page.text
+    assert "--data_dir some data" in page.text
+    assert command_line(options) in page.text
+    for name, version in versions():
+        assert f"{name} {version}" in page.text
+    assert "--max_qa_length 128" in page.text
+
+
+def test_several_runs_are_compared(options, examples, tmp_path):
+    (tmp_path / "eval_results.txt").write_text("eval_accuracy = 0.5\n")
+    row = {"folder": "seed-1", "eval_accuracy": 0.5, "collapsed": "", "minimum": None}
+    runs = {"metric": "eval_accuracy", "best": "seed-1", "settings": [row], "runs": [row, row]}
+    (tmp_path / "seeds.json").write_text(json.dumps(runs))
+    (tmp_path / "seed-1").mkdir()
+    (tmp_path / "seed-1" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    problem = problem_of([], eval=[examples])
+    write_report(options, problem, [Outputs("eval", examples, {})])
+    page = read_page((tmp_path / "report.html").read_text())
+    assert "The best: seed-1." in page.text
+    assert page.text.count("seed-1 0.5") == 3
+    assert "Loss" in page.text, "the curves are those of the best run"
+
+
+def test_predictions_alone_leave_the_report_of_the_evaluation(options, examples, tmp_path):
+    (tmp_path / "eval_results.txt").write_text("eval_accuracy = 0.5\n")
+    (tmp_path / "report.html").write_text("of the evaluation")
+    problem = problem_of([Section("Guesses")], predict=[examples])
+    write_report(options, problem, [Outputs("predict", examples, {})])
+    assert (tmp_path / "report.html").read_text() == "of the evaluation"
+    page = read_page((tmp_path / "report_predictions.html").read_text())
+    assert "Guesses: one" in page.text
+    assert "eval_accuracy" not in page.text
+
+
+def test_a_problem_says_nothing_unless_it_does(examples):
+    assert Problem.report(None, "eval", examples, {}) == []
+
+
+def test_the_command_gives_the_same_options(options):
+    options = dataclasses.replace(
+        options, middle_only=True, data_dir="a 'b' c", init_checkpoint="x"
+    )
+    words = shlex.split(command_line(options))
+    values = flags.FlagValues()
+    define_flags(RaceOptions, values)
+    flags_alone = [word for word in words if word.startswith("--")]
+    values(["program", *flags_alone])
+    assert from_flags(RaceOptions, values) == options
+    assert not [word for word in words if "warmup" in word], "what is as usual is left out"

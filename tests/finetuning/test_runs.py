@@ -1,0 +1,238 @@
+"""Fine-tuning as a whole: the best checkpoint, early stopping, several runs, streams."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning import single
+from albert_tf.finetuning.classification import Classification
+from albert_tf.finetuning.run import fine_tune
+from tests.end_to_end.conftest import results_of
+from tests.finetuning.small import options_of, write_files
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(files, tmp_path_factory):
+    """The folder of a run that was evaluated every 10 of 30 steps."""
+    folder = tmp_path_factory.mktemp("trained") / "out"
+    fine_tune(
+        options_of(files, folder, eval_every_steps=10, save_checkpoints_steps=15), Classification
+    )
+    return folder
+
+
+def predicting(folder, files, **changes):
+    """Options that predict with what a folder holds, and nothing else."""
+    options = options_of(files, folder, do_train=False, do_eval=False, do_predict=True)
+    return dataclasses.replace(
+        options, albert_config_file=None, vocab_file=None, train_file=None, **changes
+    )
+
+
+def evaluations(folder) -> list[dict]:
+    return [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
+
+
+def test_the_best_checkpoint_is_kept_and_used(trained, files, capsys):
+    rows = evaluations(trained)
+    assert [row["step"] for row in rows] == [10, 20, 30]
+    best = max(rows, key=lambda row: row["eval_accuracy"])
+    results = results_of(trained)
+    assert results["global_step"] == best["step"]
+    assert results["eval_accuracy"] == pytest.approx(best["eval_accuracy"], abs=1e-6)
+    assert results["eval_loss"] == pytest.approx(best["eval_loss"], abs=1e-5)
+    assert best["eval_accuracy"] > 0.9
+    capsys.readouterr()
+    fine_tune(predicting(trained, files), Classification)
+    said = capsys.readouterr().out
+    assert f"the best checkpoint: step {best['step']}, eval_accuracy" in said
+    assert (trained / "best" / "vocab.txt").exists()
+
+
+def test_predictions_are_those_of_full_padding(trained, files, capsys):
+    both = []
+    for pad_to_max_length in (False, True):
+        options = predicting(trained, files, pad_to_max_length=pad_to_max_length)
+        fine_tune(options, Classification)
+        both.append(np.loadtxt(trained / "test_results.tsv"))
+    assert both[0].shape == (21, 2)
+    assert np.ptp(both[0][:, 0]) > 0.1
+    np.testing.assert_allclose(*both, rtol=0, atol=1e-5)
+    # Texts have up to 30 words, and there is room for 22.
+    long = [
+        line for line in (files / "predict.tsv").read_text().splitlines() if len(line.split()) > 23
+    ]
+    lost = sum(len(line.split()) - 23 for line in long)
+    said = capsys.readouterr().out
+    assert f"predict: 21 examples, {len(long)} cut to 24 tokens ({lost} tokens lost)" in said
+
+
+def test_all_checkpoints_are_compared(trained, files, capsys):
+    capsys.readouterr()
+    options = options_of(files, trained, do_train=False, eval_checkpoints="all")
+    fine_tune(options, Classification)
+    said = capsys.readouterr().out
+    lines = (trained / "eval_checkpoints.tsv").read_text().splitlines()
+    rows = [
+        dict(zip(lines[0].split("\t"), map(float, line.split("\t")), strict=True))
+        for line in lines[1:]
+    ]
+    values = {row["step"]: row["eval_accuracy"] for row in rows}
+    known = {row["step"]: row["eval_accuracy"] for row in evaluations(trained)}
+    assert set(values) >= {15, 30}
+    for step in set(values) & set(known):
+        assert values[step] == pytest.approx(known[step], abs=1e-6)
+    chosen = results_of(trained)["global_step"]
+    assert values[chosen] == max(values.values())
+    for step in values:
+        assert f"evaluation after step {step:g}:" in said
+
+
+def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch):
+    table = (files / "predict.tsv").read_text().splitlines()[1:]
+    texts = [line.split("\t")[0] for line in table]
+    fine_tune(predicting(trained, files), Classification)
+    expected = np.loadtxt(trained / "test_results.tsv")
+    labels = [
+        line.split("\t")[1] for line in (trained / "predictions.tsv").read_text().splitlines()[1:]
+    ]
+    read, write = os.pipe()
+    os.write(write, "\n".join(texts).encode())
+    os.close(write)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
+    output = tmp_path / "results.tsv"
+    options = predicting(trained, files, predict_output=str(output))
+    fine_tune(dataclasses.replace(options, predict_file="-"), Classification)
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    assert [row[0] for row in rows] == labels
+    actual = np.array([[float(value) for value in row[1:]] for row in rows])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
+    folder = tmp_path / "out"
+    options = options_of(
+        files,
+        folder,
+        learning_rate=0.0,
+        train_step=100,
+        eval_every_steps=2,
+        early_stopping_evaluations=3,
+        save_checkpoints_steps=100,
+    )
+    fine_tune(dataclasses.replace(options, train_step=4), Classification)
+    assert [row["step"] for row in evaluations(folder)] == [2, 4]
+    # One evaluation without a better one is remembered from before the restart.
+    fine_tune(options, Classification)
+    assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
+    assert "stopping after step 8: no better eval_accuracy than" in capsys.readouterr().out
+    assert results_of(folder)["global_step"] == 2
+    # Once stopped, it stays so.
+    fine_tune(options, Classification)
+    assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
+
+
+def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "out"
+    options = options_of(files, folder, train_step=8, seeds=2, learning_rates=("0", "1e-2"))
+    options = dataclasses.replace(options, do_predict=True)
+    trainings = []
+    train_model = single.train_model
+
+    def counting(*arguments):
+        trainings.append(arguments[4].output_dir.rsplit("/", 1)[1])
+        if len(trainings) == 2:
+            raise KeyboardInterrupt
+        train_model(*arguments)
+
+    monkeypatch.setattr(single, "train_model", counting)
+    with pytest.raises(KeyboardInterrupt):
+        fine_tune(options, Classification)
+    fine_tune(options, Classification)
+    names = [
+        f"learning_rate-{rate}_seed-{seed}" for rate in ("0", "0.01") for seed in (12345, 12346)
+    ]
+    assert trainings == [names[0], names[1], *names[1:]]
+
+    record = json.loads((folder / "seeds.json").read_text())
+    values = {run["folder"]: run["eval_accuracy"] for run in record["runs"]}
+    assert list(values) == names
+    for name, value in values.items():
+        assert results_of(folder / name)["eval_accuracy"] == pytest.approx(value, abs=1e-6)
+    for number, setting in enumerate(record["settings"]):
+        mine = np.array([values[name] for name in names[2 * number : 2 * number + 2]])
+        assert setting["mean"] == pytest.approx(mine.mean())
+        assert setting["median"] == pytest.approx(np.median(mine))
+        assert setting["standard_deviation"] == pytest.approx(mine.std(ddof=1))
+        assert setting["minimum"] == mine.min()
+        assert setting["best"] == mine.max()
+        assert values[setting["best_folder"]] == mine.max()
+    assert values[record["best"]] == max(values.values())
+    table = (folder / "grid.tsv").read_text().splitlines()
+    assert [line.split("\t")[0] for line in table] == ["folder", *names]
+
+    # The folder itself is as that of the best run, for results, predictions and later use.
+    assert results_of(folder) == results_of(folder / record["best"])
+    predictions = (folder / "test_results.tsv").read_text()
+    capsys.readouterr()
+    fine_tune(predicting(folder, files), Classification)
+    assert (folder / "test_results.tsv").read_text() == predictions
+    trainings[:] = [""] * 10
+    fine_tune(options, Classification)
+    assert len(trainings) == 10, "nothing was trained again"
+
+
+def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
+    options = options_of(files, tmp_path / "all", train_step=3, seeds=2, learning_rate=0.001)
+    fine_tune(options, Classification)
+    alone = options_of(
+        files, tmp_path / "one", train_step=3, random_seed=12346, learning_rate=0.001
+    )
+    fine_tune(alone, Classification)
+    assert results_of(tmp_path / "one") == results_of(tmp_path / "all" / "seed-12346")
+
+
+def test_a_collapsed_run_is_named(files, tmp_path, capsys):
+    one_class = "text\tlabel\n" + "cat\tanimal\n" * 5 + "cat\ttool\n"
+    (tmp_path / "eval.tsv").write_text(one_class)
+    options = options_of(
+        files, tmp_path / "out", train_step=1, eval_file=str(tmp_path / "eval.tsv")
+    )
+    fine_tune(options, Classification)
+    assert "this run has collapsed: every prediction is" in capsys.readouterr().out
+
+
+def test_flags_that_do_not_go_together_are_named(files, tmp_path):
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            fine_tune(options_of(files, tmp_path / "out", **changes), Classification)
+        return str(error.value)
+
+    assert "--early_stopping_evaluations=2: --eval_every_steps" in message(
+        early_stopping_evaluations=2
+    )
+    assert "--eval_checkpoints=all: needs --do_eval" in message(
+        eval_checkpoints="all", do_eval=False
+    )
+    assert "--seeds=3: needs --do_eval" in message(seeds=3, do_eval=False)
+    assert "--learning_rates=1e-5,x: must be numbers" in message(learning_rates=("1e-5", "x"))
+    assert "--learning_rates=1,1.0: the same" in message(learning_rates=("1", "1.0"))
+    assert "--train_batch_size=0" in message(train_batch_sizes=("8", "0"))
+    assert "--predict_output=x: goes with" in message(predict_output="x", do_predict=True)
+    assert "--albert_dropout=1.0: must be" in message(albert_dropout=1.0)
+    assert "--eval_checkpoints=best" in message(eval_checkpoints="best", train_step=1)
+    assert not os.path.exists(tmp_path / "out" / "eval_results.txt")

@@ -1,0 +1,138 @@
+"""Charts, breakdowns and the page that holds them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from albert_tf.report import charts
+from albert_tf.report.breakdowns import by_group, by_length
+from albert_tf.report.intervals import wilson
+from albert_tf.report.page import Page, Result, render
+from albert_tf.report.sections import MOST_ERRORS, Section, Shade, Table, error_section, excerpt
+from tests.report.html import Reader, read_page
+
+NASTY = "<script>alert(1)</script> & \"q\" 'a' $x_{$ \u4e2d"
+
+
+def page(*sections, **changes):
+    fields = {
+        "title": "T", "subtitle": "S", "headline": None, "results": [], "command": "c",
+        "settings": [], "versions": [("a", "1")],
+    }  # fmt: skip
+    return Page(sections=sections, **{**fields, **changes})
+
+
+def test_charts_are_svg_on_their_own():
+    svg = charts.chart(
+        "Title", [charts.Line("a", [1, 2], [0.1, 0.2])], [charts.Mark("b", 0.15)], percent=True
+    )
+    assert svg.startswith("<svg")
+    assert "Title" in svg
+    assert "<image" not in svg
+    assert charts.smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
+
+
+def test_charts_do_not_depend_on_the_time_and_leave_pyplot_alone():
+    import matplotlib
+
+    backend = matplotlib.rcParams._get("backend")
+    lines = [charts.Line("a", [1], [0.5])]
+    assert charts.chart("x", lines) == charts.chart("x", lines)
+    assert matplotlib.rcParams._get("backend") is backend
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: charts.chart(
+            NASTY, [charts.Line(NASTY, [1, 2], [1, 2]), charts.Line("b", [1], [1])]
+        ),
+        lambda: charts.bars(NASTY, [charts.Bar(NASTY, 0.5, 0.2, 0.7)], NASTY),
+        lambda: charts.scatter(NASTY, [1.0, 2.0], [2.0, 1.0], NASTY, NASTY),
+    ],
+)
+def test_charts_escape_their_texts(draw):
+    svg = Reader(draw())
+    assert "script" not in svg.names()
+    assert svg.text.count(NASTY) >= 1
+
+
+def test_many_points_do_not_weigh_megabytes():
+    x = np.random.default_rng(0).normal(size=20_000)
+    assert len(charts.scatter("t", x, x, "a", "b")) < 300_000
+
+
+def test_texts_are_escaped_everywhere():
+    section = Section(
+        NASTY, NASTY, tables=[Table([NASTY, "n"], [[NASTY, Shade(NASTY, 0.5)]], title=NASTY)]
+    )
+    text = render(
+        page(
+            section, title=NASTY, subtitle=NASTY, headline=Result(NASTY, NASTY, NASTY, NASTY),
+            results=[Result(NASTY, NASTY, NASTY, NASTY)], command=NASTY,
+            settings=[(NASTY, NASTY)], versions=[(NASTY, NASTY)],
+        )
+    )  # fmt: skip
+    reader = read_page(text)
+    assert reader.text.count(NASTY) == 22
+    (cell,) = [each for name, each in reader.elements if each.get("data-name") == NASTY]
+    assert "style" not in cell
+
+
+def test_line_breaks_and_shades_stay():
+    rows = [["one\ntwo", Shade("x", 1.0)]]
+    text = render(page(Section("s", tables=[Table(["a", "b"], rows, frozenset({1}))])))
+    assert "one\ntwo" in text
+    assert 'class="number"' in text
+    assert "rgba(37, 99, 235, 0.500)" in text
+
+
+def test_errors_are_counted_and_the_first_shown():
+    rows = [(f"text {n}",) for n in range(MOST_ERRORS + 5)]
+    section = error_section(["text"], rows, 100)
+    assert (
+        section.text == f"{len(rows)} of 100 examples were guessed wrong; the 20 worst are shown."
+    )
+    assert section.tables[0].rows == rows[:MOST_ERRORS]
+    none = error_section(["text"], [], 7, unit="questions")
+    assert none.text == "None of 7 questions was guessed wrong."
+    assert not none.tables
+
+
+def test_long_texts_lose_their_middle():
+    assert excerpt("abc", 10) == "abc"
+    assert excerpt("a" * 50 + "b" * 50, 10) == "aaaaa [...] bbbbb"
+
+
+def test_groups():
+    right = np.array([True, False, True, True])
+    section = by_group("By set", ["x", "x", "y", "y"], right)
+    rows = section.tables[0].rows
+    assert [row[:3] for row in rows] == [("x", "2", "50.0%"), ("y", "2", "100.0%")]
+    low, high, _ = wilson(1, 2)
+    assert rows[0][3] == f"{low:.1%} to {high:.1%}"
+    Reader(section.charts[0])
+
+
+def test_lengths_are_parted_without_a_gap():
+    draw = np.random.default_rng(1)
+    for _ in range(20):
+        lengths = draw.integers(1, draw.integers(3, 60), draw.integers(2, 200))
+        right = draw.random(len(lengths)) < 0.5
+        sections = by_length(lengths, right)
+        if len(set(lengths)) == 1:
+            assert sections == []
+        if not sections:
+            continue
+        rows = sections[0].tables[0].rows
+        assert 2 <= len(rows) <= 5
+        bounds = [list(map(int, re.findall(r"\d+", row[0]))) for row in rows]
+        assert bounds == sorted(bounds)
+        for bound, row in zip(bounds, rows, strict=True):
+            of = right[(lengths >= bound[0]) & (lengths <= bound[-1])]
+            assert row[1] == f"{len(of):,}"
+            assert row[2] == f"{of.mean():.1%}"
+        assert sum(int(row[1]) for row in rows) == len(lengths)

@@ -1,0 +1,104 @@
+"""The flagfiles of configs/finetuning are what the programs take, with the paper's values."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.glue import GLUE
+from albert_tf.options import define_flags, from_flags
+from tests.conftest import ROOT
+
+RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
+
+PROGRAMS = {
+    "run_classifier.py": ("albert_tf.finetuning.options", "ClassifierOptions"),
+    "run_squad.py": ("albert_tf.finetuning.squad_options", "SquadOptions"),
+    "run_race.py": ("albert_tf.finetuning.options", "RaceOptions"),
+}
+
+# The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,
+# warm-up and length. RACE's second version is of the original's README.
+TABLE = {
+    "cola": (1e-5, 16, 0, 0.1, 5336, 320, 512),
+    "sts-b": (2e-5, 16, 0, 0.1, 3598, 214, 512),
+    "sst-2": (1e-5, 32, 0, 0.1, 20935, 1256, 512),
+    "mnli": (3e-5, 128, 0, 0.1, 10000, 1000, 512),
+    "qnli": (1e-5, 32, 0, 0.1, 33112, 1986, 512),
+    "qqp": (5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
+    "rte": (3e-5, 32, 0.1, 0.1, 800, 200, 512),
+    "mrpc": (2e-5, 32, 0, 0.1, 800, 200, 512),
+    "wnli": (2e-5, 16, 0.1, 0.1, 2000, 250, 512),
+    "squad1": (5e-5, 48, 0, 0.1, 3649, 365, 384),
+    "squad2": (3e-5, 48, 0, 0.1, 8144, 814, 512),
+    "race_v1": (2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
+    "race_v2": (1e-5, 32, 0, 0.1, 12000, 1000, 512),
+}
+
+
+def options_of(words: list[str]):
+    """What the flags of a command come to."""
+    module, name = PROGRAMS[words[1]]
+    options_class = getattr(importlib.import_module(module), name)
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    assert values(words[1:]) == [words[1]]
+    return from_flags(options_class, values)
+
+
+def commands(path) -> list[list[str]]:
+    """The words of the commands in a recipe's comment."""
+    lines = [line.removeprefix("#") for line in path.read_text().splitlines() if line[:1] == "#"]
+    joined = re.sub(r" *\\\n *", " ", "\n".join(lines))
+    return [shlex.split(line) for line in joined.splitlines() if line.startswith("   python ")]
+
+
+@pytest.fixture(autouse=True)
+def _at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_every_row_of_the_table_has_a_recipe():
+    assert {path.stem for path in RECIPES} == set(TABLE)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_commands_run_with_the_paper_s_values(path):
+    first, *others = commands(path)
+    assert f"--flagfile=configs/finetuning/{path.name}" in first
+    options = options_of(first)
+    options.check()
+    assert (
+        options.learning_rate,
+        options.train_batch_size,
+        options.albert_dropout,
+        options.classifier_dropout,
+        options.train_step,
+        options.warmup_step,
+        options.max_seq_length,
+    ) == TABLE[path.stem]
+    assert options.optimizer == "adamw"
+    assert options.do_train
+    assert options.do_eval
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    assert options.max_seq_length <= config.max_position_embeddings
+    for words in others:
+        options_of(words).check()
+
+
+@pytest.mark.parametrize("name", [name for name in GLUE if name not in ("AX", "MisMNLI")])
+def test_every_task_of_glue_writes_what_the_server_takes(name):
+    (words, *_) = commands(ROOT / f"configs/finetuning/{name.lower()}.cfg")
+    options = options_of(words)
+    assert options.task_name == name
+    assert options.submission
+    assert options.do_predict
+    evaluations = options.train_step / options.eval_every_steps
+    assert 10 <= evaluations < 11
+    assert options.save_checkpoints_steps == options.eval_every_steps
+    assert options.output_dir == f"out/{name}"
