@@ -11,7 +11,6 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import Objective
 
@@ -86,16 +85,16 @@ class Problem(abc.ABC):
         return None
 
     def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
-        """Examples of lines of standard input, for `--predict_file=-`.
+        """Examples of lines of standard input: `--predict_file=-` works where this is defined.
 
         Args:
             lines: one example each.
             first: number of the first line, counted from 1; named in errors.
 
         Raises:
-            InputError: a line is not what it should be, or the program reads no lines.
+            InputError: a line is not what it should be.
         """
-        raise InputError("--predict_file=-: this program does not read from standard input")
+        raise NotImplementedError
 
     def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
         """A line for each example that `read_lines` made."""

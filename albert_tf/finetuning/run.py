@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.problem import Problem
 from albert_tf.finetuning.single import Setting, Work
@@ -46,6 +47,8 @@ def fine_tune(
         tokenizer = find_tokenizer(options)
         config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
         problem = create(options, tokenizer)
+        if options.streams and type(problem).read_lines is Problem.read_lines:
+            raise InputError(f"--predict_file={STANDARD_STREAM}: this program reads files only")
         _tell_sizes(options, problem)
         config, strategy = prepare(options, config)
         per_replica("predict_batch_size", options.predict_batch_size, strategy)

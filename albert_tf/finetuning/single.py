@@ -66,10 +66,12 @@ class Outcome(NamedTuple):
     Attributes:
         results: by name.
         collapsed: what shows that it has learnt nothing; None if it has.
+        outputs: of the model, for each of the sets.
     """
 
     results: dict[str, float]
     collapsed: str | None
+    outputs: list[dict[str, np.ndarray]]
 
 
 class Work:
@@ -82,7 +84,6 @@ class Work:
     Attributes:
         step: steps of training behind the weights that were chosen.
         checkpoint: path of their checkpoint.
-        known: their results, where they are known already.
     """
 
     def __init__(self, options: FineTuningOptions, setting: Setting):
@@ -91,7 +92,7 @@ class Work:
         self.problem = setting.problem
         self.step = 0
         self.checkpoint = ""
-        self.known: Outcome | None = None
+        self._outcome: Outcome | None = None
         keras.utils.set_random_seed(options.random_seed)
         with setting.strategy.scope():
             self.model = self.problem.create_model(setting.config, dtype_policy(options.dtype))
@@ -202,7 +203,7 @@ class Work:
         chosen, outcome = best or (step, outcome)
         if chosen != step:
             self._load(paths[chosen])
-        self.known = outcome
+        self._outcome = outcome
         print(f"the best of {len(rows)}: step {chosen}")
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> dict[str, np.ndarray]:
@@ -213,32 +214,36 @@ class Work:
         return predict(self._predict_step, batches)
 
     def _evaluate(self) -> Outcome:
-        results, collapsed = {}, None
+        results, collapsed, all_outputs = {}, None, []
         for examples in self.problem.sets["eval"]:
             outputs = self.outputs_of(examples, self.options.eval_batch_size)
             results |= self.problem.score(examples, outputs)
             collapsed = collapsed or self.problem.collapsed(outputs)
-        return Outcome(results, collapsed)
+            all_outputs.append(outputs)
+        return Outcome(results, collapsed, all_outputs)
 
     @property
     def outcome(self) -> Outcome:
         """Results of the weights that were chosen."""
-        if self.known is None:
-            self.known = self._evaluate()
-        return self.known
+        if self._outcome is None:
+            self._outcome = self._evaluate()
+        return self._outcome
 
     def write_results(self) -> None:
         """Prints `eval_results.txt` and writes it."""
-        results, collapsed = self.outcome
-        write_results(self.options.output_dir, {**results, "global_step": self.step})
-        if collapsed:
-            print(f"warning: this run has collapsed: {collapsed}")
+        outcome = self.outcome
+        write_results(self.options.output_dir, {**outcome.results, "global_step": self.step})
+        if outcome.collapsed:
+            print(f"warning: this run has collapsed: {outcome.collapsed}")
 
-    def write_predictions(self) -> None:
-        """Writes the files of predictions."""
+    def write_predictions(self) -> list[dict[str, np.ndarray]]:
+        """Writes the files of predictions; returns the outputs that they were made of."""
+        all_outputs = []
         for examples in self.problem.sets["predict"]:
             outputs = self.outputs_of(examples, self.options.predict_batch_size)
             self.problem.write_predictions(self.options.output_dir, examples, outputs)
+            all_outputs.append(outputs)
+        return all_outputs
 
 
 _CHOICES = {

@@ -85,8 +85,10 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     Raises:
         InputError: there is none, or it cannot be read.
     """
-    folders = [path for path in (options.output_dir, options.init_checkpoint) if path]
-    companions = [find_companions(path) for path in folders]
+    # The output folder may not be there yet; of a file, the folder around it is looked at.
+    places = [options.output_dir] if is_folder(options.output_dir) else []
+    places += [options.init_checkpoint] if options.init_checkpoint else []
+    companions = [find_companions(path) for path in places]
     path = _vocabulary_of(options, companions)
     lower = [options.do_lower_case, *(found.do_lower_case for found in companions), True]
     return Tokenizer.load(path, next(choice for choice in lower if choice is not None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import queue
 import sys
@@ -59,15 +58,13 @@ _END = object()
 def _batches_as_they_come(stream: TextIO, size: int) -> Iterator[list[str]]:
     """Lines of a UTF-8 stream, without their ends: as many as are there, `size` at most."""
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(encoding="utf-8", errors="strict", newline="\n")
 
     def read() -> None:
         try:
-            for line in stream:
-                lines.put(line.rstrip("\r\n"))
-        except UnicodeDecodeError as error:
-            lines.put(InputError(f"--predict_file=-: standard input is not UTF-8 ({error.reason})"))
+            for line in _lines(stream.fileno()):
+                lines.put(line)
+        except InputError as error:
+            lines.put(error)
         lines.put(_END)
 
     # A thread, since only so can it be known whether there is more without waiting for it.
@@ -87,3 +84,29 @@ def _batches_as_they_come(stream: TextIO, size: int) -> Iterator[list[str]]:
             raise line
         if line is _END:
             return
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    """The lines of a file, each as soon as it is there.
+
+    Python's own readers hold a lock while they wait, which a program that ends meanwhile trips
+    over.
+    """
+    rest, number = b"", 0
+    while block := os.read(descriptor, 2**16):
+        *whole, rest = (rest + block).split(b"\n")
+        for line in whole:
+            number += 1
+            yield _decode(line, number)
+    if rest:
+        yield _decode(rest, number + 1)
+
+
+def _decode(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8").rstrip("\r")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"--predict_file=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "
+            f"0x{line[error.start]:02x})"
+        ) from None

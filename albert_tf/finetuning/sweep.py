@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import hashlib
 import json
 import math
 from typing import Any
@@ -14,8 +15,10 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, write_text
 from albert_tf.finetuning.options import FineTuningOptions
-from albert_tf.finetuning.single import Outcome, Setting, Work
+from albert_tf.finetuning.problem import Problem
+from albert_tf.finetuning.single import Setting, Work
 from albert_tf.training.evaluation import is_better
+from albert_tf.training.options import DeviceOptions
 from albert_tf.training.run import write_description
 
 FINISHED_FILE = "finished.json"
@@ -27,6 +30,7 @@ _VARIED = ("learning_rate", "train_batch_size", "random_seed")
 _WITHOUT_EFFECT = {
     *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
     *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
+    *(field.name for field in dataclasses.fields(DeviceOptions) if field.name != "dtype"),
 }
 
 
@@ -50,11 +54,12 @@ def run_all(
         InputError: a run cannot begin, or no run has a result.
     """
     records = []
+    data = _data_key(setting.problem)
     for number, variant in enumerate(variants, start=1):
         print(f"run {number} of {len(variants)}: {variant.output_dir}")
-        record = _finished(variant)
+        record = _finished(variant, data)
         if record is None:
-            record = _run(variant, setting)
+            record = _run(variant, setting, data)
         else:
             print("finished before")
         records.append(record)
@@ -73,7 +78,18 @@ def run_all(
     return _work_of_best(options, variants[records.index(best)], best, setting)
 
 
-def _run(variant: FineTuningOptions, setting: Setting) -> dict[str, Any]:
+def _data_key(problem: Problem) -> str:
+    """A hash of all examples to train and evaluate on."""
+    digest = hashlib.sha256()
+    for split in ("train", "eval"):
+        for examples in problem.sets.get(split, []):
+            for name, value in sorted(examples.features.to_arrays().items()):
+                digest.update(f"{split} {examples.name} {name} {value.shape}".encode())
+                digest.update(np.ascontiguousarray(value))
+    return digest.hexdigest()
+
+
+def _run(variant: FineTuningOptions, setting: Setting, data: str) -> dict[str, Any]:
     """Trains and evaluates one variant; says in its folder that it is finished."""
     make_folder(variant.output_dir, "output_dir")
     work = Work(variant, setting)
@@ -88,6 +104,7 @@ def _run(variant: FineTuningOptions, setting: Setting) -> dict[str, Any]:
         "results": work.outcome.results,
         "collapsed": work.outcome.collapsed,
         "options": _with_effect(variant),
+        "data": data,
     }
     write_text(f"{variant.output_dir}/{FINISHED_FILE}", json.dumps(record, indent=2) + "\n")
     del work
@@ -103,8 +120,8 @@ def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
     return json.loads(json.dumps(values))
 
 
-def _finished(variant: FineTuningOptions) -> dict[str, Any] | None:
-    """The record of a run that was finished with the same options before; else None."""
+def _finished(variant: FineTuningOptions, data: str) -> dict[str, Any] | None:
+    """The record of a run that was finished with the same options and data; else None."""
     path = f"{variant.output_dir}/{FINISHED_FILE}"
     if not exists(path):
         return None
@@ -112,7 +129,8 @@ def _finished(variant: FineTuningOptions) -> dict[str, Any] | None:
         record = json.loads(read_text(path))
     except ValueError:
         raise InputError(f"{path}: not a JSON file; delete it to evaluate the run again") from None
-    return record if record.get("options") == _with_effect(variant) else None
+    same = record.get("options") == _with_effect(variant) and record.get("data") == data
+    return record if same else None
 
 
 def _best(records: list[dict[str, Any]], metric: str) -> dict[str, Any] | None:
@@ -181,7 +199,6 @@ def _work_of_best(
     work = Work(dataclasses.replace(variant, output_dir=folder), setting)
     work.best.keep(path, record["results"][metric], record["step"])
     work.choose_best()
-    work.known = Outcome(record["results"], record["collapsed"])
     return work
 
 

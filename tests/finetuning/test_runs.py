@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 import sys
@@ -111,7 +110,10 @@ def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch)
     labels = [
         line.split("\t")[1] for line in (trained / "predictions.tsv").read_text().splitlines()[1:]
     ]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{text}\n" for text in texts)))
+    read, write = os.pipe()
+    os.write(write, "\n".join(texts).encode())
+    os.close(write)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     output = tmp_path / "results.tsv"
     options = predicting(trained, files, predict_output=str(output))
     fine_tune(dataclasses.replace(options, predict_file="-"), Classification)

@@ -110,3 +110,36 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint):
     # Gone back to an older one: what came later is forgotten.
     again().run(10)
     assert rows() == [(5, 3.0), (10, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "stops"),
+    [
+        ("accuracy", [0.5, 0.6, 0.6, 0.5], 4),
+        ("accuracy", [0.5, 0.5, 0.6, 0.7, 0.1], None),
+        ("loss", [3.0, 2.0, 2.5, 2.0, 1.0], 4),
+        ("loss", [3.0, float("nan"), float("nan")], 3),
+        ("loss", [float("nan"), float("nan")], 2),
+    ],
+)
+def test_training_ends_after_evaluations_without_a_better_one(tmp_path, metric, values, stops):
+    left = iter(values)
+
+    def again(early_stopping=2):
+        # Made anew before each step, as after a restart.
+        best = BestCheckpoint(str(tmp_path), metric)
+        return PeriodicEvaluation(
+            lambda: {metric: next(left)}, 1, str(tmp_path), best, early_stopping
+        )
+
+    reasons = {}
+    for step in range(1, len(values) + 1):
+        again().run(step)
+        reasons[step] = again().reason_to_stop(step)
+        assert again(0).reason_to_stop(step) is None
+    first = next((step for step, reason in reasons.items() if reason), None)
+    assert first == stops
+    if stops:
+        assert f"stopping after step {stops}: no better {metric} than" in reasons[stops]
+        # What came after the step that training goes on from does not count.
+        assert again().reason_to_stop(stops - 1) is None

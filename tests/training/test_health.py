@@ -244,6 +244,16 @@ def test_without_a_known_peak_there_is_no_mfu():
     assert rates == {"examples_per_second": 16.0, "tokens_per_second": 160.0}
 
 
+def test_rates_are_of_the_lengths_that_were_computed():
+    workload = Workload(8, 10, 5e9, 1e12, flops_of_length=lambda length: length**2)
+    full = workload.rates(4, 2.0)
+    assert full["mfu"] == pytest.approx(16 * 5e9 / 1e12)
+    rates = workload.rates(4, 2.0, np.array([5.0, 5.0, 10.0, 2.0]))
+    assert rates["examples_per_second"] == 16.0
+    assert rates["tokens_per_second"] == pytest.approx(16 * 5.5)
+    assert rates["mfu"] == pytest.approx(full["mfu"] * (25 + 25 + 100 + 4) / 400)
+
+
 def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     pause, steps = 0.05, 5
     step = build()

@@ -1,0 +1,14 @@
+"""Fine-tuning is the same on any number of replicas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_replicas_and_micro_batches_do_not_change_what_is_learnt():
+    # A process of its own: devices are split before TensorFlow starts.
+    completed = subprocess.run(
+        [sys.executable, "-m", "tests.finetuning.replicas"], capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]

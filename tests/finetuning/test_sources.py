@@ -1,0 +1,186 @@
+"""Where config and vocabulary are found, and what is kept of examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning import cache, featurize
+from albert_tf.finetuning.sources import (
+    companion_files,
+    find_config,
+    find_tokenizer,
+    with_hub_module,
+)
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.tokenization import Tokenizer
+from tests.finetuning.small import options_of, write_files
+
+
+@pytest.fixture
+def files(tmp_path):
+    write_files(tmp_path)
+    return tmp_path
+
+
+def folder_of_weights(files, name: str, **changes):
+    """A folder with weights, config and vocabulary."""
+    folder = files / name
+    folder.mkdir()
+    config = json.loads((files / "config.json").read_text())
+    (folder / "albert_config.json").write_text(json.dumps({**config, **changes}))
+    shutil.copy(files / "vocab.txt", folder / "vocab.txt")
+    write_training_checkpoint(str(folder / "model.ckpt-1"), {"a": np.zeros(1, "float32")}, 1)
+    return folder
+
+
+def test_config_and_vocabulary_come_from_flags_then_output_then_weights(files):
+    weights = folder_of_weights(files, "weights", hidden_size=32)
+    trained = folder_of_weights(files, "trained", hidden_size=64)
+    options = options_of(files, files / "none", init_checkpoint=str(weights))
+    assert find_config(options).hidden_size == 16
+    assert find_tokenizer(options).path == str(files / "vocab.txt")
+    options = dataclasses.replace(options, albert_config_file=None, vocab_file=None)
+    assert find_config(options).hidden_size == 32
+    assert find_tokenizer(options).path == str(weights / "vocab.txt")
+    options = dataclasses.replace(options, output_dir=str(trained))
+    assert find_config(options).hidden_size == 64
+    assert find_tokenizer(options).path == str(trained / "vocab.txt")
+    both = dataclasses.replace(options, spm_model_file=str(files / "vocab.txt"), vocab_file="other")
+    assert find_tokenizer(both).path == str(files / "vocab.txt")
+
+
+def test_dropout_of_the_model_is_replaced(files):
+    options = options_of(files, files / "none")
+    assert find_config(options).hidden_dropout_prob == 0.1
+    for rate in (0.0, 0.3):
+        config = find_config(dataclasses.replace(options, albert_dropout=rate))
+        assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == rate
+        same = AlbertConfig.from_json_file(str(files / "config.json"))
+        assert dataclasses.replace(config, hidden_dropout_prob=0.1) == dataclasses.replace(
+            same, attention_probs_dropout_prob=rate
+        )
+
+
+def test_what_is_written_beside_a_model_is_read_again(files):
+    for lower in (True, False):
+        folder = files / f"out-{lower}"
+        folder.mkdir()
+        tokenizer = Tokenizer.load(str(files / "vocab.txt"), lower)
+        for name, content in companion_files(tokenizer).items():
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        options = dataclasses.replace(options_of(files, folder), vocab_file=None)
+        found = find_tokenizer(options)
+        assert (found.path, found.do_lower_case) == (str(folder / "vocab.txt"), lower)
+        chosen = find_tokenizer(dataclasses.replace(options, do_lower_case=not lower))
+        assert chosen.do_lower_case is not lower
+
+
+def test_a_hub_module_gives_weights_config_and_vocabulary(files):
+    module = folder_of_weights(files, "module", hidden_size=32)
+    options = options_of(
+        files,
+        files / "none",
+        albert_config_file=None,
+        vocab_file=None,
+        spm_model_file="from_tf_hub",
+        albert_hub_module_handle=str(module),
+    )
+    options = with_hub_module(options)
+    assert options.init_checkpoint == str(module)
+    assert find_config(options).hidden_size == 32
+    assert find_tokenizer(options).path == str(module / "vocab.txt")
+
+
+def test_what_is_missing_is_named(files):
+    empty = folder_of_weights(files, "empty")
+    for name in ("vocab.txt", "albert_config.json"):
+        (empty / name).unlink()
+
+    def message(find, **changes) -> str:
+        with pytest.raises(InputError) as error:
+            find(options_of(files, files / "none", **changes))
+        return str(error.value)
+
+    nothing = {"albert_config_file": None, "vocab_file": None}
+    weights = {**nothing, "init_checkpoint": str(empty)}
+    assert message(find_config, **nothing).startswith("--albert_config_file: ")
+    assert "holds no trained model" in message(find_config, **nothing, do_train=False)
+    assert f"no albert_config.json beside {empty}" in message(find_config, **weights)
+    assert message(find_tokenizer, **weights).startswith("--spm_model_file: ")
+    assert f"beside {empty}" in message(find_tokenizer, **weights)
+    assert "--spm_model_file=from_tf_hub: --albert_hub" in message(
+        with_hub_module, spm_model_file="from_tf_hub"
+    )
+    assert "download the module first" in message(
+        with_hub_module, albert_hub_module_handle="https://tfhub.dev/google/albert_base/3"
+    )
+    assert "not both" in message(
+        with_hub_module, albert_hub_module_handle=str(empty), init_checkpoint="x"
+    )
+    hub = {**nothing, "albert_hub_module_handle": str(empty), "init_checkpoint": str(empty)}
+    assert "holds no vocabulary" in message(find_tokenizer, **hub)
+
+
+def test_arrays_are_kept_by_content(tmp_path, capsys):
+    source = tmp_path / "source.txt"
+    source.write_text("one")
+    folder = tmp_path / "cache"
+    made = []
+
+    def get(settings=None, text="one", sources=()):
+        source.write_text(text)
+
+        def make():
+            made.append(1)
+            return {"a": np.arange(1000), "b": np.array([text])}
+
+        return cache.cached_arrays(str(folder), [str(source), *sources], settings or {}, make)
+
+    first = get()
+    again = get()
+    assert len(made) == 1
+    assert again.keys() == first.keys()
+    np.testing.assert_array_equal(again["a"], np.arange(1000))
+    for other in ({"settings": {"length": 2}}, {"text": "two"}, {"sources": [b"more"]}):
+        get(**other)
+        get(**other)
+    assert len(made) == 4
+    assert len(list(folder.iterdir())) == 4
+    capsys.readouterr()
+
+    get()
+    for file in folder.iterdir():
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    np.testing.assert_array_equal(get()["a"], np.arange(1000))
+    assert len(made) == 5
+    assert "is damaged and made anew" in capsys.readouterr().err
+    get()
+    assert len(made) == 5
+    for file in folder.iterdir():
+        file.write_bytes(file.read_bytes()[:100])
+    get()
+    assert len(made) == 6
+
+
+def test_token_ids_are_read_again_instead_of_made(files, monkeypatch):
+    from albert_tf.finetuning.tasks import Example
+
+    tokenizer = Tokenizer.load(str(files / "vocab.txt"))
+    examples = [Example("", "cat dog " * n, "saw", None) for n in range(1, 9)]
+    first = featurize.featurize(examples, tokenizer, 12, str(files / "cache"))
+    assert first.tokens_cut.tolist() == [max(2 * n + 1 - 9, 0) for n in range(1, 9)]
+    monkeypatch.setattr(type(tokenizer), "encode_batch", None)
+    again = featurize.featurize(examples, tokenizer, 12, str(files / "cache"))
+    for name, value in first.to_arrays().items():
+        np.testing.assert_array_equal(again.to_arrays()[name], value)
+    with pytest.raises(TypeError):
+        featurize.featurize(examples, tokenizer, 13, str(files / "cache"))
