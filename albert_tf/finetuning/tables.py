@@ -131,10 +131,10 @@ def hold_out(task: Task, examples: list[Example]) -> tuple[list[Example], list[E
     groups = 1
     if stratify:
         names, counts = np.unique(labels, return_counts=True)
-        groups = len(names)
+        groups, rarest = len(names), str(names[counts.argmin()])
         if counts.min() < 2:
             raise InputError(
-                f"--test_size={task.held_out}: label {str(names[counts.argmin()])!r} has only one row, "
+                f"--test_size={task.held_out}: label {rarest!r} has only one row, "
                 "which cannot be both trained and evaluated on"
             )
     count = int(np.ceil(task.held_out * len(examples)))

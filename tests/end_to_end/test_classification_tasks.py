@@ -197,12 +197,14 @@ def test_several_labels_from_json_lines(classify, words, tmp_path):
         *words,
         *EVERYTHING[:3],
     )
-    assert results["eval_micro_f1"] > 0.95
+    # Always both labels would have about 0.71 and 0.22.
+    assert results["eval_micro_f1"] > 0.8
+    assert results["eval_exact_match"] > 0.5
     assert {"eval_macro_f1", "eval_exact_match", "eval_loss"} < set(results)
     out = tmp_path / "out"
     predicted = dict(line.split("\t") for line in lines_of(out / "predictions.tsv")[1:])
     truth = {row["number"]: ",".join(row["tags"]) for row in rows[:50]}
-    assert np.mean([predicted[id] == labels for id, labels in truth.items()]) > 0.9
+    assert np.mean([predicted[id] == labels for id, labels in truth.items()]) > 0.5
     probabilities = np.loadtxt(out / "test_results.tsv")
     assert probabilities.shape == (50, 2)
     assert [("animal" in labels.split(",")) for labels in predicted.values()] == list(
