@@ -12,6 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.choices import fill, read_questions
 from albert_tf.finetuning.options import RaceOptions
 from albert_tf.options import define_flags, from_flags
+from tests.conftest import ROOT
 
 ARTICLE = {
     "id": "middle7.txt",
@@ -218,6 +219,17 @@ def test_flags_are_the_originals():
     assert (options.learning_rate, options.train_step, options.warmup_step) == (1e-5, 12000, 1000)
     assert (options.max_seq_length, options.max_qa_length) == (512, 128)
     assert (options.train_batch_size, options.save_checkpoints_steps) == (32, 100)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_recipes_are_what_the_program_takes(version):
+    values = flags.FlagValues()
+    define_flags(RaceOptions, values)
+    needed = ["--data_dir=d", "--output_dir=o"]
+    values(["run_race.py", f"--flagfile={ROOT}/configs/finetuning/race_{version}.cfg", *needed])
+    options = from_flags(RaceOptions, values)
+    options.check()
+    assert (options.task_name, options.max_seq_length, options.train_step) == ("race", 512, 12000)
 
 
 @pytest.mark.parametrize(
