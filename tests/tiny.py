@@ -41,6 +41,16 @@ def batch(count: int, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
+def in_memory(examples: dict[str, np.ndarray]):
+    """The sequences of a `batch` as fine-tuning holds them."""
+    from albert_tf.input.examples import Features
+
+    rows = zip(
+        *(examples[name] for name in ("input_ids", "segment_ids", "input_mask")), strict=True
+    )
+    return Features(((ids[mask > 0], segments[mask > 0]) for ids, segments, mask in rows), 0)
+
+
 def write_records(path, examples: dict[str, np.ndarray]) -> None:
     """Writes examples as a TFRecord file."""
     import tensorflow as tf  # the rest of this file is for any backend

@@ -52,9 +52,10 @@ def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Datas
 
     def split_rows(value):
         # Lengths may differ from batch to batch, and need not be known.
-        rows = [share.replicas, value.shape[0] // share.replicas]
-        parts = tf.reshape(value, tf.concat([rows, tf.shape(value)[1:]], axis=0))
-        return tf.ensure_shape(parts, [*rows, *value.shape[1:]])
+        of_row = tf.shape(value)[1:]
+        parts = tf.reshape(value, tf.concat([[share.replicas, -1], of_row], axis=0))
+        rows = value.shape[0] and value.shape[0] // share.replicas
+        return tf.ensure_shape(parts, [share.replicas, rows, *value.shape[1:]])
 
     def split(batch):
         return tf.nest.map_structure(split_rows, batch)

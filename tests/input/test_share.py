@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.input.examples import evaluation_batches as batches_in_memory
+from albert_tf.input import batches as in_memory_batches
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
 from albert_tf.input.pretraining import evaluation_batches, training_batches
 from albert_tf.input.share import Share
 from albert_tf.training.strategy import distribute
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
 
 BATCH, COUNT = 8, 29
 STATIC = (pretraining_features(LENGTH, PREDICTIONS), None)
@@ -100,8 +102,12 @@ def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
 
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_examples_in_memory(pipelines, replicas):
-    batches = batches_in_memory(batch(COUNT), BATCH)
+    features = in_memory(batch(COUNT))
+    batches = in_memory_batches.evaluation_batches(features, LENGTH, BATCH)
     assert_same(distribute(Pod(pipelines, replicas), batches), batches.as_numpy_iterator())
+    training = in_memory_batches.training_batches(features, LENGTH, BATCH, seed=3, first_step=2)
+    parts = distribute(Pod(pipelines, replicas), training)
+    assert_same(itertools.islice(parts, 9), training.take(9).as_numpy_iterator())
 
 
 @pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.input.examples import evaluation_batches
+from albert_tf.input.batches import evaluation_batches
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -28,7 +28,7 @@ from albert_tf.training.options import DeviceOptions
 from albert_tf.training.replicas import check_replicas
 from albert_tf.training.step import PredictStep, TrainStep
 from albert_tf.training.strategy import create_strategy
-from tests.tiny import CONFIG, LENGTH, batch
+from tests.tiny import CONFIG, LENGTH, batch, in_memory
 
 STEPS = 6
 
@@ -88,8 +88,9 @@ def predictions(strategy: tf.distribute.Strategy) -> None:
     with strategy.scope():
         model = AlbertForSequenceClassification(CONFIG, 3)
     examples = batch(13)
+    step = PredictStep(model, strategy, ["logits"])
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
-    logits = predict(PredictStep(model, strategy), evaluation_batches(examples, 4))
+    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     gather = strategy.gather
 
@@ -98,7 +99,7 @@ def predictions(strategy: tf.distribute.Strategy) -> None:
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
     strategy.gather = by_links
-    logits = predict(PredictStep(model, strategy), evaluation_batches(examples, 4))
+    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.input.examples import evaluation_batches
+from albert_tf.input.batches import evaluation_batches
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.training import workers
 from albert_tf.training.loop import predict
@@ -20,7 +20,7 @@ from albert_tf.training.options import DeviceOptions
 from albert_tf.training.replicas import check_replicas, checksums
 from albert_tf.training.step import PredictStep
 from albert_tf.training.strategy import create_strategy
-from tests.tiny import CONFIG, batch
+from tests.tiny import CONFIG, LENGTH, batch, in_memory
 
 COUNT = 13  # neither a multiple of the batch nor of a worker's share
 
@@ -71,7 +71,8 @@ def may_fail(fails: bool) -> None:
 
 def predictions(strategy, model) -> None:
     examples = batch(COUNT)
-    logits = predict(PredictStep(model, strategy), evaluation_batches(examples, 4))
+    step = PredictStep(model, strategy, ["logits"])
+    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     # Here without the other worker, all at once.
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
