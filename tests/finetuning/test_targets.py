@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
@@ -32,6 +32,7 @@ def of(name, pairs):
     return METRICS[name].of(truth, guesses)
 
 
+@settings(deadline=None)
 @given(ids)
 def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
     tp, tn, fp, fn = (
@@ -43,6 +44,7 @@ def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
     assert of("matthew_corr", pairs) == pytest.approx((tp * tn - fp * fn) / root if root else 0)
 
 
+@settings(deadline=None)
 @given(numbers)
 def test_correlations_by_their_formulas(pairs):
     def pearson(truth, guesses):
