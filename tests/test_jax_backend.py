@@ -18,6 +18,7 @@ FILES = (
     "tests/modeling/test_objectives.py",
     "tests/modeling/test_parameters.py",
     "tests/modeling/test_original_outputs.py",
+    "tests/modeling/test_question_answering.py",
     "tests/modeling/test_remat.py",
     "tests/optimization/test_lamb.py",
     "tests/optimization/test_original_updates.py",

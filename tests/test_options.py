@@ -52,7 +52,7 @@ def test_missing_wrong_and_unknown_flags_are_errors(arguments):
 
 def test_importing_the_package_and_the_programs_loads_no_tensorflow():
     code = (
-        "import sys, albert_tf, run_pretraining, run_classifier, export_saved_model;"
+        "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"
         "import data_prep.extract_corpus, data_prep.train_vocabulary;"
         "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenization;"
         "loaded = {'tensorflow', 'keras'} & set(sys.modules); assert not loaded, loaded"
