@@ -240,4 +240,10 @@ def tensorflow_errors_as_os_errors() -> Iterator[None]:
 
 def tensorflow_reason(error: Exception) -> str:
     """What an error of TensorFlow says, without the graph nodes around it."""
-    return str(error).splitlines()[0].split("}}")[-1].split(" [Op:")[0].strip()
+    lines = [line for line in map(str.strip, str(error).splitlines()) if line]
+    lines = [line for line in lines if not line.startswith(_NO_REASONS)]
+    return lines[0].split("}}")[-1].split(" [Op:")[0].strip() if lines else type(error).__name__
+
+
+# Beginnings of lines that TensorFlow puts before the reason.
+_NO_REASONS = ("Graph execution error", "Detected at node", "<stack traces")

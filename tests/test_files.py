@@ -75,3 +75,12 @@ def test_copies(tmp_path, monkeypatch, links):
         copy_file(str(source), str(target))
         assert target.read_text() == "after"
         assert sorted(os.listdir(tmp_path)) == ["source", "target"]
+
+
+def test_the_reason_of_an_error_of_tensorflow_is_the_line_that_tells_it():
+    from albert_tf.files import tensorflow_reason
+
+    text = "Graph execution error:\n\nDetected at node Read defined at (most recent call last):\n"
+    text += "<stack traces unavailable>\n{{function_node f}} disk is full [Op:Read] name: \n"
+    assert tensorflow_reason(RuntimeError(text)) == "disk is full"
+    assert tensorflow_reason(RuntimeError("")) == "RuntimeError"

@@ -98,7 +98,10 @@ def test_the_paper_s_settings_and_batches_that_divide(path):
     assert options.eval_batch_size % int(cores) == 0
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+# The rule is of models of the paper's sizes; docs/results.md tells what the smallest one needs.
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if path.stem != "small_cpu"], ids=lambda path: path.stem
+)
 def test_the_learning_rate_of_lamb_suits_the_batch(path):
     for options in training(path):
         if options.optimizer == "lamb":

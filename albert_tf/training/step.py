@@ -121,8 +121,11 @@ class TrainStep:
         wait, free = tf.zeros([], tf.float64), tf.timestamp()
         for number in tf.range(steps):
             batch = next(iterator)
-            wait += tf.maximum(self._time_after(batch) - free, 0.0)
-            results = self._one_step(batch)
+            arrival = self._time_after(batch)
+            wait += tf.maximum(arrival - free, 0.0)
+            # Or the clock might be read after the step, where there is a single thread for both.
+            with tf.control_dependencies([arrival]):
+                results = self._one_step(batch)
             free = self._time_after(results["done"])
             finite = results["history"]["finite"] > 0
             totals = tf.nest.map_structure(tf.add, totals, results["totals"])

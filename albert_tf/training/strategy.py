@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_reason
 from albert_tf.input.share import Share, take_share
 from albert_tf.training import workers
 from albert_tf.training.cluster import find_cluster
@@ -79,7 +80,7 @@ def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        reason = str(error).splitlines()[0]
+        reason = tensorflow_reason(error)
         raise InputError(f"--tpu_name={address}: no TPU to be had ({reason})") from None
     cores = strategy.num_replicas_in_sync
     if options.num_tpu_cores not in (0, cores):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 
 import keras
@@ -275,3 +278,13 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     )
     waited = float(step(iter(dataset), tf.constant(steps))["input_wait_seconds"])
     assert waited >= (steps - 1) * pause
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_a_step_is_no_wait_where_one_thread_does_everything():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.one_core"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    waited, passed = map(float, done.stdout.split())
+    assert waited < 0.75 * passed
