@@ -100,9 +100,15 @@ def train(folder: str, records: str, length: int, batch: int, micro: int, steps:
         time.sleep(0.2)
     if process.returncode:
         with open(log, encoding="utf-8") as file:
-            raise InputError(f"run_pretraining.py: {file.read().strip().splitlines()[-1]}")
+            raise InputError(f"run_pretraining.py: {_reason(file.read().splitlines())}")
     with open(os.path.join(output, "metrics.jsonl"), encoding="utf-8") as file:
         return peak, [json.loads(line) for line in file]
+
+
+def _reason(lines: list[str]) -> str:
+    """The line of a program's output that says why it ended."""
+    named = [line for line in lines if re.search(r"^\S*error:", line, re.IGNORECASE)]
+    return (named or lines or ["it said nothing"])[-1]
 
 
 def _peak_gib(pid: int) -> float:

@@ -8,7 +8,8 @@ the micro-batch changes what is computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -36,6 +37,22 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
     factor = tf.where(tf.math.is_finite(norm), factor, 0.0)
     # Zero times infinity is zero here, in the one pass that clipping takes anyway.
     return [tf.math.multiply_no_nan(gradient, factor) for gradient in gradients], norm
+
+
+@contextlib.contextmanager
+def _graphs_as_they_are() -> Iterator[None]:
+    """Leaves out TensorFlow's rewriting of graphs (Grappler).
+
+    Where memory is short, it adds gradients up in temporary variables, which a loop inside a loop
+    leaves behind: the next call ends in an AlreadyExistsError.
+    """
+    option = "disable_meta_optimizer"
+    before = tf.config.optimizer.get_experimental_options().get(option, False)
+    tf.config.optimizer.set_experimental_options({option: True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({option: before})
 
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
@@ -96,7 +113,6 @@ class TrainStep:
             *(v for v in self.optimizer.variables if v is not self.optimizer.iterations),
         ]
 
-    @tf.function(reduce_retracing=True)
     def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         """Takes `steps` global batches from a distributed iterator, one update each.
 
@@ -111,6 +127,11 @@ class TrainStep:
             how long, step by step, the data came later than the end of the step before. Scalars,
             float32 where nothing is said.
         """
+        with _graphs_as_they_are() if self.micro_batches > 1 else contextlib.nullcontext():
+            return self._steps(iterator, steps)
+
+    @tf.function(reduce_retracing=True)
+    def _steps(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         totals = {
             "sums": _zeros(self.objective.quantities),
             "weights": _zeros(self.objective.parts),
@@ -120,6 +141,7 @@ class TrainStep:
         history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
         wait, free = tf.zeros([], tf.float64), tf.timestamp()
         for number in tf.range(steps):
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             batch = next(iterator)
             arrival = self._time_after(batch)
             wait += tf.maximum(arrival - free, 0.0)
@@ -211,6 +233,8 @@ class TrainStep:
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
         sums = _zeros(self.objective.quantities)
         for number in tf.range(self.micro_batches):
+            # Side by side, micro-batches would take the memory that they are there to save.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             micro_batch = {name: value[number] for name, value in parts.items()}
             more = self._gradients(micro_batch, weights, step, first + tf.cast(number, tf.int64))
             gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)

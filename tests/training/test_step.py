@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -61,6 +62,40 @@ def test_replicas_and_micro_batches_do_not_change_what_is_computed():
         [sys.executable, "-m", "tests.training.replicas"], capture_output=True, text=True
     )
     assert completed.returncode == 0, completed.stderr[-3000:]
+
+
+def test_micro_batches_go_on_where_memory_is_short():
+    # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
+    config = dataclasses.replace(CONFIG, intermediate_size=2048, num_hidden_layers=4)
+    step = TrainStep(
+        AlbertForPreTraining(config),
+        create_optimizer("adamw", 0.01),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=2,
+    )
+    large = batch(512)
+    batches = iter(tf.data.Dataset.from_tensors(large).repeat())
+    losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_one_micro_batch_is_in_memory_at_a_time():
+    step = TrainStep(
+        AlbertForPreTraining(CONFIG),
+        create_optimizer("adamw", 0.01),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=4,
+    )
+    batches = iter(tf.data.Dataset.from_tensors(batch(8)).repeat())
+    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+    nodes = [
+        *graph.node,
+        *(node for function in graph.library.function for node in function.node_def),
+    ]
+    loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
+    assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
 
 
 def test_dropout_is_drawn_from_the_seed_and_acts():
