@@ -187,6 +187,8 @@ class TrainStep:
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
         sums = _zeros(self.objective.quantities)
         for number in tf.range(self.micro_batches):
+            # Forward passes that run ahead of the backward pass would each hold their activations.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             micro_batch = {name: value[number] for name, value in parts.items()}
             more = self._gradients(micro_batch, weights, step, first + tf.cast(number, tf.int64))
             gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)

@@ -50,6 +50,18 @@ def test_micro_batches_do_not_change_what_is_computed():
         np.testing.assert_allclose(trained(micro_batches, config=config), whole, rtol=0, atol=1e-5)
 
 
+def test_micro_batches_come_one_after_the_other():
+    # Side by side, each would hold its activations, which is what micro-batches are to avoid.
+    model = AlbertForPreTraining(CONFIG)
+    objective, strategy = PretrainingObjective(), tf.distribute.get_strategy()
+    step = TrainStep(model, create_optimizer("lamb", 0.01), objective, strategy, micro_batches=2)
+    one = {name: tf.constant(value) for name, value in batch(8).items()}
+    graph = tf.function(step._one_step).get_concrete_function(one).graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
+    assert [node.attr["parallel_iterations"].i for node in loops] == [1]
+
+
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
     traced = []
