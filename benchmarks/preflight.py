@@ -25,20 +25,20 @@ from albert_tf.tpu.slices import GIB, Slice, parse_slice
 
 # Recipe, slice, micro-batches to try.
 CASES = (
-    ("base_v1", "v3:8x8", (32,)),
-    ("xxlarge_v1", "v3:16x32", (4,)),
-    ("base_v1", "v4:2x4x4", (64,)),
+    ("base_v1", "v3:8x8", (16, 8)),
+    ("xxlarge_v1", "v3:16x32", (4, 2)),
     ("xxlarge_v1", "v4:4x4x8", (16, 8)),
-    ("base_v1", "v5e:8x8", (32,)),
     ("xxlarge_v1", "v5e:16x16", (8, 4)),
-    ("base_v1", "v6e:8x8", (64,)),
     ("xxlarge_v1", "v6e:16x16", (16, 8)),
-    ("large_v1", "v3:8x8", (32, 16)),
-    ("xlarge_v1", "v3:16x16", (8, 4)),
-    ("base_v2", "v3:8x8", (32,)),
-    ("large_v2", "v3:8x8", (32, 16)),
+    ("base_v1", "v4:2x4x4", (32, 16)),
+    ("base_v1", "v5e:8x8", (16, 8)),
+    ("base_v1", "v6e:8x8", (32, 16)),
+    ("base_v2", "v3:8x8", (32, 16)),
+    ("large_v1", "v3:8x8", (8, 4)),
+    ("large_v2", "v3:8x8", (16, 8)),
+    ("xlarge_v1", "v3:16x16", (4, 2)),
     ("xlarge_v2", "v3:16x16", (8, 4)),
-    ("xxlarge_6_layers", "v3:16x32", (4,)),
+    ("xxlarge_6_layers", "v3:16x32", (4, 2)),
     ("base_batch512", "v3:2x2", (64, 32)),
 )
 COLUMNS = (

@@ -11,6 +11,7 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.options import define_flags, from_flags
+from albert_tf.tpu.slices import GIB, parse_slice
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
 
@@ -96,6 +97,19 @@ def test_the_paper_s_settings_and_batches_that_divide(path):
     assert int(cores) == 2 * int(rows) * int(columns)
     assert options.train_batch_size % int(cores) == 0
     assert options.eval_batch_size % int(cores) == 0
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_memory_in_the_comment_is_of_the_recipe_s_slice(path):
+    text = path.read_text().replace("\n# ", " ")
+    said = re.search(r"Memory: ([\d.]+) of ([\d.]+) GiB for (\d+) examples at a time", text)
+    if not said:
+        return
+    (options,) = training(path)
+    where = parse_slice(re.search(r"--topology=(\S+)", text)[1])
+    share = options.train_batch_size // where.replicas
+    assert int(said[3]) == (options.micro_batch_size or share)
+    assert float(said[1]) < float(said[2]) == pytest.approx(where.data.memory / GIB, abs=0.005)
 
 
 # The rule is of models of the paper's sizes; docs/results.md tells what the smallest one needs.
