@@ -35,7 +35,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS)
+	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

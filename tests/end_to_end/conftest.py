@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import json
 import pathlib
 import pydoc_data.topics
 import subprocess
 import sys
+import typing
 
 import pytest
+from absl import flags
 
+from albert_tf.options import define_flags, from_flags
+from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
 
 VOCAB_SIZE, LENGTH, PREDICTIONS = 600, 32, 5
@@ -45,6 +52,22 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     return output, errors
 
 
+def call(program: str, *words: str) -> str:
+    """Does in this process what a command does with its flags, and returns its output.
+
+    For tests of the work: a process of its own loads TensorFlow again, which takes longer than most
+    of the work. Tests of the process (what it prints besides, its exit code, signals) use `run`.
+    """
+    module = importlib.import_module(program.removesuffix(".py"))
+    options_class = typing.get_type_hints(module.run)["options"]
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    assert values([program, *words]) == [program]
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        module.run(from_flags(options_class, values))
+    return output.getvalue()
+
+
 class Project:
     """Files of the whole way, in one folder."""
 
@@ -70,7 +93,7 @@ class Project:
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory) -> Project:
-    """Corpus, vocabulary and TFRecords, made by the commands."""
+    """Corpus, vocabulary and TFRecords, as the commands make them."""
     project = Project(tmp_path_factory.mktemp("project"))
     folder = project.folder
     raw = folder / "raw.txt"
@@ -87,8 +110,8 @@ def project(tmp_path_factory) -> Project:
         f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={folder}/vocabulary",
     )  # fmt: skip
     for split in ("train", "eval"):
-        run(
-            "-m", "data_prep.create_pretraining_data", f"--input_file={folder}/{split}.txt",
+        call(
+            "data_prep.create_pretraining_data", f"--input_file={folder}/{split}.txt",
             f"--output_file={folder}/{split}.tfrecord", f"--spm_model_file={project.model}",
             "--dupe_factor=1", *RECORD_FLAGS,
         )  # fmt: skip
@@ -113,6 +136,24 @@ def pretrained(project) -> pathlib.Path:
     folder = project.folder / "pretrained"
     run(*project.pretrain_words(folder, "--do_train", "--do_eval"))
     return folder
+
+
+@pytest.fixture
+def short_run(project, tmp_path) -> PretrainingOptions:
+    """Options of a few steps or of their evaluation; tests say which of the two."""
+    return PretrainingOptions(
+        albert_config_file=str(project.config),
+        input_file=(str(project.train),),
+        output_dir=str(tmp_path / "out"),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        train_batch_size=8,
+        num_train_steps=6,
+        num_warmup_steps=2,
+        learning_rate=0.01,
+        save_checkpoints_steps=3,
+        max_eval_steps=3,
+    )
 
 
 def results_of(folder: pathlib.Path) -> dict[str, float]:

@@ -7,12 +7,13 @@ import shutil
 
 import pytest
 
-from tests.end_to_end.conftest import results_of, run
+from albert_tf.errors import InputError
+from tests.end_to_end.conftest import call, results_of
 
 
 @pytest.fixture(scope="module")
 def formats(project, pretrained):
-    """The pretrained model in every format, made by the commands."""
+    """The pretrained model in every format, as the commands make it."""
     folder = project.folder
     vocabulary = f"--spm_model_file={project.model}"
     flags = (f"--input={pretrained}", vocabulary)
@@ -23,9 +24,9 @@ def formats(project, pretrained):
         "saved_model": folder / "saved_model",
     }
     for name in ("huggingface", "google"):
-        run("convert_checkpoint.py", f"--to={name}", f"--output={paths[name]}", *flags)
-    run("convert_checkpoint.py", "--to=albert_tf", f"--output={paths['keras']}", *flags)
-    run(
+        call("convert_checkpoint.py", f"--to={name}", f"--output={paths[name]}", *flags)
+    call("convert_checkpoint.py", "--to=albert_tf", f"--output={paths['keras']}", *flags)
+    call(
         "export_saved_model.py", f"--init_checkpoint={paths['google']}", vocabulary,
         f"--export_path={paths['saved_model']}",
     )  # fmt: skip
@@ -36,7 +37,7 @@ def formats(project, pretrained):
 def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
     flags = ("--do_train", "--do_eval", "--num_train_steps=1", "--learning_rate=0")
     words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={formats[name]}", *flags)
-    output, _ = run(*words)
+    output = call(*words)
     assert ": 32 of 32 variables loaded\n" in output
     # A step of length zero later, it is the model that was converted.
     expected = {**results_of(pretrained), "global_step": 1}
@@ -69,7 +70,7 @@ def test_case_is_known_from_the_data(project, pretrained, formats, tmp_path):
         manifest["settings"]["do_lower_case"] = False
     (cased / "training_data.json").write_text(json.dumps(data))
     for number, flags in enumerate([(), ("--do_lower_case",)]):
-        run(
+        call(
             "convert_checkpoint.py", "--to=huggingface", f"--input={cased}", *flags,
             f"--output={tmp_path}/{number}", f"--spm_model_file={project.model}",
         )  # fmt: skip
@@ -83,9 +84,10 @@ def test_the_original_layout_holds_the_vocabulary(project, formats):
 
 def test_a_vocabulary_of_another_size_is_refused(project, pretrained, shared, tmp_path):
     other = shared("data/albert_en_vocab/30k-clean.model")
-    _, errors = run(
-        "convert_checkpoint.py", "--to=huggingface", f"--input={pretrained}",
-        f"--output={tmp_path}/out", f"--spm_model_file={other}", code=1,
-    )  # fmt: skip
-    assert "30k-clean.model: has 30000 ids, but vocab_size of the model's config is 600" in errors
+    message = "30k-clean.model: has 30000 ids, but vocab_size of the model's config is 600"
+    with pytest.raises(InputError, match=message):
+        call(
+            "convert_checkpoint.py", "--to=huggingface", f"--input={pretrained}",
+            f"--output={tmp_path}/out", f"--spm_model_file={other}",
+        )  # fmt: skip
     assert not (tmp_path / "out").exists()

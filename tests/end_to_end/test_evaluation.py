@@ -18,22 +18,9 @@ from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
 
 @pytest.fixture
-def options(project, tmp_path) -> PretrainingOptions:
-    """Options of a short run, and of its evaluation."""
-    return PretrainingOptions(
-        albert_config_file=str(project.config),
-        input_file=(str(project.train),),
-        output_dir=str(tmp_path / "out"),
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        train_batch_size=8,
-        num_train_steps=6,
-        num_warmup_steps=2,
-        learning_rate=0.01,
-        save_checkpoints_steps=3,
-        max_eval_steps=3,
-        do_eval=True,
-    )
+def options(short_run) -> PretrainingOptions:
+    """Options of an evaluation, and of a short run before it."""
+    return dataclasses.replace(short_run, do_eval=True)
 
 
 def rows_of(path) -> list[dict[str, float]]:

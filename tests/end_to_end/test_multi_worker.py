@@ -15,7 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import results_of, run
+from tests.end_to_end.conftest import call, results_of, run
 from tests.ports import free_addresses
 
 # Long enough to be killed in, and to be compared early, before rounding has grown.
@@ -114,7 +114,7 @@ def checkpoints(folder: pathlib.Path) -> list[int]:
 
 
 def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
-    run(*words(tmp_path / "one", "--do_eval"))
+    call(*words(tmp_path / "one", "--do_eval"))
     expected = at_step(tmp_path / "one", EARLY)
     found = at_step(undisturbed, EARLY)
     assert found.keys() == expected.keys()

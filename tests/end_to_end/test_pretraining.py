@@ -15,13 +15,12 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
-from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import (
     LENGTH,
-    PREDICTIONS,
     RECORD_FLAGS,
     TRAIN_FLAGS,
+    call,
     results_of,
     run,
     start,
@@ -58,7 +57,7 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
 def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
     folder = shutil.copytree(pretrained, tmp_path / "copy")
     before = results_of(folder)
-    run(*project.pretrain_words(folder, "--do_eval"))
+    call(*project.pretrain_words(folder, "--do_eval"))
     assert results_of(folder) == before
 
 
@@ -82,17 +81,8 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrai
 
 
 @pytest.fixture
-def options(project, tmp_path):
-    return PretrainingOptions(
-        albert_config_file=str(project.config),
-        input_file=(str(project.train),),
-        output_dir=str(tmp_path / "out"),
-        max_seq_length=LENGTH,
-        max_predictions_per_seq=PREDICTIONS,
-        train_batch_size=8,
-        num_train_steps=4,
-        do_train=True,
-    )
+def options(short_run):
+    return dataclasses.replace(short_run, do_train=True)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +141,8 @@ def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):
 def test_files_without_masks_or_pairs(project, tmp_path):
     """Masks are drawn in training, and nothing is asked of the sentence-order head."""
     for split in ("train", "eval"):
-        run(
-            "-m", "data_prep.create_pretraining_data", f"--input_file={project.folder}/{split}.txt",
+        call(
+            "data_prep.create_pretraining_data", f"--input_file={project.folder}/{split}.txt",
             f"--output_file={tmp_path}/{split}.tfrecord", f"--spm_model_file={project.model}",
             "--dupe_factor=1", "--masking=dynamic", "--pair_objective=none", "--num_shards=2",
             *RECORD_FLAGS,
@@ -164,11 +154,11 @@ def test_files_without_masks_or_pairs(project, tmp_path):
         "--do_eval", f"--max_seq_length={LENGTH}",
     )  # fmt: skip
     # The number of predictions is up to training.
-    run(*flags, "--max_predictions_per_seq=7")
+    call(*flags, "--max_predictions_per_seq=7")
     results = results_of(tmp_path / "out")
     assert 0 < results["masked_lm_loss"] < 8
     assert not [name for name in results if name.startswith("sentence_order")]
     (tmp_path / "train.manifest.json").unlink()
-    _, errors = run(*flags, code=1)
-    assert "no values of masked_lm_positions" in errors
-    assert "--masking=dynamic need their manifest beside them" in errors
+    with pytest.raises(InputError, match="no values of masked_lm_positions") as error:
+        call(*flags)
+    assert "--masking=dynamic need their manifest beside them" in str(error.value)
