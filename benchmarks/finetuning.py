@@ -8,8 +8,8 @@ dev.tsv with a column `sentence`). All ways take turns, --repeats times, on the 
 table has the median and the range. Hugging Face runs in a process of its own, with the Python of
 $PEERS/bin, on the same token ids; only one way computes at a time. PEERS= leaves it out.
 
-All ways stay in memory: ALBERT-base in float32 at 16 x 512 tokens holds some 10 GiB here and as much in
-the other process. --batch_size=8 halves that.
+All ways stay in memory: ALBERT-base in float32 at 16 x 512 tokens holds some 10 GiB here and as
+much in the other process. --batch_size=8 halves that.
 """
 
 from __future__ import annotations
