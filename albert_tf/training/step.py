@@ -141,6 +141,7 @@ class TrainStep:
         history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
         wait, free = tf.zeros([], tf.float64), tf.timestamp()
         for number in tf.range(steps):
+            # Nothing of a step is to take memory while the one before it is under way.
             tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             batch = next(iterator)
             arrival = self._time_after(batch)

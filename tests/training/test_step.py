@@ -64,6 +64,16 @@ def test_replicas_and_micro_batches_do_not_change_what_is_computed():
     assert completed.returncode == 0, completed.stderr[-3000:]
 
 
+def in_micro_batches(count, config) -> TrainStep:
+    return TrainStep(
+        AlbertForPreTraining(config),
+        create_optimizer("adamw", 0.001),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=count,
+    )
+
+
 def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
     config = dataclasses.replace(
@@ -74,13 +84,7 @@ def test_micro_batches_go_on_where_memory_is_short():
         attention_probs_dropout_prob=0.0,
     )
     keras.utils.set_random_seed(7)
-    step = TrainStep(
-        AlbertForPreTraining(config),
-        create_optimizer("adamw", 0.001),
-        PretrainingObjective(),
-        tf.distribute.get_strategy(),
-        micro_batches=2,
-    )
+    step = in_micro_batches(2, config)
     large = batch(512)
     batches = iter(tf.data.Dataset.from_tensors(large).repeat())
     losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
@@ -88,18 +92,12 @@ def test_micro_batches_go_on_where_memory_is_short():
 
 
 def test_one_micro_batch_is_in_memory_at_a_time():
-    step = TrainStep(
-        AlbertForPreTraining(CONFIG),
-        create_optimizer("adamw", 0.01),
-        PretrainingObjective(),
-        tf.distribute.get_strategy(),
-        micro_batches=4,
-    )
+    step = in_micro_batches(4, CONFIG)
     batches = iter(tf.data.Dataset.from_tensors(batch(8)).repeat())
     graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
     nodes = [
         *graph.node,
-        *(node for function in graph.library.function for node in function.node_def),
+        *(node for part in graph.library.function for node in part.node_def),
     ]
     loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
