@@ -47,6 +47,11 @@ def test_ids_and_tokens_of_the_original_without_its_preprocessing(shared, monkey
         assert tokenizer.encode(example["text"]) == example["raw"]["ids"]
 
 
+def test_words_of_equal_scores_split_as_in_the_original(tokenizer):
+    # Taken from sentencepiece 0.1.99; 0.2.2 and 0.2.3 put the single letter first.
+    assert tokenizer.tokenize("eee eeeee") == ["▁", "ee", "e", "▁", "ee", "ee", "e"]
+
+
 def test_special_symbols(tokenizer):
     specials = tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id
     assert (*specials, tokenizer.mask_id) == (0, 1, 2, 3, 4)
