@@ -67,6 +67,34 @@ class SentencePieceTokenizer(Tokenizer):
         }
         self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
 
+    @property
+    def ids_of_split(self) -> dict[int, list[int]]:
+        """The ids of `ids_to_split`, and those of what takes their place."""
+        id_of = self._processor.piece_to_id
+        return {
+            id_of(piece): [id_of(token) for token in tokens]
+            for piece, tokens in self._split_at_comma.items()
+        }
+
+    def spaces_among(self, characters: Sequence[str]) -> list[str]:
+        """Those that are white space to the model, once they are preprocessed."""
+        found = self._normalized_apart(characters)
+        return [c for c, new in zip(characters, found, strict=True) if new == WORD_START != c]
+
+    def dropped_among(self, characters: Sequence[str]) -> list[str]:
+        """Those that the model leaves out, once they are preprocessed."""
+        found = self._normalized_apart(characters)
+        return [c for c, new in zip(characters, found, strict=True) if not new]
+
+    def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
+        """What the model makes of each character, apart from each other since it folds spaces."""
+        found = [""] * len(characters)
+        normalized, offsets = self._processor.normalize("x".join(characters), with_offsets=True)
+        for c, offset in zip(normalized, offsets, strict=False):
+            if offset % 2 == 0:
+                found[offset // 2] += c
+        return found
+
     def _tokenize(self, part: TextPart) -> list[str]:
         processed = self.preprocess(part.text)
         processor = self._processor_of(part, processed)

@@ -228,15 +228,20 @@ def preprocess(text: str, do_lower_case: bool) -> str:
     """
     text = " ".join(text.split())
     if not text.isascii():
-        text = _combining_marks().sub("", unicodedata.normalize("NFKD", text))
+        text = without_accents(text)
     return text.lower() if do_lower_case else text
+
+
+def without_accents(text: str) -> str:
+    """NFKD without combining marks; what becomes of a character depends on no other one."""
+    return _combining_marks().sub("", unicodedata.normalize("NFKD", text))
 
 
 def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
     """`preprocess`, and int64 `[characters, 2]`: where in `text` each character comes from."""
 
     def normalize_character(character: str) -> str:
-        character = _combining_marks().sub("", unicodedata.normalize("NFKD", character))
+        character = without_accents(character)
         return character.lower() if do_lower_case else character
 
     folded, positions = " ".join(text.split()), alignment.folded_positions(text)

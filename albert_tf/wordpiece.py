@@ -147,8 +147,23 @@ def words(text: str, do_lower_case: bool) -> list[str]:
 
     Control characters go; if lower-cased, accents go too (NFD without nonspacing marks).
     """
-    text = _normalize(_patterns().dropped.sub("", text), do_lower_case)
+    text = _normalize(without_controls(text), do_lower_case)
     return _words_in(text).findall(text)
+
+
+def count(text: str) -> int:
+    """How many words a text has that needs no normalising."""
+    return len(_words_in(text).findall(text))
+
+
+def without_controls(text: str) -> str:
+    """A text without control characters, and without U+FFFD."""
+    return _patterns().dropped.sub("", text)
+
+
+def without_accents(text: str) -> str:
+    """NFD without nonspacing marks."""
+    return _patterns().marks.sub("", unicodedata.normalize("NFD", text))
 
 
 def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
@@ -160,7 +175,7 @@ def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarra
     positions = np.ones(len(text), bool)
     for match in _patterns().dropped.finditer(text):
         positions[match.start() : match.end()] = False
-    kept = _patterns().dropped.sub("", text)
+    kept = without_controls(text)
     spans = alignment.expanded_spans(
         kept, np.flatnonzero(positions), lambda character: _normalize(character, do_lower_case)
     )
@@ -171,7 +186,7 @@ def _normalize(text: str, do_lower_case: bool) -> str:
     if not do_lower_case:
         return text
     text = text.lower()
-    return text if text.isascii() else _patterns().marks.sub("", unicodedata.normalize("NFD", text))
+    return text if text.isascii() else without_accents(text)
 
 
 def _words_in(text: str) -> re.Pattern:
