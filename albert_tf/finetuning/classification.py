@@ -17,10 +17,10 @@ from albert_tf.finetuning.options import ClassifierOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
 from albert_tf.finetuning.tables import hold_out, table_task
 from albert_tf.finetuning.target_report import report_sections
-from albert_tf.finetuning.targets import TARGET_FILE, TARGETS, Target, restore
+from albert_tf.finetuning.targets import TARGETS, Target, restore
 from albert_tf.finetuning.tasks import Example, RowSet, Task, read_examples
 from albert_tf.flops import classification_flops
-from albert_tf.interop.companions import LABELS_FILE
+from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tokenization import Tokenizer
@@ -133,7 +133,11 @@ class Classification(Problem):
         return classification_flops(config, self._options.max_seq_length, self._target.outputs)
 
     def description(self) -> dict[str, str]:
-        return self._target.description()
+        return self._target.description(
+            pairs=self._task.pairs,
+            max_seq_length=self._options.max_seq_length,
+            label_separator=self._task.label_separator,
+        )
 
     def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         truth = examples.features.arrays[self._target.feature]

@@ -21,6 +21,7 @@ from albert_tf.finetuning.options import RaceOptions
 from albert_tf.finetuning.problem import ExampleSet, Problem
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
+from albert_tf.interop.companions import CHOICE_FILE
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, MultipleChoiceObjective
 from albert_tf.report.sections import Section
@@ -177,7 +178,13 @@ class MultipleChoice(Problem):
         return self._choices * classification_flops(config, self._options.max_seq_length, 1)
 
     def description(self) -> dict[str, str]:
-        return {}
+        options = self._options
+        settings = {
+            "task_name": options.task_name.lower(),
+            "max_seq_length": options.max_seq_length,
+            "max_qa_length": options.max_qa_length,
+        }
+        return {CHOICE_FILE: json.dumps(settings) + "\n"}
 
     def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}

@@ -27,8 +27,9 @@ class FineTuningOptions(TrainingOptions):
     )
     albert_hub_module_handle: str | None = option(
         None,
-        "Folder of a TF-Hub module: weights to start from, the model's config and, without "
-        "--spm_model_file or with --spm_model_file=from_tf_hub, its vocabulary.",
+        "Folder of a TF-Hub module, or of an export with encoder/ in it: weights to start from, "
+        "the model's config and, without --spm_model_file or with --spm_model_file=from_tf_hub, "
+        "its vocabulary.",
     )
     spm_model_file: str | None = option(
         None,

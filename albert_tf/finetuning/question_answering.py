@@ -30,6 +30,7 @@ from albert_tf.finetuning.squad_options import SquadOptions
 from albert_tf.finetuning.squad_report import answered_section, squad_sections
 from albert_tf.finetuning.windows import Windows, make_windows
 from albert_tf.flops import conditional_span_flops, span_flops
+from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
 from albert_tf.interop.companions import find_companions
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
@@ -37,8 +38,16 @@ from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAn
 from albert_tf.report.sections import Section
 from albert_tf.tokenization import Tokenizer
 
-SETTINGS_FILE = "question_answering.json"
 THRESHOLD = "null_score_diff_threshold"
+# Options that exports answer questions with.
+_FOR_EXPORTS = (
+    "max_seq_length",
+    "max_query_length",
+    "doc_stride",
+    "max_answer_length",
+    "start_n_top",
+    "end_n_top",
+)
 # Ids of the questions that are named where something is wrong with them.
 _NAMED = 20
 
@@ -235,6 +244,7 @@ class QuestionAnswering(Problem):
 
     def description(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
+        settings |= {name: getattr(self._options, name) for name in _FOR_EXPORTS}
         return {SETTINGS_FILE: json.dumps(settings) + "\n"}
 
     def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:

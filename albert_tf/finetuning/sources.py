@@ -12,6 +12,7 @@ from albert_tf.files import exists, is_folder, open_file
 from albert_tf.finetuning.options import FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions
 from albert_tf.interop.formats import open_weights
+from albert_tf.interop.layout import encoder_folder
 from albert_tf.tokenization import Tokenizer
 
 # What the original's flags of vocabularies say for the one inside the module.
@@ -40,7 +41,7 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
     if not is_folder(handle):
         where = "download the module first and name its folder" if "://" in handle else "no folder"
         raise InputError(f"--albert_hub_module_handle={handle}: {where}")
-    return dataclasses.replace(options, init_checkpoint=handle)
+    return dataclasses.replace(options, init_checkpoint=encoder_folder(handle))
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:

@@ -14,15 +14,13 @@ from sklearn import metrics
 from albert_tf.errors import InputError
 from albert_tf.finetuning.metrics import score, sigmoid, softmax
 from albert_tf.finetuning.tasks import Example, Task
-from albert_tf.interop.companions import LABELS_FILE
+from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,
     MultiLabelObjective,
     Objective,
     RegressionObjective,
 )
-
-TARGET_FILE = "target.json"
 
 
 class Target(abc.ABC):
@@ -93,9 +91,9 @@ class Target(abc.ABC):
             return None
         return f"every prediction is {answers[0]!r}"
 
-    def description(self) -> dict[str, str]:
-        """File name -> text of what `restore` reads."""
-        told = {"kind": self.kind, "task_name": self.task.name, "spread": self.spread}
+    def description(self, **settings: Any) -> dict[str, str]:
+        """File name -> text of what `restore` reads; `settings` stand there for exports."""
+        told = {"kind": self.kind, "task_name": self.task.name, "spread": self.spread, **settings}
         files = {TARGET_FILE: json.dumps(told) + "\n"}
         if self.labels:
             files[LABELS_FILE] = json.dumps(self.labels, ensure_ascii=False) + "\n"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.metrics import METRICS, sigmoid, softmax
-from albert_tf.finetuning.targets import TARGET_FILE, TARGETS, restore
+from albert_tf.finetuning.targets import TARGETS, restore
 from albert_tf.finetuning.tasks import Example, Task
-from albert_tf.interop.companions import LABELS_FILE
+from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)
