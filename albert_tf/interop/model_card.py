@@ -1,16 +1,22 @@
-"""The model card of a Hugging Face folder: what is known of a model, and nothing else."""
+"""Model cards (README.md) of exports: what is known of a model, and nothing else."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from albert_tf.interop.convert import Converted
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.companions import Companions
+
+FILE = "README.md"
 
 # Head -> task at the hub and class to load it with; there is no task for choices.
 _TASKS = {
     "pretraining": ("fill-mask", "AutoModelForMaskedLM"),
     "span": ("question-answering", "AutoModelForQuestionAnswering"),
+    "conditional_span": ("question-answering", None),
     "classifier": ("text-classification", "AutoModelForSequenceClassification"),
     "choice": (None, "AutoModelForMultipleChoice"),
     "encoder": ("feature-extraction", "AutoModel"),
@@ -27,39 +33,109 @@ _DATA = {
 _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective", "do_lower_case")
 
 
-def model_card(name: str, model: Converted) -> str:
-    """The text of a `README.md`.
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What is known of a model.
+
+    Attributes:
+        name: what it is called.
+        head: kind of model, a key of `albert_tf.interop.models.HEADS`.
+        config: of its encoder.
+        parameters: how many numbers its weights are.
+        step: training steps behind them; 0 if that is unknown.
+        source: format of the weights that it was made from.
+        companions: what stood beside these.
+        license: identifier as hubs write it, such as apache-2.0; None if nobody said.
+    """
+
+    name: str
+    head: str
+    config: AlbertConfig
+    parameters: int
+    step: int
+    source: str
+    companions: Companions
+    license: str | None
+
+
+def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
+    """The card of a folder for Hugging Face.
 
     Args:
-        name: what the model is called.
-        model: its weights, and what stood beside them.
+        facts: of the model.
+        folder: with all other files in it.
+        with_tokenizer: whether its tokenizer is among them.
     """
-    task, auto_class = _TASKS[model.head]
-    header = ["---", "library_name: transformers", "tags:", "- albert", "- albert_tf"]
-    if task:
-        header.append(f"pipeline_tag: {task}")
+    _, auto_class = _TASKS[facts.head]
+    return _card(
+        facts,
+        "transformers",
+        "in the format of Hugging Face",
+        [_auto_class(facts.name, auto_class, with_tokenizer)],
+        [table("Size", _sizes(folder))],
+    )
+
+
+def saved_model_card(
+    facts: Facts, folder: str, loading: Sequence[str], measured: Sequence[str]
+) -> str:
+    """The card of a folder of SavedModels and TFLite files.
+
+    Args:
+        facts: of the model.
+        folder: with all other files in it.
+        loading: Python code that uses them.
+        measured: sections on what was measured of them.
+    """
+    form = "as TensorFlow SavedModels"
+    return _card(facts, None, form, loading, [table("Size", _sizes(folder)), *measured])
+
+
+def _card(
+    facts: Facts,
+    library: str | None,
+    form: str,
+    loading: Iterable[str],
+    measured: Iterable[str],
+) -> str:
+    config, companions = facts.config, facts.companions
+    summary = (
+        f"An ALBERT ({config.num_hidden_layers} layers, hidden size {config.hidden_size}) {form}, "
+        f"made from {facts.source} weights by albert_tf. Parameters: {facts.parameters:,}."
+    )
     parts = [
-        "\n".join([*header, "---", "", f"# {name}"]),
-        f"An ALBERT ({model.config.num_hidden_layers} layers, hidden size "
-        f"{model.config.hidden_size}) in the format of Hugging Face, converted from "
-        f"{model.source.format} weights by albert_tf. Parameters: "
-        f"{sum(value.size for value in model.values.values()):,}.",
-        _loading(name, auto_class, with_tokenizer=model.tokenizer is not None),
-        _table("Model", model.config.to_dict()),
+        _header(facts, library),
+        f"# {facts.name}",
+        summary,
+        "## Use",
+        *(f"```python\n{code.rstrip()}\n```" for code in loading),
+        table("Model", config.to_dict()),
     ]
-    if model.step:
-        parts.append(f"## Training\n\nTraining steps: {model.step:,}.")
-    parts += [
-        _table(f"Data: {file}", _data(manifest)) for file, manifest in model.companions.data.items()
-    ]
-    if model.companions.labels:
-        parts.append("## Labels\n\n" + ", ".join(map(str, model.companions.labels)))
-    if model.companions.results:
-        parts.append(_table("Evaluation", model.companions.results))
+    if facts.step:
+        parts.append(f"## Training\n\nTraining steps: {facts.step:,}.")
+    parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in companions.data.items()]
+    if companions.labels:
+        parts.append("## Labels\n\n" + ", ".join(map(str, companions.labels)))
+    if companions.results:
+        parts.append(table("Evaluation", companions.results))
+    parts += measured
+    parts.append(f"## License\n\n{facts.license or 'Not stated.'}")
     return "\n\n".join(parts) + "\n"
 
 
-def _loading(name: str, auto_class: str, with_tokenizer: bool) -> str:
+def _header(facts: Facts, library: str | None) -> str:
+    """What hubs read of a card."""
+    task, _ = _TASKS[facts.head]
+    lines = ["---"]
+    lines += [f"library_name: {library}"] if library else []
+    lines += [f"license: {facts.license}"] if facts.license else []
+    lines += ["tags:", "- albert", "- albert_tf"]
+    lines += [] if library else ["- tensorflow"]
+    lines += [f"pipeline_tag: {task}"] if task else []
+    return "\n".join([*lines, "---"])
+
+
+def _auto_class(name: str, auto_class: str, with_tokenizer: bool) -> str:
     lines = [
         f"from transformers import {auto_class}",
         "",
@@ -68,12 +144,32 @@ def _loading(name: str, auto_class: str, with_tokenizer: bool) -> str:
     if with_tokenizer:
         lines[0] += ", AutoTokenizer"
         lines.append(f'tokenizer = AutoTokenizer.from_pretrained("{name}")')
-    return "\n".join(["```python", *lines, "```"])
+    return "\n".join(lines)
 
 
-def _table(title: str, rows: dict[str, Any]) -> str:
-    lines = (f"| {name} | {value} |" for name, value in rows.items())
-    return "\n".join([f"## {title}", "", "| | |", "|---|---|", *lines])
+def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
+    """A section with a row for each item; several values of one stand side by side.
+
+    Args:
+        title: of the section.
+        rows: a value, or a tuple of them, by what stands before it.
+        columns: what stands above.
+    """
+    values = {name: v if isinstance(v, tuple) else (v,) for name, v in rows.items()}
+    lines = ("| " + " | ".join(map(_cell, (name, *each))) + " |" for name, each in values.items())
+    head = "| " + " | ".join(columns) + " |" if any(columns) else "|" + " |" * len(columns)
+    return "\n".join([f"## {title}", "", head, "|" + "---|" * len(columns), *lines])
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _sizes(folder: str) -> dict[str, str]:
+    """Bytes of every file, and of all."""
+    sizes = files.sizes(folder)
+    rows = {name: f"{size:,} bytes" for name, size in sizes.items()}
+    return {**rows, "all files": f"{sum(sizes.values()):,} bytes"}
 
 
 def _data(manifest: dict[str, Any]) -> dict[str, Any]:
