@@ -66,6 +66,13 @@ def size(path: str) -> int:
     return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
 
+def sizes(folder: str) -> dict[str, int]:
+    """Bytes of every file in a folder and those in it, by the path from there, sorted."""
+    walk = _gfile().walk(folder) if is_remote(folder) else os.walk(folder)
+    paths = [os.path.join(place, name) for place, _, names in walk for name in names]
+    return {os.path.relpath(path, folder): size(path) for path in sorted(paths)}
+
+
 def read_text(path: str) -> str:
     """The whole of a UTF-8 text file."""
     with open_file(path) as file:

@@ -9,8 +9,12 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, is_folder, matches, read_text
+from albert_tf.interop import layout
 
 LABELS_FILE = "labels.json"
+TARGET_FILE = "target.json"
+QUESTION_ANSWERING_FILE = "question_answering.json"
+CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
 DATA_FILE = "training_data.json"
 
@@ -43,6 +47,7 @@ def find_companions(path: str) -> Companions:
     Raises:
         InputError: one of the files is damaged.
     """
+    path = layout.encoder_folder(path)
     folder = path if is_folder(path) else os.path.dirname(path)
 
     def json_of(name: str) -> Any:
@@ -59,6 +64,11 @@ def find_companions(path: str) -> Companions:
     data = json_of(DATA_FILE) or {}
     settings = [manifest.get("settings", {}) for manifest in data.values()]
     settings.append(json_of("tokenizer_config.json") or {})
+    if exists(os.path.join(folder, layout.SAVED_MODEL)):
+        from albert_tf.interop.hub import read_do_lower_case  # loads TensorFlow
+
+        lower = read_do_lower_case(folder)
+        settings.append({} if lower is None else {"do_lower_case": lower})
     return Companions(
         vocabulary=_find_vocabulary(folder),
         labels=tuple(json_of(LABELS_FILE) or _huggingface_labels(json_of("config.json"))),

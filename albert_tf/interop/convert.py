@@ -15,7 +15,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop import huggingface
+from albert_tf.interop import huggingface, model_card
 from albert_tf.interop import tensorflow_checkpoints as checkpoints
 from albert_tf.interop.companions import (
     DATA_FILE,
@@ -27,7 +27,6 @@ from albert_tf.interop.companions import (
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import ENDING, write_keras_weights
-from albert_tf.interop.model_card import model_card
 from albert_tf.interop.models import HEADS, create_model, head_of
 from albert_tf.interop.options import ConvertOptions
 from albert_tf.interop.weights import Matched, Weights, config_differences, match
@@ -45,6 +44,7 @@ class Converted(NamedTuple):
         tokenizer: of its vocabulary, if there is one.
         companions: what stood beside the weights.
         source: where they are from.
+        license: of the output, if somebody said.
     """
 
     head: str
@@ -54,6 +54,7 @@ class Converted(NamedTuple):
     tokenizer: Tokenizer | None
     companions: Companions
     source: Weights
+    license: str | None = None
 
 
 def convert(options: ConvertOptions) -> None:
@@ -89,7 +90,8 @@ def convert(options: ConvertOptions) -> None:
         print(note)
     _check(options, HEADS[head].optional, weights, matched)
     values = {path: weights.read(name) for path, name in matched.loaded.items()}
-    model = Converted(head, config, values, weights.step or 0, tokenizer, companions, weights)
+    step = weights.step or 0
+    model = Converted(head, config, values, step, tokenizer, companions, weights, options.license)
     with files.tensorflow_errors_as_os_errors():
         _WRITERS[options.to_format](options.output, model)
     for note in _notes(options, model, matched):
@@ -239,8 +241,18 @@ def _write_huggingface(output: str, model: Converted) -> None:
         if model.tokenizer is not None:
             length = model.config.max_position_embeddings
             write_tokenizer(model.tokenizer, folder, max_length=length)
-        name = os.path.basename(output.rstrip("/"))
-        files.write_text(os.path.join(folder, "README.md"), model_card(name, model))
+        facts = model_card.Facts(
+            name=os.path.basename(output.rstrip("/")),
+            head=model.head,
+            config=model.config,
+            parameters=sum(value.size for value in model.values.values()),
+            step=model.step,
+            source=model.source.format,
+            companions=model.companions,
+            license=model.license,
+        )
+        card = model_card.huggingface_card(facts, folder, model.tokenizer is not None)
+        files.write_text(os.path.join(folder, model_card.FILE), card)
 
 
 def huggingface_fields(model: Converted) -> dict:

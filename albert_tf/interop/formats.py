@@ -10,7 +10,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
-from albert_tf.interop import huggingface
+from albert_tf.interop import huggingface, layout
 from albert_tf.interop.weights import (
     Matched,
     Weights,
@@ -37,8 +37,9 @@ def _read_saved_model(path: str, flag: str, config: AlbertConfig | None) -> Weig
     checkpoints = _checkpoints(path, flag)
     from albert_tf.interop import hub
 
-    if exists(os.path.join(path, "saved_model.pb")):
-        return hub.read_saved_model(path)
+    folder = layout.encoder_folder(path)
+    if exists(os.path.join(folder, layout.SAVED_MODEL)):
+        return hub.read_saved_model(folder)
     return hub.read_object_checkpoint(checkpoints.find_checkpoint(path, flag))
 
 
@@ -83,7 +84,7 @@ def find_format(path: str, flag: str) -> str:
         return "albert_tf"
     if path.endswith(".safetensors") or holds(huggingface.WEIGHTS, huggingface.INDEX):
         return "huggingface"
-    if holds("saved_model.pb"):
+    if holds(layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL)):
         return "saved_model"
     if path.endswith(huggingface.PICKLE_ENDINGS) or holds(*huggingface.PICKLES):
         return "huggingface"  # whose reader refuses them
@@ -104,7 +105,8 @@ def open_weights(
 
     Args:
         path: a training folder or a checkpoint in it, a checkpoint of the original or its folder, a
-            folder of Hugging Face, a TF-Hub SavedModel or a `.weights.h5` file of Keras.
+            folder of Hugging Face, a TF-Hub SavedModel, an export with one in it, or a
+            `.weights.h5` file of Keras.
         flag: that named it, for errors.
         format: a key of `FORMATS`, or "auto".
         config: of the model, for files that need one and have none beside them.

@@ -64,6 +64,8 @@ MODEL_GARDEN_NAMES = {
 # What tells an ALBERT from other models of Model Garden, whose layers share nothing.
 _MARKS = ("word_embeddings/embeddings", "transformer/self_attention/query/kernel")
 
+_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+
 _OPTIMIZER_KEY = re.compile(r"(^|/)(\.OPTIMIZER_SLOT|optimizer)/")
 
 # AlbertEncoder's arguments, as Keras writes them into a SavedModel, and ours.
@@ -100,6 +102,21 @@ def read_saved_model(path: str) -> Weights:
     weights = _read(path, prefix)
     config = config_beside(os.path.join(path, "assets", ""))
     return dataclasses.replace(weights, config=config or _keras_config(path, weights))
+
+
+def read_do_lower_case(path: str) -> bool | None:
+    """Whether text is lower-cased for the encoder in a SavedModel, where its checkpoint says so.
+
+    Exports of this project and of Model Garden keep that as a variable. What cannot be read here
+    is reported when the weights are.
+    """
+    try:
+        reader, shapes = open_checkpoint(os.path.join(path, "variables", "variables"))
+    except InputError:
+        return None
+    if shapes.get(_LOWER_CASE) != ():
+        return None
+    return bool(read_tensor(path, reader, _LOWER_CASE))
 
 
 def read_object_checkpoint(prefix: str) -> Weights:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+
 import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.models import create_model
+from tests import tiny
 
 _SHAPE = {
     "vocab_size": 70,
@@ -54,3 +58,25 @@ def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, n
         "segment_ids": ((np.arange(length) > 6) & mask).astype("int32"),
         "masked_lm_positions": np.tile(np.arange(length, dtype="int32"), (batch, 1)),
     }
+
+
+def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool = True) -> str:
+    """A training folder, at step 7, with a tiny model and a vocabulary of letters."""
+    from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+
+    folder.mkdir()
+    weights = random_model(head, tiny.CONFIG).weights
+    values = {weight.path: weight.numpy() for weight in weights}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    (folder / "albert_config.json").write_text(tiny.CONFIG.to_json())
+    (folder / "vocab.txt").write_text(letters(tiny.VOCAB))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
+    return str(folder)
+
+
+def letters(size: int) -> str:
+    """A `vocab.txt` of that many lines."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,"]
+    pieces += [f"##{letter}" for letter in pieces[5:31]]
+    pieces += [f"[unused{number}]" for number in range(size)]
+    return "\n".join(pieces[:size]) + "\n"

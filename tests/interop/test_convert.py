@@ -310,16 +310,18 @@ def test_labels_results_and_data_go_along(tmp_path):
     (source / "eval_results.txt").write_text("eval_accuracy = 0.75\nglobal_step = 5\n")
     manifest = {"documents": 12345, "settings": {"masking": "dynamic"}}
     (source / "training_data.json").write_text(json.dumps({"news.manifest.json": manifest}))
-    folder = run(source, tmp_path / "hf", "huggingface")
+    folder = run(source, tmp_path / "hf", "huggingface", license="apache-2.0")
     config = json.loads((folder / "config.json").read_text())
     assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
     card = (folder / "README.md").read_text()
+    assert "license: apache-2.0" in card.split("---")[1]
     for known in (
         "eval_accuracy | 0.75",
         "12,345",
         "dynamic",
         "bad, fair, good",
         "hidden_size | 24",
+        f"model.safetensors | {(folder / 'model.safetensors').stat().st_size:,} bytes",
     ):
         assert known in card
     back = run(folder, tmp_path / "back", "albert_tf")

@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.hub import read_object_checkpoint, read_saved_model
-from albert_tf.interop.saved_model import ExportedEncoder
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.serving.encoder import ExportedEncoder
 from tests import tiny
 from tests.interop.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
 
@@ -181,11 +182,13 @@ def test_an_export_of_this_project(model_class, tmp_path):
     config_file, vocabulary = tmp_path / "albert_config.json", tmp_path / "vocabulary.model"
     config_file.write_text(CONFIG.to_json())
     vocabulary.write_text("a vocabulary")
-    module = ExportedEncoder(model, str(config_file), str(vocabulary), do_lower_case=True)
-    path = str(tmp_path / "export")
+    heads = ("mlm", "sop") if model_class is AlbertForPreTraining else ()
+    module = ExportedEncoder(model, str(config_file), [str(vocabulary)], False, heads)
+    path = str(tmp_path / "export" / "encoder")
     tf.saved_model.save(module, path, signatures=module.signatures())
+    assert find_companions(path).do_lower_case is False
 
-    weights = open_weights(path)
+    weights = open_weights(str(tmp_path / "export"))
     assert (weights.path, weights.format, weights.config) == (path, "saved_model", CONFIG)
     assert set(weights.tensors) == _variable_paths(model)
     assert weights.unknown == {}
