@@ -6,8 +6,6 @@ import dataclasses
 import json
 import pathlib
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.classification import Classification
 from albert_tf.finetuning.options import ClassifierOptions
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.interop.options import ExportOptions
-from albert_tf.interop.saved_model import export_saved_model
 from tests.end_to_end.conftest import results_of, run
 
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
@@ -154,77 +150,17 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
     assert not (tmp_path / "out").exists(), "nothing is left of what never began"
 
 
-CHECK = """
-import json, sys, glob
-import numpy as np, tensorflow as tf
-model = tf.saved_model.load(sys.argv[1])
-assert not {name for name in sys.modules if name.startswith("albert_tf")}
-inputs = {name: tf.constant(value, tf.int32) for name, value in json.loads(sys.argv[2]).items()}
-ids, mask, types = inputs["input_ids"], inputs["input_mask"], inputs["segment_ids"]
-named = dict(input_word_ids=ids, input_mask=mask, input_type_ids=types)
-outputs = {**model.signatures["serving_default"](**named), **model.signatures["sop"](**named)}
-outputs.update(model.signatures["mlm"](**named, masked_lm_positions=inputs["masked_lm_positions"]))
-tokens = model.signatures["tokens"](input_ids=ids, input_mask=mask, segment_ids=types)
-np.testing.assert_array_equal(tokens["pooled_output"], outputs["pooled_output"])
-called = model(named)
-np.testing.assert_allclose(called["default"], outputs["pooled_output"], atol=1e-6)
-assert len(called["encoder_outputs"]) == 2
-assert len(glob.glob(sys.argv[1] + "/assets/*")) == 2
-dropped = model(named, training=True)["pooled_output"]
-assert not np.allclose(dropped, outputs["pooled_output"])
-np.savez(sys.argv[3], **{name: value.numpy() for name, value in outputs.items()})
-"""
-
-
-def test_an_export_gives_the_same_in_a_process_without_the_project(project, pretrained, tmp_path):
-    from albert_tf.config import AlbertConfig
-    from albert_tf.interop.formats import load_weights
-    from albert_tf.modeling.heads import AlbertForPreTraining
-
-    run(
-        "export_saved_model.py",
-        f"--init_checkpoint={pretrained}",
-        f"--spm_model_file={project.model}",
-        f"--export_path={tmp_path}/export",
-    )
-    draw = np.random.default_rng(0)
-    features = {
-        "input_ids": draw.integers(5, 600, (3, 20)),
-        "input_mask": np.arange(20) < np.array([[20], [9], [13]]),
-        "segment_ids": np.arange(20) > np.full((3, 1), 7),
-        "masked_lm_positions": draw.integers(0, 9, (3, 4)),
-    }
-    features = {name: value.astype("int32") for name, value in features.items()}
-    arguments = json.dumps({name: value.tolist() for name, value in features.items()})
-    words = [sys.executable, "-c", CHECK, f"{tmp_path}/export", arguments, f"{tmp_path}/out.npz"]
-    subprocess.run(words, check=True, cwd=tmp_path)
-
-    model = AlbertForPreTraining(AlbertConfig.from_json_file(str(project.config)))
-    load_weights(model, str(pretrained))
-    expected = model(features)
-    actual = np.load(tmp_path / "out.npz")
-    for name, here in (
-        ("pooled_output", "pooled_output"),
-        ("sequence_output", "sequence_output"),
-        ("mlm_logits", "masked_lm_logits"),
-        ("sop_logits", "sentence_order_logits"),
-    ):
-        np.testing.assert_allclose(actual[name], expected[here], rtol=0, atol=1e-5)
-
-
-def test_exports_that_cannot_be_are_named_and_leave_nothing(project, pretrained, tmp_path):
-    options = ExportOptions(
-        init_checkpoint=str(pretrained),
-        spm_model_file=str(project.model),
-        export_path=str(tmp_path / "export"),
-    )
-
-    def message(**changes) -> str:
-        with pytest.raises(InputError) as error:
-            export_saved_model(dataclasses.replace(options, **changes))
-        return str(error.value)
-
-    assert "exists already" in message(export_path=str(tmp_path))
-    assert "no such vocabulary file" in message(spm_model_file="nowhere.model")
-    assert "--init_checkpoint=nowhere: no checkpoint" in message(init_checkpoint="nowhere")
-    assert list(tmp_path.iterdir()) == []
+def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
+    export = f"{tmp_path}/export"
+    flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")
+    output, _ = run("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
+    assert "export/encoder: signatures mlm, serving_default, sop, tokens" in output
+    words = ("-m", "albert_tf.interop.saved_model", "CHECK", export)
+    output, _ = run(*words, flags[0], "--seq_lengths=16")
+    assert "signatures: serving_default, tokens, mlm, sop" in output
+    assert "mlm/mlm_logits: differs from the model by at most" in output
+    assert "batch  8, length  16: " in output
+    assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
+    assert assets == {"albert_config.json", "vocabulary.model", "vocabulary.vocab"}
+    _, errors = run(*words[:-1], f"{tmp_path}", code=1)
+    assert "is no export; there is no encoder/ in it" in errors

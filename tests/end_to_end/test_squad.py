@@ -119,6 +119,12 @@ def test_some_questions_have_none(options, project, tmp_path):
     assert contents_of(folder, "question_answering.json") == {
         "squad_head": "conditional",
         "version_2_with_negative": True,
+        "max_seq_length": 32,
+        "max_query_length": 16,
+        "doc_stride": 8,
+        "max_answer_length": 6,
+        "start_n_top": with_none.start_n_top,
+        "end_n_top": with_none.end_n_top,
     }
 
     def check(threshold):
