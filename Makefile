@@ -7,6 +7,9 @@ INSTALLED := $(VENV)/.installed
 # Where tests find PyTorch, transformers and JAX. Apart from the rest: the demo reads what is installed
 # there, and nobody needs gigabytes for a demo.
 PEERS := $(VENV)/peers
+# TensorFlow Text, which has no release for the latest TensorFlow; so this one is an earlier one. With
+# TensorFlow Hub, to load what is exported.
+EXPORT := $(VENV)/export
 
 .PHONY: demo test clean
 
@@ -28,14 +31,21 @@ $(VENV)/.preflight: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[preflight]'
 	@touch $@
 
+$(EXPORT)/.installed: $(INSTALLED) constraints-export.txt
+	@$(PYTHON) -m venv $(EXPORT)
+	@grep -vE '^(tensorflow|tensorboard|setuptools)==' constraints.txt | cat - constraints-export.txt > $(EXPORT)/constraints.txt
+	$(EXPORT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(EXPORT)/constraints.txt --editable '.[export,test]' tensorflow-hub setuptools
+	@touch $@
+
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
 demo: $(INSTALLED)
 	@$(BIN)/python -m examples.demo $(if $(CORPUS),--corpus='$(CORPUS)')
 
-test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed
+test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed $(EXPORT)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(EXPORT)/bin/python -m pytest -n $(JOBS) tests/serving
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

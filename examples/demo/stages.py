@@ -175,7 +175,7 @@ STAGES = (
             (
                 "-m",
                 "examples.demo.check_export",
-                "{out}/export",
+                "{out}/export/encoder",
                 "{out}/records/eval.tfrecord",
                 "{out}/export_check.json",
             ),
