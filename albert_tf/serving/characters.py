@@ -226,7 +226,10 @@ class Visible:
     def kept_before(
         self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor
     ) -> tf.Tensor:
-        """int64 `[n]`: some characters that are not dropped back from `after`, but not before `first`."""
+        """int64 `[n]`: `count` characters back from `after`, but not before `first`.
+
+        Those that are dropped do not count.
+        """
         kept = tf.where(self._is_dropped(text.codes) == 0)[:, 0]
         place = tf.cast(lower_bound(kept, after), tf.int64) - count
         return tf.maximum(tf.gather(tf.concat([kept, [0]], 0), tf.maximum(place, 0)), first)

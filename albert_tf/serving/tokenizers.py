@@ -159,7 +159,9 @@ class WordPieceInGraph(GraphTokenizer):
         # count as ideographs too.
         kinds = {0: characters.SPACE, 1: 0, 2: characters.ALONE}
         self._words = characters.Words(
-            rewriting.table({c: kinds[wordpiece.count(2 * chr(c))] for c in rewriting.code_points()})
+            rewriting.table(
+                {code: kinds[wordpiece.count(2 * chr(code))] for code in rewriting.code_points()}
+            )
         )
         self._piece_lengths = tf.constant(
             [len(piece.removeprefix(wordpiece.CONTINUES)) for piece in tokenizer.pieces], tf.int64
