@@ -106,8 +106,9 @@ def test_results_of_a_file():
     assert "HasAns_f1" not in evaluate(questions[2:], predictions, True)
 
 
+# Scores whose sums are exact, so that equal means are equal.
 CASES = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.4, 1.0]), st.booleans(), st.integers(-3, 3)), min_size=1
+    st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.booleans(), st.integers(-3, 3)), min_size=1
 )
 
 
