@@ -5,22 +5,24 @@ What is looked at comes from a process that loads it afresh, without this packag
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.interop import layout
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.companions import Companions, find_companions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import head_of
 from albert_tf.interop.options import CheckOptions
@@ -29,6 +31,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.options import command
 from albert_tf.serving import fresh
 from albert_tf.serving.encoder import HEADS, SIGNATURES, features
+from albert_tf.serving.export import TASKS, Trained, create_task_model
 from albert_tf.tokenization import Tokenizer
 
 TOLERANCE = 1e-5  # float32 sums in another order differ by less
@@ -50,6 +53,20 @@ _TEXTS = (
     "🤗 👩🏽\u200d🚀 zero\u200bwidth\u00adhyphen\ufeff\u0007control\ufffd",
     "antidisestablishmentarianism " + "x" * 250,
 )
+
+
+def _bytes(texts: Sequence[str]) -> np.ndarray:
+    return np.array([text.encode() for text in texts])
+
+
+# What a task's model is asked, by the names of its inputs.
+_STRINGS = {
+    "text": _bytes(_TEXTS),
+    "text_pair": _bytes(_TEXTS[::-1]),
+    "question": _bytes(_TEXTS),
+    "context": _bytes([f"{first} {' '.join(_TEXTS)}" for first in _TEXTS]),
+    "options": np.stack([_bytes(_TEXTS[n:] + _TEXTS[:n]) for n in range(4)], axis=1),
+}
 
 
 def check(options: CheckOptions) -> None:
@@ -80,6 +97,8 @@ def check(options: CheckOptions) -> None:
     if exists(os.path.join(folder, layout.PREPROCESS)):
         _check_ids(folder, found)
         print(f"{layout.PREPROCESS}: {len(_TEXTS)} texts have the tokenizer's ids")
+    if task := _check_task(folder, options, config, found):
+        print(f"{task}: {len(_TEXTS)} inputs have the model's answers")
     for batch, length, seconds in times:
         rate = batch / seconds
         print(
@@ -127,7 +146,7 @@ def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, lis
     with tempfile.TemporaryDirectory() as place:
         names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
         timed = np.array(timed, np.int32).reshape(-1, 2)
-        np.savez(names[0], **inputs, timed=timed, texts=[text.encode() for text in _TEXTS])
+        np.savez(names[0], **inputs, **_STRINGS, timed=timed, texts=_bytes(_TEXTS))
         words = [sys.executable, "-c", inspect.getsource(fresh), os.path.abspath(folder), *names]
         done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -160,15 +179,18 @@ def _differences(
     expected |= {h.output: outputs[h.name] for h in HEADS.values() if h.name in outputs}
     for key, value in found.items():
         kind, output = key.split("/")
-        if kind != layout.PREPROCESS:
+        if kind == layout.ENCODER or kind in SIGNATURES:
             yield key, float(np.abs(value - np.asarray(expected[output])).max())
 
 
-def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
-    companions = find_companions(folder)
+def _tokenizer(folder: str, companions: Companions) -> Tokenizer:
     if companions.vocabulary is None:
         raise InputError(f"{folder}: no vocabulary among the assets of {layout.ENCODER}/")
-    tokenizer = Tokenizer.load(companions.vocabulary, companions.do_lower_case is not False)
+    return Tokenizer.load(companions.vocabulary, companions.do_lower_case is not False)
+
+
+def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
+    tokenizer = _tokenizer(folder, find_companions(folder))
     lengths = found[f"{layout.PREPROCESS}/lengths"]
     each = np.split(found[f"{layout.PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
     packed = found[f"{layout.PREPROCESS}/input_word_ids"]
@@ -181,6 +203,38 @@ def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
             raise InputError(
                 f"{folder}: {layout.PREPROCESS}/ gives {text!r} other ids than the tokenizer"
             )
+
+
+def _check_task(
+    folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
+) -> str | None:
+    """Compares the answers of a fine-tuned model's folder, if there is one, and names it."""
+    manifest = layout.read_manifest(folder)
+    made_from = manifest.get("made_from", {})
+    if not made_from.get("task"):
+        return None
+    head, task = manifest["head"], TASKS[manifest["head"]]
+    path = options.init_checkpoint or os.path.join(folder, task.folder)
+    settings = task.settings(**made_from["task"])
+    model = create_task_model(head, config, settings, open_weights(path, config=config))
+    load_weights(model, path)
+    companions = dataclasses.replace(
+        find_companions(folder), labels=tuple(made_from["labels"]), results=made_from["results"]
+    )
+    trained = Trained(head, model, _tokenizer(folder, companions), companions, settings)
+    function = task.serve(trained, []).signatures()["serving_default"]
+    names = inspect.signature(function.python_function).parameters
+    expected = function(**{name: tf.constant(_STRINGS[name]) for name in names})
+    for name, values in expected.items():
+        given, values = found[f"{task.folder}/{name}"], fresh.without_objects(values)
+        close = (
+            np.allclose(given, values, rtol=0, atol=TOLERANCE)
+            if (values.dtype.kind == "f")
+            else np.array_equal(given, values)
+        )
+        if not close:
+            raise InputError(f"{folder}: {task.folder}/ gives another {name} than the model")
+    return task.folder
 
 
 cli = command(CheckOptions, check, positional="words")

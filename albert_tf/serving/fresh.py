@@ -3,8 +3,8 @@
     python fresh.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
 
 Run as a program it imports nothing of the package it stands in. The inputs are token ids by the
-names that the encoder takes, `texts`, and batch sizes and lengths to be `timed`; what becomes of
-them is written to the outputs by `folder/output`.
+names that the encoder takes, `texts`, strings by the names that a task's folder takes, and batch
+sizes and lengths to be `timed`; what becomes of them is written to the outputs by `folder/output`.
 """
 
 import json
@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
+TASKS = ("classifier", "squad", "choice")
 
 
 def seconds_per_call(function, arguments: dict) -> float:
@@ -50,6 +51,11 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
         import tensorflow_text  # noqa: F401  registers the operations
 
         found |= pack(tf.saved_model.load(preprocess), tf.constant(given["texts"]))
+    for task in TASKS:
+        place = os.path.join(folder, task)
+        if os.path.exists(place):
+            answers = answer(place, given)
+            found |= {f"{task}/{name}": value for name, value in answers.items()}
     np.savez(outputs, **{name: np.asarray(value) for name, value in found.items()})
 
     latencies = []
@@ -73,6 +79,23 @@ def pack(preprocess, texts) -> dict:
         "preprocess/lengths": ids.row_lengths(),
         **{f"preprocess/{name}": value for name, value in packed.items()},
     }
+
+
+def answer(folder: str, given) -> dict:
+    """What a task's model answers to strings, which are bytes."""
+    import tensorflow_text  # noqa: F401  registers the operations
+
+    model = tf.saved_model.load(folder)
+    function = model.signatures["serving_default"]
+    names = function.structured_input_signature[1]
+    answers = function(**{name: tf.constant(given[name]) for name in names})
+    return {name: without_objects(value) for name, value in answers.items()}
+
+
+def without_objects(value) -> np.ndarray:
+    """A tensor as an array, of bytes if it has strings."""
+    array = value.numpy()
+    return array.astype("S") if array.dtype == object else array
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.interop.options import ExportOptions
+from albert_tf.interop import export_check
+from albert_tf.interop.options import CheckOptions, ExportOptions
 from albert_tf.interop.saved_model import export_saved_model
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.serving.export import TASKS
 from albert_tf.serving.tokenizers import tensorflow_text
 from tests.interop.models import random_model
 from tests.serving.served import LONGEST, config_for, texts, write_vocabulary
@@ -124,6 +126,45 @@ def test_a_classifier_is_exported_with_all_that_goes_with_it(classifier, tmp_pat
     assert "pipeline_tag: text-classification" in card
     assert 'load("export/classifier").signatures["serving_default"]' in card
     assert "bad, fair, good" in card
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "folder", "outputs", "settings"),
+    [
+        ("classifier", 3, "classifier", 3, {"kind": "classification", "pairs": True}),
+        ("span", 3, "squad", 5, {"version_2_with_negative": True, "max_query_length": 9}),
+        ("choice", 1, "choice", 2, {"task_name": "json", "max_qa_length": 16}),
+    ],
+)
+def test_the_check_compares_answers(
+    head, labels, folder, outputs, settings, tmp_path, capsys, monkeypatch
+):
+    try:
+        tensorflow_text()
+    except InputError as error:
+        pytest.skip(str(error))
+    beside = {TASKS[head].file.replace(".", "__"): json.dumps(settings)}
+    trained = trained_folder(tmp_path / "trained", head, labels, **beside)
+    options = options_of(trained, tmp_path / "export", head=head, measure_latency=False)
+    export_saved_model(options)
+    check = CheckOptions(words=("check", options.export_path), seq_lengths=())
+    kept = []
+    fresh = export_check._in_fresh_process
+    monkeypatch.setattr(
+        export_check, "_in_fresh_process", lambda *a: (kept or kept.append(fresh(*a)) or kept)[0]
+    )
+    for weights in (None, str(trained)):
+        export_check.check(dataclasses.replace(check, init_checkpoint=weights))
+        assert f"{folder}: 12 inputs have the model's answers" in capsys.readouterr().out
+    found, _ = kept[0]
+    answers = [name for name in found if name.startswith(f"{folder}/")]
+    assert len(answers) == outputs
+    for name in answers:
+        right = found[name]
+        found[name] = np.zeros_like(right)
+        with pytest.raises(InputError, match=f"gives another {name.split('/')[1]} than the model"):
+            export_check.check(check)
+        found[name] = right
 
 
 def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
