@@ -11,7 +11,7 @@ from albert_tf.quiet import quiet_import
 
 def run(options: ExportOptions) -> None:
     with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.interop.saved_model import export_saved_model
+        from albert_tf.interop.exports import export_saved_model
 
     export_saved_model(options)
 

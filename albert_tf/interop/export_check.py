@@ -1,4 +1,4 @@
-"""`python -m albert_tf.interop.saved_model check DIR`: is an export what it should be?
+"""Whether an export is what it should be.
 
 What is looked at comes from a process that loads it afresh, without this package.
 """
@@ -28,7 +28,6 @@ from albert_tf.interop.models import head_of
 from albert_tf.interop.options import CheckOptions
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.options import command
 from albert_tf.serving import fresh
 from albert_tf.serving.encoder import HEADS, SIGNATURES, features
 from albert_tf.serving.export import TASKS, Trained, create_task_model
@@ -227,14 +226,8 @@ def _check_task(
     expected = function(**{name: tf.constant(_STRINGS[name]) for name in names})
     for name, values in expected.items():
         given, values = found[f"{task.folder}/{name}"], fresh.without_objects(values)
-        close = (
-            np.allclose(given, values, rtol=0, atol=TOLERANCE)
-            if (values.dtype.kind == "f")
-            else np.array_equal(given, values)
-        )
-        if not close:
+        is_float = values.dtype.kind == "f"
+        off = np.abs(given - values).max() if is_float else float(np.any(given != values))
+        if not off <= TOLERANCE:
             raise InputError(f"{folder}: {task.folder}/ gives another {name} than the model")
     return task.folder
-
-
-cli = command(CheckOptions, check, positional="words")

@@ -16,8 +16,8 @@ from albert_tf.finetuning.options import RaceOptions
 from albert_tf.finetuning.question_answering import answer_questions
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.squad_options import SquadOptions
+from albert_tf.interop.exports import export_saved_model
 from albert_tf.interop.options import ExportOptions
-from albert_tf.interop.saved_model import export_saved_model
 from albert_tf.serving.tokenizers import tensorflow_text
 from tests.finetuning import small
 

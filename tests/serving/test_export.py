@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop import export_check
+from albert_tf.interop.exports import export_saved_model
 from albert_tf.interop.options import CheckOptions, ExportOptions
-from albert_tf.interop.saved_model import export_saved_model
 from albert_tf.serving.tokenizers import tensorflow_text
 from albert_tf.tokenization import Tokenizer
 from tests import tiny

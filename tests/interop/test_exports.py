@@ -14,10 +14,10 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.options import ClassifierOptions
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
-from albert_tf.interop import export_check, saved_model
+from albert_tf.interop import export_check, exports
+from albert_tf.interop.exports import export_saved_model
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.options import CheckOptions, ExportOptions
-from albert_tf.interop.saved_model import export_saved_model
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -247,7 +247,7 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
     def full(*arguments, **settings):
         raise tf.errors.ResourceExhaustedError(None, None, "no space left")
 
-    monkeypatch.setattr(saved_model.tf.saved_model, "save", full)
+    monkeypatch.setattr(exports.tf.saved_model, "save", full)
     with pytest.raises(OSError, match="no space left"):
         export_saved_model(options)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
