@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.input.examples import Features
+from albert_tf.input.iterators import ending_at_once
 
 # Batches whose examples are sorted by length together: so many that lengths in a batch are alike,
 # so few that an example meets others in every epoch.
@@ -185,7 +186,7 @@ def training_batches(
     batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
     # Strategies of several replicas take a data set without an end as it is.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return batches.apply(endless).prefetch(4)
+    return ending_at_once(batches.apply(endless).prefetch(4))
 
 
 def evaluation_batches(
@@ -213,7 +214,7 @@ def evaluation_batches(
 
     plan = numbers, examples, _fitting(buckets, np.where(numbers >= 0, lengths[examples], 0))
     batches = tf.data.Dataset.from_tensor_slices(plan)
-    return batches.map(make, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    return ending_at_once(batches.map(make, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4))
 
 
 def _fitting(buckets: Sequence[int], lengths: np.ndarray) -> np.ndarray:

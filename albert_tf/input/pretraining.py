@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
+from albert_tf.input.iterators import ending_at_once
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import derive_seeds, draw_masks
 from albert_tf.input.share import WHOLE, Share, per_replica_batches
@@ -69,7 +70,7 @@ def training_batches(
     examples = _own_rows(numbered, batch_size, share).map(
         parse, num_parallel_calls=tf.data.AUTOTUNE
     )
-    return per_replica_batches(examples.prefetch(4), share)
+    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
 
 
 def evaluation_batches(
@@ -98,7 +99,7 @@ def evaluation_batches(
         parse, num_parallel_calls=tf.data.AUTOTUNE
     )
     examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
-    return per_replica_batches(examples.prefetch(4), share)
+    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
 
 
 def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:

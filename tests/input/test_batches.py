@@ -145,3 +145,10 @@ def test_what_is_too_long_is_refused_and_arrays_are_the_whole_of_features():
     for name, value in features.padded(32).items():
         np.testing.assert_array_equal(again.padded(32)[name], value)
     assert (again.choices, len(again)) == (2, 5)
+
+
+def test_iterators_go_at_once():
+    # What waits is a thread that only iterators of a certain age have to wait for.
+    features = make_features(9, 20)
+    for batches in (training_batches(features, 20, 4, seed=1), evaluation_batches(features, 20, 4)):
+        assert batches.options().autotune.enabled is False

@@ -148,3 +148,12 @@ def test_files_that_do_not_fit_are_named(files, tmp_path):
     damaged.write_bytes(b"certainly not a record" * 10)
     with pytest.raises(InputError, match=r"damaged.tfrecord: not a readable TFRecord"):
         check_files([str(damaged)], FEATURES, VOCAB)
+
+
+def test_iterators_go_at_once(files):
+    # What waits is a thread that only iterators of a certain age have to wait for.
+    for batches in (
+        training_batches(files, FEATURES, 4, 1),
+        evaluation_batches(files, FEATURES, 4),
+    ):
+        assert batches.options().autotune.enabled is False
