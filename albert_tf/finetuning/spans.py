@@ -45,7 +45,8 @@ def independent_spans(
     if not length:
         return _NO_SPANS
     part = slice(window.position, window.position + length)
-    starts, ends = (np.float64(outputs[f"{kind}_logits"][part]) for kind in ("start", "end"))
+    # Not np.float64(...), which makes a number of a single score in NumPy 2.2.
+    starts, ends = (outputs[f"{kind}_logits"][part].astype(float) for kind in ("start", "end"))
     longest = min(max_answer_length, length)
     padded = np.concatenate([ends, np.full(longest - 1, -np.inf)])
     # scores[i, k]: of the span of k + 1 tokens from token i on.
@@ -78,8 +79,8 @@ def conditional_spans(
     length = len(window.offsets)
     inside = (first >= 0) & (first <= last) & (last < length) & (last - first < max_answer_length)
     inside[inside] = window.may_start[first[inside]]
-    starts = np.repeat(np.float64(outputs["start_top_log_probs"]), ends_of_each)
-    ends = np.float64(outputs["end_top_log_probs"])
+    starts = np.repeat(outputs["start_top_log_probs"].astype(float), ends_of_each)
+    ends = outputs["end_top_log_probs"].astype(float)
     first, last = first[inside] + window.first, last[inside] + window.first
     return starts[inside], ends[inside], first, last
 
