@@ -76,7 +76,11 @@ class EndLogits(keras.layers.Layer):
         hidden = ops.expand_dims(ops.matmul(sequence, of_positions), 1)
         hidden = hidden + ops.expand_dims(ops.matmul(starts, of_starts), 2)
         hidden = ops.tanh(hidden + ops.cast(self.dense_0.bias, self.compute_dtype))
-        return ops.cast(self.dense_1(self.norm(hidden))[..., 0], "float32")
+        # As rows: TensorFlow 2.21's product of [batch, 1, seq, hidden] and a matrix, which Keras
+        # 3.12 asks for here, is wrong on a CPU and writes outside of its memory.
+        shape = ops.shape(hidden)
+        rows = ops.reshape(self.norm(hidden), (-1, shape[-1]))
+        return ops.cast(ops.reshape(self.dense_1(rows), shape[:-1]), "float32")
 
 
 class AnswerClass(keras.layers.Layer):

@@ -40,7 +40,7 @@ class Oracle:
 
     def __init__(self, config: AlbertConfig, weights: dict[str, np.ndarray]):
         self.config = config
-        self.weights = {name: np.float64(value) for name, value in weights.items()}
+        self.weights = {name: np.asarray(value, "float64") for name, value in weights.items()}
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def dense(self, name, x):

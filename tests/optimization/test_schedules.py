@@ -22,7 +22,7 @@ LENGTHS = [(125_000, 3_125), (10_000_000, 3_125), (40_000_001, 3_125)]
 
 def rates(schedule, steps):
     """Rates at many steps at once, float64."""
-    return np.float64(ops.convert_to_numpy(schedule(np.asarray(steps, "int32"))))
+    return np.asarray(ops.convert_to_numpy(schedule(np.asarray(steps, "int32"))), "float64")
 
 
 def steps_of(total, warmup, cooldown=0):

@@ -22,7 +22,7 @@ RATE, TOTAL, WARMUP, CLIP = 0.02, 9, 3, 1.0
 
 def formula(name, values, gradients, bias_correction, decay=0.01):
     """Float64 values after one update for each of `gradients`."""
-    values = {path: np.float64(value) for path, value in values.items()}
+    values = {path: np.asarray(value, "float64") for path, value in values.items()}
     m, v = dict.fromkeys(values, 0.0), dict.fromkeys(values, 0.0)
     for step, of_step in enumerate(gradients):
         rate = RATE * (step / WARMUP if step < WARMUP else 1 - step / TOTAL)
