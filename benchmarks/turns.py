@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,6 +10,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 
 from albert_tf.errors import InputError
@@ -32,17 +34,39 @@ class Spread:
         return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
+class Died(InputError):
+    """A contestant's process ended.
+
+    Attributes:
+        contestant: whose process it was.
+        said: the end of what it had printed to standard error.
+        reason: the last line of that.
+    """
+
+    def __init__(self, contestant: Contestant, said: str, code: int):
+        end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        self.contestant = contestant
+        self.said = said[-2000:]
+        self.reason = f"{(said.splitlines() or ['it said nothing'])[-1].strip()} ({end})"
+        super().__init__(f"the process of {contestant.name} ended ({end}): {self.said}")
+
+
 class Contestant:
     """A process that makes steps when it is told to, and is stopped while others do.
 
     Args:
         name: which one of `benchmarks.contestants`.
         workload: what it does.
+
+    Raises:
+        Died: it did not get as far as the first step.
     """
 
     def __init__(self, name: str, workload: Workload):
         self.name = name
         self.peak_memory = 0
+        # A file and not a pipe: nobody reads along, and a full pipe would hold the process up.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "benchmarks.contestants", name),
@@ -50,7 +74,7 @@ class Contestant:
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if "BENCH_STDERR" not in os.environ else None,
+            stderr=self._said if "BENCH_STDERR" not in os.environ else None,
             text=True,
         )
         self._answer()
@@ -61,12 +85,18 @@ class Contestant:
     def __exit__(self, *error) -> None:
         self._process.kill()
         self._process.communicate()
+        self._said.close()
 
     def run(self, steps: int) -> float:
-        """Seconds that `steps` steps take."""
+        """Seconds that `steps` steps take.
+
+        Raises:
+            Died: the process ended, now or since the last turn.
+        """
         self._process.send_signal(signal.SIGCONT)
-        self._process.stdin.write(f"{steps}\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and so has its output
+            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.flush()
         answer = json.loads(self._answer())
         self.peak_memory = answer["peak_memory"]
         return answer["seconds"]
@@ -74,8 +104,10 @@ class Contestant:
     def _answer(self) -> str:
         line = self._process.stdout.readline()
         if not line:
-            said = (self._process.communicate()[1] or "").strip()
-            raise InputError(f"the process of {self.name} ended: {said[-2000:]}")
+            self._process.communicate()
+            self._said.seek(0)
+            said = self._said.read().decode(errors="replace").strip()
+            raise Died(self, said, self._process.returncode)
         self._process.send_signal(signal.SIGSTOP)
         return line.strip()
 

@@ -24,6 +24,7 @@ CONTESTANTS = {
     "Hugging Face": ("hugging_face", {"compiled": False}),
     "Hugging Face, compiled": ("hugging_face", {"compiled": True}),
     "KerasHub": ("keras_hub_model", {}),
+    "matrix products": ("matrix_products", {}),
 }
 
 

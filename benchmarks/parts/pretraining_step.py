@@ -1,0 +1,60 @@
+"""A step of pretraining: forward, backward and update, of albert_tf and of other libraries."""
+
+from __future__ import annotations
+
+import itertools
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import pretraining_flops
+from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
+from benchmarks.contestants.workload import Workload
+from benchmarks.measurements import Measurement
+from benchmarks.pictures import Bar, Panel
+from benchmarks.reporting import Result, comparison_table
+
+TINY = AlbertConfig(
+    embedding_size=64,
+    hidden_size=128,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=512,
+)
+SIZES = {"tiny": TINY, "base": AlbertConfig.preset("base"), "large": AlbertConfig.preset("large")}
+# Sequences in a batch, and tokens of each.
+SHAPES = ((8, 128), (2, 512))
+PREDICTIONS = 20
+DTYPES = ("float32", "bfloat16")
+
+
+def run(suite: Suite) -> Result:
+    """Sequences a second of every contestant, at every size, shape and precision."""
+    sizes, dtypes, shapes = SIZES, DTYPES, SHAPES
+    if suite.quick:
+        sizes, dtypes, shapes = {"tiny": TINY}, DTYPES[:1], ((2, 32),)
+    works = list(itertools.product(sizes, dtypes, shapes))
+    left_out: dict[str, str] = {}
+    measurements: list[Measurement] = []
+    panels: dict[str, list[Bar]] = {}
+    for number, (size, dtype, (batch, length)) in enumerate(works, start=1):
+        config = sizes[size]
+        work = f"{size}, {batch} x {length}, {dtype}"
+        workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
+        flops = pretraining_flops(config, length, PREDICTIONS)
+        entrants = [Entrant(name, name, workload, flops, work) for name in CONTESTANTS]
+        what = f"pretraining_step {number} of {len(works)}: {work}"
+        measured = compare(suite, what, entrants, left_out)
+        measurements += measured
+        panels.setdefault(f"{size}, {dtype}", []).extend(bars(measured, f"{batch} x {length}"))
+    table = comparison_table("A step of pretraining", measurements, OURS)
+    drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
+    return Result("A step of pretraining", measurements, OURS, [table], drawn, left_out)
+
+
+def bars(measurements: list[Measurement], group: str) -> list[Bar]:
+    """Sequences a second, with what the floor would allow."""
+    return [
+        Bar(group, each.way, each.rate, each.rate.median / each.floor_share.median)
+        if each.floor_share
+        else Bar(group, each.way, each.rate)
+        for each in measurements
+    ]

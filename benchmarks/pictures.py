@@ -1,0 +1,171 @@
+"""Pictures of results as SVG text: bars side by side and curves, panel by panel."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+from albert_tf.report.charts import COLOURS, GRID, INK
+from benchmarks.turns import Spread
+
+_FLOOR = "#6b7280"
+_COLOURS = (*COLOURS, "#be123c", "#0891b2")
+_STYLE = {
+    "font.size": 11,
+    "font.family": "sans-serif",
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "albert_tf",
+    "axes.edgecolor": GRID,
+    "text.color": INK,
+    "text.parse_math": False,
+}
+
+
+class Bar(NamedTuple):
+    """A median with its range.
+
+    Attributes:
+        group: what stands beside it, for bars that are compared.
+        name: whose it is; gives the colour.
+        value: what is drawn.
+        floor: the bound that is marked across it; None without.
+    """
+
+    group: str
+    name: str
+    value: Spread
+    floor: float | None = None
+
+
+class Curve(NamedTuple):
+    """Points with their ranges, or a line without (`low` and `high` the same as `median`)."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[Spread]
+    dashed: bool = False
+
+
+class Panel(NamedTuple):
+    """One drawing, of bars or of curves.
+
+    Attributes:
+        title: above it.
+        unit: of what is drawn.
+        bars: from top to bottom; those of a group follow each other.
+        curves: with both axes logarithmic.
+        x_label: of curves.
+    """
+
+    title: str
+    unit: str
+    bars: Sequence[Bar] = ()
+    curves: Sequence[Curve] = ()
+    x_label: str = ""
+
+
+def draw(title: str, panels: Sequence[Panel]) -> str:
+    """SVG text of one panel or more under a title, two in a row."""
+    columns = min(2, len(panels))
+    rows = -(-len(panels) // columns)
+    heights = [max(map(_height, panels[row * columns :][:columns])) for row in range(rows)]
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The reader's fonts are used, not those that are here.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure = Figure(figsize=(5.4 * columns, sum(heights) + 0.9), layout="constrained")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
+        names = list(dict.fromkeys(bar.name for panel in panels for bar in panel.bars))
+        for place, axes in enumerate(grid.flat):
+            if place >= len(panels):
+                axes.set_visible(False)
+                continue
+            panel = panels[place]
+            axes.set_title(panel.title, loc="left", fontsize=11)
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.set_axisbelow(True)
+            axes.tick_params(length=0, which="both")
+            if panel.bars:
+                _draw_bars(axes, panel, names)
+            else:
+                _draw_curves(axes, panel)
+        _legend(figure, names, panels)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _height(panel: Panel) -> float:
+    groups = len({bar.group for bar in panel.bars})
+    return 0.75 + 0.22 * len(panel.bars) + 0.15 * groups if panel.bars else 3.0
+
+
+def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
+    ticks: dict[str, list[float]] = {}
+    place = 0.0
+    for number, bar in enumerate(panel.bars):
+        if number and bar.group != panel.bars[number - 1].group:
+            place += 0.6
+        value = bar.value
+        axes.barh(place, value.median, color=_colour(names, bar.name), height=0.85, alpha=0.75)
+        if value.high > value.low:
+            axes.plot([value.low, value.high], [place, place], color=INK, linewidth=1.2)
+        if bar.floor is not None:
+            axes.plot([bar.floor] * 2, [place - 0.45, place + 0.45], color=_FLOOR, linestyle=":")
+        ticks.setdefault(bar.group, []).append(place)
+        place += 1.0
+    axes.set_yticks([sum(each) / len(each) for each in ticks.values()], list(ticks))
+    axes.invert_yaxis()
+    axes.set_xlabel(panel.unit)
+    axes.set_xlim(left=0)
+    axes.grid(axis="x", color=GRID)
+
+
+def _draw_curves(axes: Axes, panel: Panel) -> None:
+    for number, curve in enumerate(panel.curves):
+        colour = _FLOOR if curve.dashed else _COLOURS[number]
+        middle = [value.median for value in curve.y]
+        style = {"linestyle": "--"} if curve.dashed else {"marker": "o", "markersize": 4}
+        axes.plot(curve.x, middle, color=colour, linewidth=1.6, label=curve.name, **style)
+        for x, value in zip(curve.x, curve.y, strict=True):
+            if value.high > value.low:
+                axes.plot([x, x], [value.low, value.high], color=INK, linewidth=1.2)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    places = sorted({x for curve in panel.curves for x in curve.x})
+    axes.set_xticks(places, [f"{x:g}" for x in places])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.unit)
+    axes.grid(axis="y", color=GRID)
+    if len(panel.curves) > 1:
+        axes.legend(frameon=False, fontsize=9)
+
+
+def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
+    """Of the bars' colours, where there are several, and of the floor's mark."""
+    handles = []
+    if len(names) > 1:
+        handles = [
+            matplotlib.patches.Patch(color=_colour(names, name), alpha=0.75, label=name)
+            for name in names
+        ]
+    if any(bar.floor is not None for panel in panels for bar in panel.bars):
+        line = matplotlib.lines.Line2D([], [], color=_FLOOR, linestyle=":", label="floor")
+        handles.append(line)
+    if handles:
+        figure.legend(
+            handles=handles, loc="outside lower left", frameon=False, fontsize=10, ncols=3
+        )
+
+
+def _colour(names: list[str], name: str) -> str:
+    return _COLOURS[names.index(name) % len(_COLOURS)]
