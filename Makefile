@@ -10,8 +10,10 @@ PEERS := $(VENV)/peers
 # TensorFlow Text, which has no release for the latest TensorFlow; so this one is an earlier one. With
 # TensorFlow Hub, to load what is exported.
 EXPORT := $(VENV)/export
+# TensorFlow, PyTorch, transformers and KerasHub side by side, to be timed.
+BENCH := $(VENV)/bench
 
-.PHONY: demo test clean
+.PHONY: demo test bench clean
 
 $(INSTALLED): pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
@@ -33,8 +35,13 @@ $(VENV)/.preflight: $(INSTALLED)
 
 $(EXPORT)/.installed: $(INSTALLED) constraints-export.txt
 	@$(PYTHON) -m venv $(EXPORT)
-	@grep -vE '^(tensorflow|tensorboard|setuptools)==' constraints.txt | cat - constraints-export.txt > $(EXPORT)/constraints.txt
+	@grep -vE '^(tensorflow|tensorflow-text|tensorboard|setuptools)==' constraints.txt | cat - constraints-export.txt > $(EXPORT)/constraints.txt
 	$(EXPORT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(EXPORT)/constraints.txt --editable '.[export,test]' tensorflow-hub setuptools
+	@touch $@
+
+$(BENCH)/.installed: $(INSTALLED)
+	@$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,bench]'
 	@touch $@
 
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
@@ -46,6 +53,11 @@ test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed $(EXPORT)/.installed
 	$(BIN)/ruff format --check .
 	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 	$(EXPORT)/bin/python -m pytest -n $(JOBS) tests/serving
+
+# How fast everything is, beside other libraries; hours. make bench ONLY=startup,scaling runs just these
+# parts, BOOKS=DIR makes training data of the .txt files of a folder.
+bench: $(BENCH)/.installed
+	@$(BENCH)/bin/python -m benchmarks $(if $(ONLY),--only='$(ONLY)') $(if $(BOOKS),--books='$(BOOKS)')
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info
