@@ -12,6 +12,7 @@ from benchmarks.reporting import Result
 # Name of the module, and of the result -> what it measures.
 PARTS = {
     "pretraining_step": "a step of pretraining, beside other libraries, at three sizes",
+    "startup": "waiting: imports, --help, the first step, compiling, exports",
 }
 
 

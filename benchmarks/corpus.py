@@ -1,0 +1,86 @@
+"""Text to measure on, and a vocabulary trained on it, with the project's own commands."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+from typing import NamedTuple
+
+from benchmarks.fresh import run_quietly
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class Corpus(NamedTuple):
+    """A corpus on disk.
+
+    Attributes:
+        name: what it is.
+        books: folder of .txt files that it comes from.
+        text: sentences, as `data_prep.extract_corpus` writes them.
+        spm_model_file: a vocabulary trained on it.
+        vocab_size: of that.
+    """
+
+    name: str
+    books: str
+    text: str
+    spm_model_file: str
+    vocab_size: int
+
+
+def small(folder: str, vocab_size: int = 1000) -> Corpus:
+    """This project's own documentation: a few hundred kilobytes, in seconds."""
+    books = os.path.join(folder, "books")
+    os.makedirs(books)
+    for path in (*glob.glob(f"{_ROOT}/docs/*.md"), f"{_ROOT}/README.md"):
+        shutil.copy(path, os.path.join(books, f"{os.path.basename(path)}.txt"))
+    return _make(folder, "documentation of albert_tf", books, vocab_size)
+
+
+def large(folder: str, books: str | None, megabytes: float, vocab_size: int = 8000) -> Corpus:
+    """The .txt files of a folder, or without one the documentation of installed packages."""
+    name = "books" if books else "documentation of installed packages"
+    if books is None:
+        books = os.path.join(folder, "books")
+        os.makedirs(books)
+        text = os.path.join(folder, "package_docs.txt")
+        _run("extract_corpus", "--format=package_docs", f"--max_megabytes={megabytes}",
+             f"--output_file={text}")  # fmt: skip
+        with open(text, encoding="utf-8") as file:
+            documents = file.read().split("\n\n")
+        # As books, which stages and commands read; paragraphs of one line are as good as any.
+        for number in range(32):
+            path = os.path.join(books, f"{number}.txt")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n\n".join(documents[number::32]) + "\n")
+    return _make(folder, name, books, vocab_size)
+
+
+def records(corpus: Corpus, folder: str, length: int, predictions: int) -> list[str]:
+    """TFRecords of a corpus, with static masks, in one file."""
+    path = os.path.join(folder, f"{length}.tfrecord")
+    _run(
+        "create_pretraining_data",
+        f"--input_file={corpus.text}",
+        f"--output_file={path}",
+        f"--spm_model_file={corpus.spm_model_file}",
+        f"--max_seq_length={length}",
+        f"--max_predictions_per_seq={predictions}",
+        "--dupe_factor=1",
+    )
+    return sorted(glob.glob(f"{path}*"))
+
+
+def _make(folder: str, name: str, books: str, vocab_size: int) -> Corpus:
+    text, prefix = os.path.join(folder, "corpus.txt"), os.path.join(folder, "vocabulary")
+    _run("extract_corpus", "--format=books", f"--input_file={books}", f"--output_file={text}")
+    _run("train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
+         f"--vocab_size={vocab_size}", "--input_sentence_size=200000")  # fmt: skip
+    return Corpus(name, books, text, f"{prefix}.model", vocab_size)
+
+
+def _run(module: str, *flags: str) -> None:
+    run_quietly([sys.executable, "-m", f"data_prep.{module}", *flags])

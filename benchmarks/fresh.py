@@ -1,0 +1,213 @@
+"""One thing in a fresh process, timed part by part; run by `benchmarks.parts.startup`.
+
+    python -m benchmarks.fresh NAME JSON
+
+NAME is one of `TASKS`, JSON its arguments. The last line of the output is a JSON object of seconds
+by the name of the part. Every library is loaded where it is timed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.errors import InputError
+
+
+class Clock:
+    """Seconds of parts that follow one another."""
+
+    def __init__(self):
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def _import_tensorflow(clock: Clock) -> None:
+    from albert_tf.quiet import quiet_import
+
+    with clock.part("import TensorFlow and Keras"), quiet_import():
+        import keras  # noqa: F401
+        import tensorflow  # noqa: F401
+
+
+def first_step(config: dict, files: list[str], batch_size: int, length: int, predictions: int):
+    """To the first step of pretraining on TFRecords, as the command takes it."""
+    clock = Clock()
+    _import_tensorflow(clock)
+    with clock.part("import albert_tf"):
+        import tensorflow as tf
+
+        from albert_tf.config import AlbertConfig
+        from albert_tf.input.features import pretraining_features
+        from albert_tf.input.pretraining import training_batches
+        from albert_tf.modeling.heads import AlbertForPreTraining
+        from albert_tf.modeling.losses import PretrainingObjective
+        from albert_tf.optimization import create_optimizer
+        from albert_tf.training.step import TrainStep
+    with clock.part("build model and optimizer"):
+        model = AlbertForPreTraining(AlbertConfig(**config))
+        strategy = tf.distribute.get_strategy()
+        step = TrainStep(model, create_optimizer("lamb", 1e-4), PretrainingObjective(), strategy)
+    with clock.part("first batch"):
+        features = pretraining_features(length, predictions)
+        batches = iter(training_batches(files, features, batch_size, seed=1))
+        next(batches)
+    _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
+    return clock.seconds
+
+
+def compiling(config: dict, batch_size: int, length: int, predictions: int, xla: bool):
+    """To the first step of pretraining on a batch in memory, with the whole step in XLA or not."""
+    import tensorflow as tf
+
+    from albert_tf.config import AlbertConfig
+    from albert_tf.modeling.heads import AlbertForPreTraining
+    from albert_tf.modeling.kernels import PLAIN
+    from albert_tf.modeling.losses import PretrainingObjective
+    from albert_tf.optimization import create_optimizer
+    from albert_tf.training.step import TrainStep
+    from benchmarks.contestants.workload import Workload
+
+    clock = Clock()
+    batch = Workload("pretraining", config, batch_size, length, predictions).batch()
+    model = AlbertForPreTraining(AlbertConfig(**config))
+    optimizer, strategy = create_optimizer("lamb", 1e-4), tf.distribute.get_strategy()
+    kernels = PLAIN if xla else None
+    step = TrainStep(model, optimizer, PretrainingObjective(), strategy, kernels=kernels)
+    if xla:  # as TPUs are given it: albert_tf/tpu/lowering.py
+        whole = tf.function(step._one_step, jit_compile=True)
+        batch = {name: tf.constant(array) for name, array in batch.items()}
+        _steps(clock, lambda: whole(batch)["done"].numpy())
+    else:
+        batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
+        _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
+    return clock.seconds
+
+
+def _steps(clock: Clock, step) -> None:
+    """Times a first step and a second; what the first took longer is tracing and compiling."""
+    with clock.part("first call"):
+        step()
+    with clock.part("step"):
+        step()
+    # Of two steps alike, so what the second is slower by is noise.
+    clock.seconds["trace and compile"] = max(
+        0.0, clock.seconds.pop("first call") - clock.seconds["step"]
+    )
+
+
+def load_export(folder: str, length: int):
+    """Loads a SavedModel and calls it once."""
+    clock = Clock()
+    _import_tensorflow(clock)
+    import tensorflow as tf
+
+    with clock.part("load"):
+        model = tf.saved_model.load(folder)
+    signature = model.signatures["mlm"]
+    inputs = {
+        name: tf.zeros((1, 1 if name.startswith("masked") else length), spec.dtype)
+        for name, spec in signature.structured_input_signature[1].items()
+    }
+    with clock.part("first call"):
+        next(iter(signature(**inputs).values())).numpy()
+    return clock.seconds
+
+
+def load_preprocessing(folder: str):
+    """Loads the tokenizer of an export and turns a text into ids."""
+    clock = Clock()
+    _import_tensorflow(clock)
+    with clock.part("import TensorFlow Text"):
+        import tensorflow_text  # noqa: F401
+    import tensorflow as tf
+
+    with clock.part("load"):
+        model = tf.saved_model.load(folder)
+    with clock.part("first call"):
+        model(tf.constant(["How fast it starts."]))["input_word_ids"].numpy()
+    return clock.seconds
+
+
+def load_weights(folder: str, length: int):
+    """Our encoder with the weights of a folder, and its first forward pass."""
+    clock = Clock()
+    _import_tensorflow(clock)
+    with clock.part("import the library"):
+        from albert_tf import AlbertConfig, AlbertEncoder, load_weights
+    with clock.part("load"):
+        encoder = AlbertEncoder(AlbertConfig.from_json_file(f"{folder}/config.json"))
+        load_weights(encoder, folder)
+    with clock.part("first call"):
+        import numpy as np
+
+        ids = np.ones((1, length), np.int32)
+        outputs = encoder({"input_ids": ids, "input_mask": ids, "segment_ids": ids - 1})
+        np.asarray(outputs["pooled_output"])
+    return clock.seconds
+
+
+def hugging_face(folder: str, length: int):
+    """Hugging Face's model with the weights of the same folder, and its first forward pass."""
+    clock = Clock()
+    with clock.part("import PyTorch"):
+        import torch
+    with clock.part("import the library"):
+        from transformers import AlbertModel
+    with clock.part("load"):
+        model = AlbertModel.from_pretrained(folder)
+    with clock.part("first call"), torch.inference_mode():
+        model(torch.ones((1, length), dtype=torch.long)).pooler_output.numpy()
+    return clock.seconds
+
+
+TASKS = {
+    "first_step": first_step,
+    "compiling": compiling,
+    "load_export": load_export,
+    "load_preprocessing": load_preprocessing,
+    "load_weights": load_weights,
+    "hugging_face": hugging_face,
+}
+
+
+def start(name: str, **arguments: Any) -> dict[str, float]:
+    """Runs a task in a fresh process; its parts, and under "all" what the whole process took.
+
+    Raises:
+        InputError: it ended with an error; the message has what it said last.
+    """
+    words = [sys.executable, "-m", "benchmarks.fresh", name, json.dumps(arguments)]
+    began = time.perf_counter()
+    output = run_quietly(words)
+    whole = time.perf_counter() - began
+    return {**json.loads(output.splitlines()[-1]), "all": whole}
+
+
+def run_quietly(words: list[str]) -> str:
+    """The output of a command.
+
+    Raises:
+        InputError: it ended with an error; the message has what it said last.
+    """
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+        raise InputError(f"{' '.join(words[1:4])} ended with exit code {done.returncode}: {said}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    print(json.dumps(TASKS[sys.argv[1]](**json.loads(sys.argv[2]))))

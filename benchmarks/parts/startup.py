@@ -1,0 +1,245 @@
+"""Waiting for something to happen: imports, --help, the first step, compiling, exports."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.metadata
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from benchmarks import corpus, fresh
+from benchmarks.comparison import OURS, Suite
+from benchmarks.measurements import Measurement
+from benchmarks.parts.pretraining_step import TINY
+from benchmarks.pictures import Bar, Panel
+from benchmarks.reporting import Result, Table, decimals
+from benchmarks.turns import take_turns
+
+WIDE = AlbertConfig(hidden_size=1024, num_attention_heads=16, intermediate_size=4096)
+DEPTHS = (6, 12, 24)
+LENGTH, PREDICTIONS, BATCH = 128, 20, 8
+
+# Seconds of the parts of one run, by name; "all" is what the whole process took.
+Parts = dict[str, float]
+# Work and way -> what does it in a fresh process.
+Runs = dict[tuple[str, str], Callable[[], Parts]]
+
+
+def run(suite: Suite) -> Result:
+    """Everything in fresh processes, in turns; the first turn only warms the disk's cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = corpus.small(folder)
+        base = TINY if suite.quick else AlbertConfig.preset("base")
+        base = dataclasses.replace(base, vocab_size=data.vocab_size)
+        depths = (1, 2) if suite.quick else DEPTHS
+        left_out: dict[str, str] = {}
+        measurements = _measure(suite, programs(), "programs", left_out)
+        runs = first_steps(data, base, folder)
+        measurements += _measure(suite, runs, "first steps", left_out)
+        compiled = _measure(suite, compilations(suite, depths), "compiling", left_out)
+        measurements += compiled
+        measurements += _measure(suite, exports(data, folder), "exports", left_out)
+    table = _table([each for each in measurements if each not in compiled])
+    values, compile_table = _depths(compiled, depths)
+    bars = [Bar(_label(each), "", each.unit_seconds) for each in measurements if _is_whole(each)]
+    panels = [Panel("whole processes, alone", "seconds", bars=bars)] if bars else []
+    return Result("Start-up", measurements, OURS, [table, compile_table], panels, left_out, values)
+
+
+def programs() -> Runs:
+    """Python alone, the import, and --help of every program that is installed."""
+
+    def whole(*words: str) -> Parts:
+        began = time.perf_counter()
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+        seconds = time.perf_counter() - began
+        # absl's --help ends with exit code 1, as one that cannot be loaded does.
+        if done.stderr:
+            raise InputError(f"{' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")
+        return {"all": seconds}
+
+    runs: Runs = {
+        ("start and end", "Python"): functools.partial(whole, "-c", "pass"),
+        ("import albert_tf", OURS): functools.partial(whole, "-c", "import albert_tf"),
+    }
+    entries = importlib.metadata.distribution("albert-tf").entry_points
+    modules = {entry.module.removesuffix(".__main__") for entry in entries}
+    for module in sorted(modules, key=lambda name: (name.count("."), name)):
+        runs[f"{module} --help", OURS] = functools.partial(whole, "-m", module, "--help")
+    return runs
+
+
+def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
+    """The first step of pretraining, and the command that makes one and its checkpoint."""
+    files = corpus.records(data, folder, LENGTH, PREDICTIONS)
+    path = os.path.join(folder, "albert_config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(config.to_json())
+    numbers = iter(range(1_000_000))
+
+    def command() -> Parts:
+        return _command(
+            "run_pretraining",
+            "--do_train",
+            f"--albert_config_file={path}",
+            f"--output_dir={folder}/run-{next(numbers)}",
+            f"--input_file={files[0]}",
+            f"--max_seq_length={LENGTH}",
+            f"--max_predictions_per_seq={PREDICTIONS}",
+            f"--train_batch_size={BATCH}",
+            "--num_train_steps=1",
+            "--num_warmup_steps=0",
+        )
+
+    first_step = functools.partial(
+        fresh.start,
+        "first_step",
+        config=config.to_dict(),
+        files=files,
+        batch_size=BATCH,
+        length=LENGTH,
+        predictions=PREDICTIONS,
+    )
+    return {
+        ("first step of pretraining", OURS): first_step,
+        ("run_pretraining, one step and its checkpoint", OURS): command,
+    }
+
+
+def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
+    """Tracing and compiling the training step at some depths, by TensorFlow and whole by XLA."""
+    shape = TINY if suite.quick else WIDE
+    return {
+        (f"{depth} layers", way): functools.partial(
+            fresh.start,
+            "compiling",
+            config=dataclasses.replace(shape, num_hidden_layers=depth).to_dict(),
+            batch_size=1,
+            length=32,
+            predictions=4,
+            xla=way == "XLA",
+        )
+        for depth in depths
+        for way in ("graph", "XLA")
+    }
+
+
+def exports(data: corpus.Corpus, folder: str) -> Runs:
+    """Exporting the model of a run, loading the export, and weights beside Hugging Face."""
+    trained, served, weights = (f"{folder}/{name}" for name in ("run-0", "export-0", "weights"))
+    numbers = iter(range(1_000_000))
+
+    def export() -> Parts:
+        return _command(
+            "export_saved_model",
+            f"--init_checkpoint={trained}",
+            f"--spm_model_file={data.spm_model_file}",
+            f"--export_path={folder}/export-{next(numbers)}",
+            "--nomeasure_latency",
+        )
+
+    _command(
+        "convert_checkpoint",
+        "--to=huggingface",
+        f"--input={trained}",
+        f"--output={weights}",
+        f"--spm_model_file={data.spm_model_file}",
+    )
+    to_output = "weights to a first output"
+    return {
+        ("export a SavedModel", OURS): export,
+        ("load a SavedModel", "TensorFlow"): functools.partial(
+            fresh.start, "load_export", folder=f"{served}/encoder", length=LENGTH
+        ),
+        ("load its tokenizer", "TensorFlow Text"): functools.partial(
+            fresh.start, "load_preprocessing", folder=f"{served}/preprocess"
+        ),
+        (to_output, OURS): functools.partial(
+            fresh.start, "load_weights", folder=weights, length=LENGTH
+        ),
+        (to_output, "Hugging Face"): functools.partial(
+            fresh.start, "hugging_face", folder=weights, length=LENGTH
+        ),
+    }
+
+
+def _command(module: str, *flags: str) -> Parts:
+    began = time.perf_counter()
+    fresh.run_quietly([sys.executable, "-m", module, *flags])
+    return {"all": time.perf_counter() - began}
+
+
+def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> list[Measurement]:
+    """Seconds of whole processes and of their parts, by turns; who cannot run is left out."""
+    parts: dict[tuple[str, str], list[Parts]] = {key: [] for key in runs}
+
+    def turn(key: tuple[str, str]) -> float:
+        suite.progress.update(f"startup: {what}: {', '.join(key)}")
+        if parts[key] is not failed:
+            try:
+                parts[key].append(runs[key]())
+            except InputError as error:
+                left_out[", ".join(key)] = str(error)
+                parts[key] = failed
+        return 0.0
+
+    failed: list[Parts] = []
+    # What comes first reads files from the disk that later turns find in memory.
+    warm_up = 0 if suite.quick else 1
+    repeats = 1 if suite.quick else suite.repeats
+    take_turns({key: functools.partial(turn, key) for key in runs}, warm_up + repeats)
+    return [
+        Measurement(work, way, [each[name] for each in several[warm_up:]], details={"part": name})
+        for (work, way), several in parts.items()
+        if several
+        for name in several[0]
+    ]
+
+
+def _is_whole(measurement: Measurement) -> bool:
+    return measurement.details["part"] == "all"
+
+
+def _label(measurement: Measurement) -> str:
+    way = "" if measurement.way == OURS else f", {measurement.way}"
+    return f"{measurement.work}{way}"
+
+
+def _table(measurements: list[Measurement]) -> Table:
+    rows = []
+    for each in measurements:
+        name = each.details["part"]
+        what = f"**{_label(each)}**" if name == "all" else f"{_label(each)}: {name}"
+        rows.append((what, format(each.unit_seconds, decimals(each.unit_seconds.median))))
+    return Table(
+        "Start-up: seconds in a fresh process; **bold**: all of it", ("what", "seconds"), rows
+    )
+
+
+def _depths(compiled: list[Measurement], depths: tuple[int, ...]) -> tuple[dict, Table]:
+    """How compiling grows with depth: the deepest beside the shallowest, turn by turn."""
+    times = {
+        (each.way, each.work): each
+        for each in compiled
+        if each.details["part"] == "trace and compile"
+    }
+    rows, values = [], {}
+    for way in dict.fromkeys(way for way, _ in times):
+        several = [
+            times[way, f"{depth} layers"] for depth in depths if (way, f"{depth} layers") in times
+        ]
+        cells = [format(each.unit_seconds, ".1f") for each in several]
+        ratio = several[-1].times_as_long(several[0])
+        values[f"trace_and_compile_{depths[-1]}_over_{depths[0]}_layers, {way}"] = (
+            dataclasses.asdict(ratio)
+        )
+        rows.append((way, *cells, format(ratio, ".2f")))
+    heads = ("by", *(f"{depth} layers" for depth in depths), f"{depths[-1]} over {depths[0]}")
+    return values, Table("Tracing and compiling the training step, seconds", heads, rows)
