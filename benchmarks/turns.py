@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -40,14 +41,17 @@ class Died(InputError):
     Attributes:
         contestant: whose process it was.
         said: the end of what it had printed to standard error.
-        reason: the last line of that.
+        reason: the line of that which says why.
     """
 
     def __init__(self, contestant: Contestant, said: str, code: int):
         end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
         self.contestant = contestant
         self.said = said[-2000:]
-        self.reason = f"{(said.splitlines() or ['it said nothing'])[-1].strip()} ({end})"
+        lines = said.splitlines() or ["it said nothing"]
+        # Some errors go on for lines, with the arguments of a layer and the like.
+        errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        self.reason = f"{(errors or lines)[-1].strip()} ({end})"
         super().__init__(f"the process of {contestant.name} ended ({end}): {self.said}")
 
 

@@ -12,6 +12,9 @@ from benchmarks.reporting import Result
 # Name of the module, and of the result -> what it measures.
 PARTS = {
     "pretraining_step": "a step of pretraining, beside other libraries, at three sizes",
+    "finetuning_and_inference": "a classifier's training and inference, beside other libraries",
+    "sharing": "ALBERT beside BERT of the same shape",
+    "scaling": "time and memory by batch, length, depth and width",
     "startup": "waiting: imports, --help, the first step, compiling, exports",
 }
 

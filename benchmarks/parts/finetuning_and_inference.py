@@ -1,0 +1,78 @@
+"""A step of fine-tuning and one of inference, of albert_tf and of other libraries."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import TRAINING, classification_flops
+from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
+from benchmarks.contestants.workload import Workload
+from benchmarks.measurements import Measurement
+from benchmarks.parts.pretraining_step import TINY, bars
+from benchmarks.pictures import Bar, Panel
+from benchmarks.reporting import Result, comparison_table
+from benchmarks.turns import Spread
+
+BASE = AlbertConfig.preset("base")
+# Sequences in a batch, tokens of each, and precision.
+CLASSIFICATION = (
+    (8, 128, "float32"),
+    (2, 512, "float32"),
+    (8, 128, "bfloat16"),
+    (2, 512, "bfloat16"),
+)
+INFERENCE = ((1, 128, "float32"), (8, 128, "float32"), (32, 128, "float32"), (1, 512, "float32"))
+
+
+def run(suite: Suite) -> Result:
+    """Sequences a second in training, milliseconds a batch in inference, of a classifier."""
+    config, tasks = BASE, {"classification": CLASSIFICATION, "inference": INFERENCE}
+    if suite.quick:
+        shapes = ((2, 32, "float32"),)
+        config, tasks = TINY, dict.fromkeys(tasks, shapes)
+    count = sum(map(len, tasks.values()))
+    left_out: dict[str, str] = {}
+    measured: dict[str, list[Measurement]] = {}
+    panels: dict[str, list[Bar]] = {}
+    number = 0
+    for task, shapes in tasks.items():
+        for batch, length, dtype in shapes:
+            number += 1
+            work = f"{task}, {batch} x {length}, {dtype}"
+            workload = Workload(task, config.to_dict(), batch, length, dtype=dtype)
+            flops = classification_flops(config, length, 2)
+            if task == "inference":
+                flops //= TRAINING
+            entrants = [Entrant(name, name, workload, flops, work) for name in CONTESTANTS]
+            what = f"finetuning_and_inference {number} of {count}: {work}"
+            each = compare(suite, what, entrants, left_out)
+            measured.setdefault(task, []).extend(each)
+            group = f"{batch} x {length}"
+            if task == "inference":
+                panels.setdefault("inference, float32", []).extend(_milliseconds(each, group))
+            else:
+                panels.setdefault(f"training, {dtype}", []).extend(bars(each, group))
+    tables = [
+        comparison_table("A step of fine-tuning", measured["classification"], OURS),
+        comparison_table("A batch of inference", measured["inference"], OURS, milliseconds=True),
+    ]
+    units = {"inference, float32": "milliseconds a batch"}
+    drawn = [
+        Panel(title, units.get(title, "sequences/s"), bars=each)
+        for title, each in panels.items()
+        if each
+    ]
+    both = [each for several in measured.values() for each in several]
+    return Result("Fine-tuning and inference", both, OURS, tables, drawn, left_out)
+
+
+def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
+    drawn = []
+    for each in measurements:
+        factor = 1e3 * each.details["batch_size"]
+        values = dataclasses.astuple(each.unit_seconds)
+        value = Spread(*(factor * seconds for seconds in values))
+        share = each.floor_share
+        drawn.append(Bar(group, each.way, value, value.median * share.median if share else None))
+    return drawn

@@ -1,0 +1,132 @@
+"""How time and memory of a training step grow with batch, length, depth and width."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import pretraining_flops
+from benchmarks.comparison import OURS, Entrant, Suite, compare
+from benchmarks.contestants.workload import Workload
+from benchmarks.measurements import Measurement
+from benchmarks.pictures import Curve, Panel
+from benchmarks.reporting import Result, Table, decimals
+from benchmarks.turns import Spread
+
+PREDICTIONS = 20
+
+
+class Point(NamedTuple):
+    """A model and a batch, from which one thing at a time is changed."""
+
+    batch: int = 8
+    length: int = 128
+    depth: int = 6
+    width: int = 512
+
+    def config(self) -> AlbertConfig:
+        return AlbertConfig(
+            hidden_size=self.width,
+            num_hidden_layers=self.depth,
+            num_attention_heads=self.width // 64,
+            intermediate_size=4 * self.width,
+        )
+
+
+# What is changed -> its values, and what they count.
+AXES: dict[str, tuple[tuple[int, ...], str]] = {
+    "batch": ((1, 2, 4, 8, 16, 32, 64), "sequences"),
+    "length": ((32, 64, 128, 256, 512), "tokens"),
+    "depth": ((1, 3, 6, 12, 24), "layers"),
+    "width": ((256, 512, 1024, 2048), "hidden units"),
+}
+DTYPE = "float32"
+
+
+def run(suite: Suite) -> Result:
+    """Seconds a step and peak memory along each axis, with those of the matrix products alone."""
+    axes, middle = AXES, Point()
+    if suite.quick:
+        axes = {name: (values[:2], unit) for name, (values, unit) in AXES.items()}
+        axes["width"], middle = ((64, 128), axes["width"][1]), Point(2, 32, 1, 64)
+    left_out: dict[str, str] = {}
+    measurements: list[Measurement] = []
+    tables, panels, values = [], [], {}
+    for number, (axis, (points, unit)) in enumerate(axes.items(), start=1):
+        entrants = [
+            _entrant(middle._replace(**{axis: value}), f"{axis} {value}") for value in points
+        ]
+        what = f"scaling {number} of {len(axes)}: {axis}"
+        measured = compare(suite, what, entrants, left_out)
+        at = dict(zip((entrant.work for entrant in entrants), points, strict=True))
+        rest = {name: value for name, value in middle._asdict().items() if name != axis}
+        title = f"{axis}: {', '.join(f'{name} {value}' for name, value in rest.items())}"
+        tables.append(Table(title, *_rows(measured, at, unit)))
+        if measured:
+            panels.append(_panel(title, measured, at, unit))
+            values[f"growth with {axis}"] = _growth(measured, at)
+        measurements += measured
+    title = f"A training step by its size, {DTYPE}"
+    return Result(title, measurements, OURS, tables, panels, left_out, values)
+
+
+def _entrant(point: Point, work: str) -> Entrant:
+    config = point.config()
+    predictions = min(PREDICTIONS, point.length)
+    workload = Workload(
+        "pretraining", config.to_dict(), point.batch, point.length, predictions, DTYPE
+    )
+    return Entrant(OURS, OURS, workload, pretraining_flops(config, point.length, predictions), work)
+
+
+def _step_seconds(measurement: Measurement) -> Spread:
+    steps = measurement.details["steps_per_turn"]
+    return Spread.of(seconds / steps for seconds in measurement.seconds)
+
+
+def _floor_seconds(measurement: Measurement) -> Spread:
+    steps = measurement.details["steps_per_turn"]
+    return Spread.of(seconds / steps for seconds in measurement.floor or [float("nan")])
+
+
+def _rows(measured: list[Measurement], at: dict[str, int], unit: str):
+    rows = []
+    for each in measured:
+        seconds, floor = _step_seconds(each), _floor_seconds(each)
+        rows.append(
+            (
+                str(at[each.work]),
+                format(seconds, decimals(seconds.median)),
+                format(floor.median, decimals(floor.median)),
+                format(floor.median / seconds.median, ".0%"),
+                f"{each.peak_memory / 2**30:.2f}",
+            )
+        )
+    heads = (unit, "seconds a step", "floor, seconds", "of the floor's rate", "peak memory, GiB")
+    return heads, rows
+
+
+def _panel(title: str, measured: list[Measurement], at: dict[str, int], unit: str) -> Panel:
+    places = [at[each.work] for each in measured]
+    curves = [Curve("a step", places, [_step_seconds(each) for each in measured])]
+    if all(each.floor for each in measured):
+        floors = [_floor_seconds(each).median for each in measured]
+        line = [Spread(value, value, value) for value in floors]
+        curves.append(Curve("FLOPs at the rate of matrix products", places, line, dashed=True))
+    return Panel(title, "seconds", curves=curves, x_label=unit)
+
+
+def _growth(measured: list[Measurement], at: dict[str, int]) -> dict[str, Any]:
+    """How many times as long the last point takes as the first, and by how much it is larger."""
+    first, last = _step_seconds(measured[0]).median, _step_seconds(measured[-1]).median
+    flops = [each.amount * each.details["flops_per_sequence"] for each in measured]
+    per_step = [
+        total / each.details["steps_per_turn"] for total, each in zip(flops, measured, strict=True)
+    ]
+    return {
+        "from": at[measured[0].work],
+        "to": at[measured[-1].work],
+        "seconds": last / first,
+        "flops": per_step[-1] / per_step[0],
+        "memory": measured[-1].peak_memory / measured[0].peak_memory,
+    }

@@ -1,0 +1,87 @@
+"""What sharing parameters and small embeddings are worth: ALBERT beside BERT of the same shape."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.config import AlbertConfig
+from albert_tf.flops import pretraining_flops
+from benchmarks.comparison import OURS, Entrant, Suite, compare
+from benchmarks.contestants.workload import Workload
+from benchmarks.measurements import Measurement, reference_of
+from benchmarks.parts.pretraining_step import TINY
+from benchmarks.pictures import Bar, Panel
+from benchmarks.reporting import Result, Table, decimals
+
+ALBERT, BERT = "ALBERT", "BERT"
+# Size -> how many times as fast as BERT of that size ALBERT was (arXiv 1909.11942, table 2): there
+# on many TPUs, whose gradients, fewer here, travel between them.
+PAPER = {"base": 5.6 / 4.7, "large": 1.7}
+SHAPES = ((8, 128), (2, 512))
+PREDICTIONS = 20
+
+
+def bert_like(config: AlbertConfig) -> AlbertConfig:
+    """The same layers without sharing, and embeddings as wide as they are."""
+    return dataclasses.replace(
+        config,
+        parameter_sharing="none",
+        num_hidden_groups=None,
+        embedding_size=config.hidden_size,
+    )
+
+
+def run(suite: Suite) -> Result:
+    """Sequences a second, parameters and memory of both with our own training step."""
+    sizes = {size: AlbertConfig.preset(size) for size in PAPER}
+    shapes, dtypes = SHAPES, ("float32", "bfloat16")
+    if suite.quick:
+        sizes, shapes, dtypes = {"tiny": TINY}, ((2, 32),), dtypes[:1]
+    works = [(size, dtype, shape) for size in sizes for dtype in dtypes for shape in shapes]
+    left_out: dict[str, str] = {}
+    measurements: list[Measurement] = []
+    rows, panels = [], {}
+    for number, (size, dtype, (batch, length)) in enumerate(works, start=1):
+        work = f"{size}, {batch} x {length}, {dtype}"
+        both = {ALBERT: sizes[size], BERT: bert_like(sizes[size])}
+        entrants = [
+            Entrant(
+                way,
+                OURS,
+                Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype),
+                pretraining_flops(config, length, PREDICTIONS),
+                work,
+            )
+            for way, config in both.items()
+        ]
+        measured = [
+            dataclasses.replace(
+                each, details={**each.details, "parameters": both[each.way].parameter_count()}
+            )
+            for each in compare(
+                suite, f"sharing {number} of {len(works)}: {work}", entrants, left_out
+            )
+        ]
+        rows += [_row(each, measured, PAPER.get(size)) for each in measured]
+        panels.setdefault(f"{size}, {dtype}", []).extend(
+            Bar(f"{batch} x {length}", each.way, each.rate) for each in measured
+        )
+        measurements += measured
+    heads = ("work", "model", "sequences/s", "ALBERT is so many times as fast", "in the paper")
+    heads += ("parameters, millions", "peak memory, GiB")
+    table = Table("ALBERT beside BERT of the same shape: a step of pretraining", heads, rows)
+    drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
+    return Result("What sharing is worth", measurements, ALBERT, [table], drawn, left_out)
+
+
+def _row(each: Measurement, measured: list[Measurement], paper: float | None) -> tuple[str, ...]:
+    other = reference_of(each, measured, ALBERT)
+    return (
+        each.work,
+        each.way,
+        format(each.rate, decimals(each.rate.median)),
+        format(each.times_as_long(other), ".2f") if other else "",
+        f"{paper:.1f}" if other and paper else "",
+        f"{each.details['parameters'] / 1e6:.1f}",
+        f"{each.peak_memory / 2**30:.2f}",
+    )
