@@ -69,6 +69,7 @@ class Contestant:
     def __init__(self, name: str, workload: Workload):
         self.name = name
         self.peak_memory = 0
+        self.device: dict = {}
         # A file and not a pipe: nobody reads along, and a full pipe would hold the process up.
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -102,7 +103,7 @@ class Contestant:
             self._process.stdin.write(f"{steps}\n")
             self._process.stdin.flush()
         answer = json.loads(self._answer())
-        self.peak_memory = answer["peak_memory"]
+        self.peak_memory, self.device = answer["peak_memory"], answer["device"]
         return answer["seconds"]
 
     def _answer(self) -> str:

@@ -99,3 +99,14 @@ def prepare(workload: Workload, compiled: bool):
         loss.item()
 
     return train
+
+
+def device() -> dict:
+    """What PyTorch computes on, and the most bytes that this process held there."""
+    if not torch.cuda.is_available():
+        return {"platform": "cpu", "name": "cpu", "peak_memory": None}
+    return {
+        "platform": "gpu",
+        "name": torch.cuda.get_device_name(),
+        "peak_memory": torch.cuda.max_memory_allocated(),
+    }

@@ -1,0 +1,142 @@
+"""albert_tf on Keras's JAX backend: a pretraining step is one compiled function; no TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.modeling import encoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.optimization import create_optimizer
+from benchmarks.contestants import matrix_products_jax
+from benchmarks.contestants.workload import Workload
+
+device = matrix_products_jax.device
+
+_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+_CLIP_NORM = 1.0
+
+
+class FlashAttention(encoder.SelfAttention):
+    """Self-attention that never writes the scores to memory: cuDNN's on a GPU (arXiv 2205.14135).
+
+    Padding must stand at the end of a sequence, as it does in all data of this project; it is left
+    out, where the plain form adds -10000 to its scores. Elsewhere XLA computes the same. Where only
+    a few positions attend, as in the last layer, the plain form does.
+    """
+
+    def call(self, hidden, mask_scores, kernels, queries=None, seed=None):
+        if self.config.attention_probs_dropout_prob:
+            raise InputError(
+                "attention_probs_dropout_prob: flash attention is without dropout here"
+            )
+        batch, length = ops.shape(hidden)[:2]
+        if queries is not None and ops.shape(queries)[1] != length:
+            return super().call(hidden, mask_scores, kernels, queries, seed)
+        heads = (batch, length, self.config.num_attention_heads, self.head_size)
+        query, key, value = (
+            ops.reshape(ops.matmul(hidden, kernel) + projection.bias, heads)
+            for kernel, projection in zip(kernels, (self.query, self.key, self.value), strict=True)
+        )
+        tokens = ops.sum(ops.cast(mask_scores[:, 0, 0] == 0, "int32"), axis=-1)
+        context = jax.nn.dot_product_attention(
+            query,
+            key,
+            value,
+            key_value_seq_lengths=tokens,
+            implementation="cudnn" if jax.default_backend() == "gpu" else "xla",
+        )
+        return ops.reshape(context, ops.shape(hidden))
+
+
+def _plain():
+    return contextlib.nullcontext()
+
+
+def _flash():
+    return mock.patch.object(encoder, "SelfAttention", FlashAttention)
+
+
+# Way to attend -> what the model is made under.
+ATTENTION = {"plain": _plain, "flash": _flash}
+
+
+def clip_by_global_norm(gradients: list, clip_norm: float) -> list:
+    """Gradients scaled so that their global norm is at most `clip_norm`."""
+    norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
+    factor = clip_norm / jnp.maximum(norm, clip_norm)
+    return [gradient * factor for gradient in gradients]
+
+
+class Pretraining:
+    """A model in pretraining, on the same batch over and over.
+
+    Weights and moments live in `state` alone: a step takes their memory over from the last one, so
+    the Keras variables are good for nothing after the first.
+
+    Args:
+        config: shape of the model.
+        batch: by the names of the TFRecord features, NumPy.
+        dtype: "float32", or "bfloat16" for computing in it with weights in float32.
+        attention: a key of `ATTENTION`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        batch: dict[str, np.ndarray],
+        dtype: str = "float32",
+        attention: str = "plain",
+    ):
+        with ATTENTION[attention]():
+            model = AlbertForPreTraining(config, dtype=_POLICIES[dtype])
+        optimizer, objective = create_optimizer("lamb", 1e-4), PretrainingObjective()
+        optimizer.build(model.trainable_variables)
+        groups = model.trainable_variables, model.non_trainable_variables, optimizer.variables
+        self.paths = [variable.path for variable in model.trainable_variables]
+        self.state = tuple([variable.value for variable in group] for group in groups)
+        self.batch = jax.device_put(batch)
+
+        def step(state, batch):
+            weights, others, moments = state
+
+            def loss_of(weights):
+                outputs, changed = model.stateless_call(weights, others, batch, training=True)
+                sums = objective.sums(outputs, batch)
+                return objective.loss(sums, objective.weights(batch)), changed
+
+            (loss, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights)
+            gradients = clip_by_global_norm(gradients, _CLIP_NORM)
+            weights, moments = optimizer.stateless_apply(moments, gradients, weights)
+            return (weights, others, moments), loss
+
+        self._step = jax.jit(step, donate_argnums=0)
+
+    def run(self, steps: int) -> float:
+        """Makes steps and waits for them; the loss before the last one's update."""
+        for _ in range(steps):
+            self.state, loss = self._step(self.state, self.batch)
+        jax.block_until_ready(self.state)
+        return float(loss)
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights by path, as they are now."""
+        return dict(zip(self.paths, map(np.array, self.state[0]), strict=True))
+
+
+def prepare(workload: Workload, attention: str):
+    """A function that makes a number of steps."""
+    if workload.task != "pretraining":
+        raise InputError(f"task {workload.task!r}: on JAX there is pretraining only")
+    keras.utils.set_random_seed(0)
+    config = AlbertConfig(**workload.config)
+    return Pretraining(config, workload.batch(), workload.dtype, attention).run

@@ -1,0 +1,249 @@
+"""The benchmark of one GPU, on a CPU: what it computes and reports; how fast is not looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.flops import pretraining_flops
+from benchmarks import accelerator
+from benchmarks.turns import Died
+from tests import tiny
+from tests.conftest import ROOT
+
+# With weights so large that it shows in the loss where anything attends.
+CONFIG = dataclasses.replace(
+    tiny.CONFIG,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.3,
+)
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def config_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("config") / "tiny.json"
+    path.write_text(CONFIG.to_json())
+    return str(path)
+
+
+def run_on_jax(*words):
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def on_jax(peers, config_file, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("steps") / "steps.npz")
+    run_on_jax(peers, "-m", "tests.benchmarks.steps_on_jax", config_file, path, str(STEPS))
+    return dict(np.load(path))
+
+
+def weights(arrays, attention, when):
+    start = f"{attention}/{when}/"
+    return {name[len(start) :]: arrays[name] for name in arrays if name.startswith(start)}
+
+
+def assert_moved_alike(before, after, expected):
+    """By a small part of the largest move, which is itself a small part of a weight."""
+    assert before.keys() == after.keys() == expected.keys()
+    moves = {name: after[name] - before[name] for name in before}
+    wanted = {name: expected[name] - before[name] for name in before}
+    largest = max(np.abs(move).max() for move in wanted.values())
+    assert largest > 1e-5
+    for name in before:
+        np.testing.assert_allclose(moves[name], wanted[name], atol=0.01 * largest, err_msg=name)
+
+
+def test_steps_on_jax_are_those_of_training_on_tensorflow(on_jax):
+    import tensorflow as tf
+
+    from albert_tf.modeling.heads import AlbertForPreTraining
+    from albert_tf.modeling.losses import PretrainingObjective
+    from albert_tf.optimization import create_optimizer
+    from albert_tf.training.step import TrainStep
+
+    before = weights(on_jax, "plain", "before")
+    model = AlbertForPreTraining(CONFIG)
+    for weight in model.trainable_weights:
+        weight.assign(before[weight.path])
+    step = TrainStep(
+        model, create_optimizer("lamb", 1e-4), PretrainingObjective(), tf.distribute.get_strategy()
+    )
+    batches = iter(tf.data.Dataset.from_tensors(tiny.batch(4)).repeat())
+    results = step(batches, tf.constant(STEPS))
+
+    np.testing.assert_allclose(on_jax["plain/losses"], results["history"]["loss"], rtol=1e-5)
+    # Or clipping, the same on both, would not show.
+    assert float(results["gradient_norm"]) > 1.0
+    expected = {weight.path: weight.numpy() for weight in model.trainable_weights}
+    assert_moved_alike(before, weights(on_jax, "plain", "after"), expected)
+
+
+def test_flash_attention_makes_the_same_steps(on_jax):
+    before = weights(on_jax, "flash", "before")
+    assert all(map(np.array_equal, before.values(), weights(on_jax, "plain", "before").values()))
+    np.testing.assert_allclose(on_jax["flash/losses"], on_jax["plain/losses"], rtol=1e-5)
+    plain, flash = (weights(on_jax, attention, "after") for attention in ("plain", "flash"))
+    assert_moved_alike(before, flash, plain)
+    # The same to the bit would be the same computation.
+    assert not all(map(np.array_equal, flash.values(), plain.values()))
+
+
+def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
+    peers, config_file, tmp_path
+):
+    path = tmp_path / "results" / "accelerator.json"
+    printed = run_on_jax(
+        *(peers, "-c"),
+        "import sys; sys.modules['tensorflow'] = None; "
+        "from benchmarks.accelerator import cli; cli()",
+        *(f"--albert_config_file={config_file}", "--batch_sizes=2", "--attention=plain"),
+        *("--max_seq_length=16", "--max_predictions_per_seq=4", "--product_size=64"),
+        *("--hugging_face=eager", "--steps=1", "--repeats=2", "--peak_tflops=0.001"),
+        f"--json={path}",
+    )
+    assert accelerator.STILL_TO_BE_TAKEN in printed
+    written = json.loads(path.read_text())
+    assert written["note"] == accelerator.STILL_TO_BE_TAKEN
+    assert written["machine"]["device"] == {"platform": "cpu", "name": "cpu"}
+    assert {"jax", "keras", "torch", "transformers"} <= written["versions"].keys()
+    assert "--batch_sizes=2" in written["command"]
+    assert written["left_out"] == {}
+
+    ours, theirs = written["measurements"]
+    assert [ours["way"], theirs["way"]] == ["albert_tf on JAX", "Hugging Face"]
+    assert ours["compared_with"] == "Hugging Face"
+    flops = pretraining_flops(CONFIG, 16, 4)
+    for made in (ours, theirs):
+        assert made["work"] == "tiny.json, 2 x 16"
+        assert made["dtype"] == "bfloat16"
+        assert made["flops_per_sequence"] == flops
+        assert len(made["seconds"]) == len(made["matrix_products_flops_per_second"]) == 2
+        assert made["compile_seconds"] >= 0
+        assert made["device_peak_memory_bytes"] is None
+        rates = sorted(2 / seconds for seconds in made["seconds"])
+        assert made["units_per_second"]["low"] == pytest.approx(rates[0])
+        assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
+
+
+class FakeContestant:
+    """A step takes a second, and ten the first time; a product a microsecond."""
+
+    failing: dict[str, str] = {}
+    platforms: dict[str, str] = {}
+
+    def __init__(self, name, workload):
+        self.name, self.workload, self.runs = name, workload, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def run(self, steps):
+        if self.name in self.failing:
+            raise Died(self, self.failing[self.name], 1)
+        self.runs += 1
+        self.device = {
+            "platform": self.platforms.get(self.name, "gpu"),
+            "name": "NVIDIA H100 80GB HBM3",
+            "peak_memory": 3 * 2**30,
+        }
+        if self.workload.task == "products":
+            return steps * 1e-6
+        return steps * (1.0 if self.runs > 1 else 10.0)
+
+
+@pytest.fixture
+def fakes(monkeypatch, tmp_path):
+    """Contestants that take as long as is said, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(accelerator, "Contestant", FakeContestant)
+    monkeypatch.setattr(FakeContestant, "failing", {})
+    monkeypatch.setattr(FakeContestant, "platforms", {})
+    return FakeContestant
+
+
+def results(tmp_path):
+    return json.loads((tmp_path / accelerator.RESULTS).read_text())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_shares_of_the_peak_and_of_the_products_rate(fakes, tmp_path, capsys, alone):
+    accelerator.run(accelerator.Options(models=("base",), batch_sizes=("64",), alone=alone))
+
+    written = results(tmp_path)
+    made = written["measurements"][0]
+    flops = pretraining_flops(AlbertConfig.preset("base"), 512, 20)
+    assert written["machine"]["peak_tflops"] == 989.4
+    assert written["note"] is None
+    assert made["units_per_second"]["median"] == pytest.approx(64)
+    assert made["mfu"] == pytest.approx(64 * flops / 989.4e12)
+    assert made["share_of_floor"]["median"] == pytest.approx(64 * flops / (2 * 8192**3 / 1e-6))
+    assert made["compile_seconds"] == pytest.approx(9)
+    assert made["device_peak_memory_bytes"] == 3 * 2**30
+    assert made["in_turns"] is not alone
+    assert f"| 64.0 (64.0 to 64.0) | {made['mfu']:.1%} |" in capsys.readouterr().out
+
+
+def test_who_cannot_take_part_is_left_out_and_named(fakes, tmp_path, capsys):
+    fakes.failing["albert_tf on JAX"] = "jax.errors...: RESOURCE_EXHAUSTED: 9 GiB\nand more"
+    fakes.failing["Hugging Face, compiled"] = "Traceback\nImportError: no torch"
+    accelerator.run(accelerator.Options(models=("base",), batch_sizes=("64", "128")))
+
+    written, printed = results(tmp_path), capsys.readouterr().out
+    assert [made["batch_size"] for made in written["measurements"]] == [64, 128]
+    assert {made["way"] for made in written["measurements"]} == {accelerator.OURS["flash"]}
+    assert written["left_out"]["albert_tf on JAX, base, 128 x 512"] == "out of memory"
+    assert "ImportError: no torch" in printed
+
+
+def test_contestants_on_different_devices_are_not_compared(fakes):
+    fakes.platforms["Hugging Face, compiled"] = "cpu"
+    with pytest.raises(InputError, match="Hugging Face, compiled on the CPU, .* on the GPU"):
+        accelerator.run(accelerator.Options(models=("base",)))
+
+
+def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
+    names = (*accelerator.OURS.values(), accelerator.PRODUCTS)
+    fakes.platforms.update(dict.fromkeys(names, "cpu"))
+    accelerator.run(accelerator.Options(models=("base",), hugging_face="none"))
+    assert accelerator.STILL_TO_BE_TAKEN in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"models": ("huge",)}, "no preset 'huge'"),
+        ({"batch_sizes": ("8", "many")}, "--batch_sizes=many"),
+        ({"max_seq_length": 1024}, "--max_seq_length=1024: base has 512 positions"),
+        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0"),
+        ({"attention": ("sparse",)}, "--attention=sparse: must be one of plain, flash"),
+        ({"repeats": 0}, "--repeats=0"),
+    ],
+)
+def test_wrong_flags_are_named(fakes, wrong, message):
+    with pytest.raises(InputError, match=message):
+        accelerator.run(accelerator.Options(**wrong))
+
+
+def test_peaks_are_those_of_training():
+    from albert_tf.training.peaks import gpu_peak
+
+    cards = (*accelerator.PEAKS, "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA H200")
+    for name in cards:
+        assert accelerator.peak_tflops(name) == gpu_peak(name) is not None
+    assert accelerator.peak_tflops("Radeon") is None
