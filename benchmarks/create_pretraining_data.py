@@ -33,7 +33,7 @@ from data_prep.segments import assemble, make_pairs
 from data_prep.units import Unit, read_unit
 
 _BUCKETS = 16
-_FLOOR = "of it SentencePiece"
+FLOOR = "of it SentencePiece"
 _MEASURE = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
@@ -86,7 +86,7 @@ def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, 
         encoded = tokenizer.encode_flat(sentences)
     prepared = [tokenizer.preprocess(sentence) for sentence in sentences]
     processor = sentencepiece.SentencePieceProcessor(model_file=options.spm_model_file)
-    with stages.timed(_FLOOR):
+    with stages.timed(FLOOR):
         processor.encode(prepared, num_threads=1)
     joined = join_documents(documents, [encoded], tokenizer.vocab_size)
     seeds = derive_seeds(1, 0, np.array([document.offset for document in documents]))
@@ -168,7 +168,7 @@ def create(options: Options, text: str, output: str, processes: int) -> tuple[fl
 
 def print_stages(runs: list[dict[str, float]], megabytes: float) -> None:
     seconds = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    total = sum(value for name, value in seconds.items() if name != _FLOOR)
+    total = sum(value for name, value in seconds.items() if name != FLOOR)
     print(f"stages, one thread, {megabytes:.1f} MB of text:")
     print(f"{'stage':<24}{'ms/MB':>9}{'MB/s':>9}{'share':>8}")
     for name, value in seconds.items():

@@ -26,13 +26,14 @@ from typing import NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
 from albert_tf.options import command, option
+from albert_tf.quiet import quiet_import
 from albert_tf.tpu.slices import parse_slice
 
 _BATCH = 256
 _SHARDS = 8
 _WARM_UP_BATCHES = 50
 # What is read, in order of how much is done to it.
-_STAGES = ("records", "records, shuffled", "parsed", "static masks", "dynamic masks")
+STAGES = ("records", "records, shuffled", "parsed", "static masks", "dynamic masks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +96,8 @@ def hold_to(cores: int) -> None:
 
 def measure(stage: str, files: list[str], options: Options) -> Rate:
     """How fast a stage gives examples in this process."""
-    import tensorflow as tf
+    with quiet_import():
+        import tensorflow as tf
 
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
@@ -142,7 +144,7 @@ def print_rates(measured: dict[tuple[str, int], list[Rate]], cores: list[int]) -
     """A line for each stage."""
     heads = "".join(f"{f'{count} core(s)':>12}{'a core s':>10}" for count in cores)
     print(f"{'examples a second':<20}{heads}{'of parsed':>11}")
-    for stage in _STAGES:
+    for stage in STAGES:
         line = f"{stage:<20}"
         for count in cores:
             rates = measured[stage, count]
@@ -156,16 +158,22 @@ def print_rates(measured: dict[tuple[str, int], list[Rate]], cores: list[int]) -
         print(f"{line}{statistics.median(ratios):>11.2f}")
 
 
-def print_need(options: Options, measured: dict[tuple[str, int], list[Rate]]) -> None:
-    """How many cores feed the slice."""
+def examples_needed(options: Options) -> float:
+    """Examples a second that the slice can take at most, by the matrix products of the model."""
     config = AlbertConfig.from_json_file(options.albert_config_file)
     where = parse_slice(options.topology)
     flops = pretraining_flops(config, options.max_seq_length, options.max_predictions_per_seq)
-    needed = where.replicas * where.data.peak_flops / flops
+    return where.replicas * where.data.peak_flops / flops
+
+
+def print_need(options: Options, measured: dict[tuple[str, int], list[Rate]]) -> None:
+    """How many cores feed the slice."""
+    where, needed = parse_slice(options.topology), examples_needed(options)
+    peak = where.replicas * where.data.peak_flops
     print(
         f"{options.albert_config_file} on {where.name} ({where.accelerator}) takes at most "
-        f"{needed:,.0f} examples a second: {flops / 1e12:.3f} TFLOP each, "
-        f"{where.replicas * where.data.peak_flops / 1e12:.0f} TFLOP/s at the peak"
+        f"{needed:,.0f} examples a second: {peak / needed / 1e12:.3f} TFLOP each, "
+        f"{peak / 1e12:.0f} TFLOP/s at the peak"
     )
     for stage in ("static masks", "dynamic masks"):
         rate = statistics.median(rate.processor for rate in measured[stage, 1])
@@ -173,7 +181,6 @@ def print_need(options: Options, measured: dict[tuple[str, int], list[Rate]]) ->
 
 
 def run(options: Options) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # for the processes started from here
     there = len(os.sched_getaffinity(0))
     cores = [count for count in (1, 2) if count <= there]
     measured: dict[tuple[str, int], list[Rate]] = {}
@@ -181,7 +188,7 @@ def run(options: Options) -> None:
         files = make_records(options, folder)
         for _ in range(options.repeats):
             for count in cores:
-                for stage in _STAGES:
+                for stage in STAGES:
                     kind = "dynamic" if stage.startswith("dynamic") else "static"
                     rate = measure_apart(count, stage, files[kind], options)
                     measured.setdefault((stage, count), []).append(rate)

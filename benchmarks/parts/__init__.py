@@ -15,6 +15,8 @@ PARTS = {
     "finetuning_and_inference": "a classifier's training and inference, beside other libraries",
     "sharing": "ALBERT beside BERT of the same shape",
     "scaling": "time and memory by batch, length, depth and width",
+    "text_to_records": "text to TFRecords, beside SentencePiece alone",
+    "records_to_batches": "TFRecords to batches, on one core and two",
     "startup": "waiting: imports, --help, the first step, compiling, exports",
 }
 

@@ -1,0 +1,316 @@
+"""The benchmark suite: its arithmetic, its files, who dies on the way, and its command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from benchmarks import comparison, parts, reporting
+from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
+from benchmarks.contestants.__main__ import CONTESTANTS as TABLE
+from benchmarks.contestants.workload import Workload
+from benchmarks.floors import FLOPS, NAME
+from benchmarks.measurements import Measurement, reference_of
+from benchmarks.parts import scaling, startup
+from benchmarks.parts.pretraining_step import bars
+from benchmarks.parts.sharing import bert_like
+from benchmarks.pictures import Bar, Curve, Panel
+from benchmarks.turns import Contestant, Died, Spread, ratios, take_turns
+
+WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
+
+
+def measurement(way, seconds, **more):
+    return Measurement("tiny", way, seconds, **more)
+
+
+def test_a_spread_is_median_least_and_greatest():
+    assert Spread.of([3.0, 1.0, 2.0, 9.0]) == Spread(2.5, 1.0, 9.0)
+    assert f"{Spread(2.5, 1.0, 9.0):.1f}" == "2.5 (1.0 to 9.0)"
+
+
+def test_ratios_are_of_the_same_turn():
+    # Both take twice as long in the second turn, as when something else runs.
+    assert ratios([1.0, 2.0], [3.0, 6.0]) == Spread(3.0, 3.0, 3.0)
+    ours, theirs = measurement("ours", [1.0, 2.0]), measurement("theirs", [3.0, 6.0])
+    assert theirs.times_as_long(ours) == Spread(3.0, 3.0, 3.0)
+
+
+def test_ratios_and_rates_are_of_a_unit_of_work():
+    ours = measurement("ours", [2.0, 4.0], amount=8.0)
+    theirs = measurement("theirs", [2.0, 2.0], amount=2.0)
+    assert ours.rate == Spread(3.0, 2.0, 4.0)
+    assert ours.unit_seconds == Spread(0.375, 0.25, 0.5)
+    assert theirs.times_as_long(ours) == Spread(3.0, 2.0, 4.0)
+
+
+def test_the_share_of_the_floor_is_taken_turn_by_turn():
+    each = measurement("ours", [2.0, 8.0], amount=6.0, floor=[1.0, 2.0])
+    assert each.floor_share == Spread(0.375, 0.25, 0.5)
+    assert measurement("ours", [2.0]).floor_share is None
+    (bar,) = bars([each], "8 x 128")
+    assert bar.floor == pytest.approx(each.rate.median / 0.375)
+
+
+def test_only_the_same_work_in_the_same_turns_is_compared():
+    ours, theirs = measurement("ours", [1.0]), measurement("theirs", [2.0])
+    elsewhere = dataclasses.replace(ours, work="base")
+    assert reference_of(theirs, [elsewhere, ours, theirs], "ours") is ours
+    assert reference_of(ours, [ours, theirs], "ours") is None
+    assert reference_of(measurement("x", [1.0, 2.0]), [ours], "ours") is None
+
+
+def test_turns_go_back_and_forth():
+    order = []
+    ways = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
+    assert take_turns(ways, 3) == {"a": [1, 4, 5], "b": [2, 3, 6]}
+    assert "".join(order) == "abbaab"
+
+
+def test_about_three_digits_are_shown():
+    shown = [format(value, reporting.decimals(value)) for value in (0.1234, 1.234, 12.34, 123.4)]
+    assert shown == ["0.123", "1.23", "12.3", "123"]
+
+
+@pytest.fixture
+def result():
+    ours = measurement(OURS, [1.0, 2.0], amount=4.0, floor=[0.5, 1.0], peak_memory=2**30)
+    theirs = measurement("others", [2.0, 4.0], amount=4.0, peak_memory=2**31)
+    both = [dataclasses.replace(each, details={"batch_size": 2}) for each in (ours, theirs)]
+    table = reporting.comparison_table("A step", both, OURS)
+    panels = [
+        Panel("bars", "sequences/s", bars=[Bar("tiny", each.way, each.rate, 8.0) for each in both]),
+        Panel("curves", "s", curves=[Curve("a", [1, 2], [Spread(1, 1, 2), Spread(2, 2, 2)])]),
+        Panel("third", "s", curves=[Curve("a", [1], [Spread(1, 1, 1)], dashed=True)]),
+    ]
+    return reporting.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
+
+
+def test_the_table_says_how_ours_compares(result):
+    heads, _, ours, theirs = result.markdown().splitlines()[2:6]
+    assert heads.count("|") == ours.count("|") == theirs.count("|")
+    assert "| albert_tf | 3.00 (2.00 to 4.00) |  | 50% | 1.00 |" in ours
+    assert "| others | 1.50 (1.00 to 2.00) | 2.00 (2.00 to 2.00) |  | 2.00 |" in theirs
+    assert result.markdown().endswith("Left out: absent: not installed")
+    milliseconds = reporting.comparison_table("A batch", result.measurements, OURS, True)
+    assert milliseconds.rows[0][2] == "750 (500 to 1000)"
+
+
+def test_the_file_has_all_that_was_measured(result, tmp_path):
+    paths = reporting.write(result, str(tmp_path), "step", "python -m benchmarks", quick=True)
+    assert sorted(os.listdir(tmp_path)) == ["step.json", "step.svg"]
+    with open(paths[0], encoding="utf-8") as file:
+        content = json.load(file)
+    assert content["command"] == "python -m benchmarks"
+    assert content["quick"] is True
+    assert content["left_out"] == {"absent": "not installed"}
+    assert len(content["date"]) == 10
+    assert content["machine"]["cores"] >= 1
+    assert {"avx512_bf16", "amx_bf16"} <= set(content["machine"]["instructions"])
+    assert {"python", "tensorflow", "keras", "numpy"} <= set(content["versions"])
+    ours, theirs = content["measurements"]
+    assert ours["seconds"] == [1.0, 2.0]
+    assert ours["units_per_second"] == {"median": 3.0, "low": 2.0, "high": 4.0}
+    assert ours["share_of_floor"]["median"] == 0.5
+    assert ours["peak_memory_bytes"] == 2**30
+    assert "times_as_long" not in ours
+    assert theirs["compared_with"] == OURS
+    assert theirs["times_as_long"] == {"median": 2.0, "low": 2.0, "high": 2.0}
+    with open(paths[1], encoding="utf-8") as file:
+        picture = file.read()
+    assert picture.startswith("<svg")
+    assert "curves" in picture
+
+
+@pytest.mark.parametrize("where", ["draw", "write"])
+def test_no_results_are_left_half_written(result, tmp_path, monkeypatch, where):
+    (tmp_path / "step.json").write_text("of the run before")
+
+    def broken(*arguments):
+        raise OSError("no space left")
+
+    if where == "draw":
+        monkeypatch.setattr(reporting, "draw", broken)
+    else:
+        monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="no space left"):
+        reporting.write(result, str(tmp_path), "step", "", quick=True)
+    assert os.listdir(tmp_path) == ["step.json"]
+    assert (tmp_path / "step.json").read_text() == "of the run before"
+
+
+def test_who_dies_says_why():
+    with pytest.raises(Died, match="KeyError: 'nobody'") as caught:
+        Contestant("nobody", WORKLOAD)
+    assert caught.value.reason == "KeyError: 'nobody' (exit code 1)"
+    assert "Traceback" in caught.value.said
+
+
+def test_the_line_that_says_why_is_found():
+    class Named:
+        name = "x"
+
+    said = "Traceback\n  File\nValueError: Exception encountered.\n\nArguments:\n  • positions=None"
+    assert Died(Named(), said, 1).reason.startswith("ValueError: Exception encountered.")
+    assert Died(Named(), "", -9).reason == "it said nothing (killed by signal 9)"
+
+
+class Actor:
+    """Stands in for a process: a step takes as long as its name says; "dies" does so in a turn."""
+
+    started: list[str] = []
+
+    def __init__(self, name, workload):
+        self.name, self.peak_memory, self.count = name, 1, 0
+        self.started.append(name)
+        if name == "absent":
+            raise Died(self, "ModuleNotFoundError: No module named 'absent'", 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def run(self, steps):
+        self.count += 1
+        if self.name == "dies" and self.count > 4:
+            raise Died(self, "MemoryError: too large", 1)
+        return steps * {"slow": 2.0, "dies": 2.0, NAME: FLOPS / 1e9}.get(self.name, 0.5)
+
+
+def test_the_others_go_on_when_one_dies(monkeypatch):
+    monkeypatch.setattr(comparison, "Contestant", Actor)
+    monkeypatch.setattr(Actor, "started", [])
+    suite, left_out = Suite(repeats=3, turn_seconds=4.0), {}
+    names = ["fast", "dies", "absent", "slow"]
+    entrants = [Entrant(name.title(), name, WORKLOAD, int(1e8), "tiny") for name in names]
+    fast, slow = compare(suite, "test", entrants, left_out)
+    assert left_out == {
+        "absent": "ModuleNotFoundError: No module named 'absent' (exit code 1)",
+        "Dies: tiny": "MemoryError: too large (exit code 1)",
+    }
+    # Every turn is as long as was asked for, and counts the same sequences.
+    assert (fast.way, slow.way) == ("Fast", "Slow")
+    assert list(fast.seconds) == list(slow.seconds) == [4.0] * 3
+    assert (fast.amount, slow.amount) == (8 * 4, 2 * 4)
+    assert slow.times_as_long(fast) == Spread(4.0, 4.0, 4.0)
+    # 1e8 operations a sequence, at 1e9 a second.
+    assert fast.floor == pytest.approx([0.1 * 32] * 3)
+    assert fast.floor_share.median == pytest.approx(0.8)
+    # Who cannot be loaded is not started again, and is named again.
+    assert compare(suite, "test", [entrants[2]], again := {}) == []
+    assert list(again) == ["absent"]
+    assert Actor.started.count("absent") == 1
+
+
+def test_all_contestants_are_in_the_table():
+    assert {*CONTESTANTS, NAME} <= set(TABLE)
+
+
+def test_bert_shares_nothing():
+    albert = AlbertConfig.preset("base")
+    bert = bert_like(albert)
+    assert bert.num_hidden_groups == bert.num_hidden_layers == 12
+    assert bert.embedding_size == bert.hidden_size
+    assert bert_like(bert) == bert
+    # With a word-piece vocabulary of 30,522 it would be BERT's 109.5 M.
+    assert bert.parameter_count() == 109_081_344
+    assert albert.parameter_count() == 11_683_584
+
+
+def test_growth_is_of_a_step():
+    def at(batch, seconds, steps):
+        details = {"steps_per_turn": steps, "flops_per_sequence": 10}
+        amount = batch * steps
+        return Measurement(f"batch {batch}", OURS, seconds, amount, "", None, 100 * batch, details)
+
+    measured = [at(1, [2.0, 2.0], 4), at(8, [3.0, 3.0], 1)]
+    grown = scaling._growth(measured, {"batch 1": 1, "batch 8": 8})
+    assert grown == {"from": 1, "to": 8, "seconds": 6.0, "flops": 8.0, "memory": 8.0}
+
+
+def test_compile_times_are_compared_by_depth():
+    compiled = [
+        Measurement(f"{depth} layers", way, [factor * depth], details={"part": part})
+        for depth in (6, 24)
+        for way, factor in (("graph", 1.0), ("XLA", 2.0))
+        for part in ("trace and compile", "step")
+    ]
+    values, table = startup._depths(compiled, (6, 24))
+    assert [row[0] for row in table.rows] == ["graph", "XLA"]
+    assert table.rows[1][1:3] == ("12.0 (12.0 to 12.0)", "48.0 (48.0 to 48.0)")
+    assert {value["median"] for value in values.values()} == {4.0}
+
+
+def test_every_program_is_started():
+    words = [work for work, _ in startup.programs()]
+    for name in ("run_pretraining", "data_prep.inspect", "export_saved_model"):
+        assert f"{name} --help" in words
+    runs = {"works": lambda: {"all": 1.0}, "fails": lambda: (_ for _ in ()).throw(InputError("no"))}
+    left_out = {}
+    (only,) = startup._measure(
+        Suite(repeats=2), {(name, OURS): way for name, way in runs.items()}, "test", left_out
+    )
+    assert only.work == "works"
+    assert list(only.seconds) == [1.0, 1.0]
+    assert left_out == {f"fails, {OURS}": "no"}
+
+
+def bench(*flags):
+    words = [sys.executable, "-m", "benchmarks", *flags]
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+def test_parts_are_known_by_name():
+    done = bench("--list")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(parts.PARTS)
+    done = bench("--only=pretraining_stop")
+    assert done.returncode == 1
+    assert done.stderr.startswith("benchmarks: error: --only=pretraining_stop: must be among")
+    # A process starts out with the memory of the one that starts it: the suite's stays small.
+    code = "import sys, benchmarks.__main__, benchmarks.parts as parts\n"
+    code += "assert all(callable(parts.runner(name)) for name in parts.PARTS)\n"
+    code += "assert not {'tensorflow', 'keras', 'torch'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# Parts and the ways that are at least there.
+QUICK = {
+    "pretraining_step": {OURS},
+    "text_to_records": {"one thread", "1 process", "2 processes"},
+    "records_to_batches": {"1 core"},
+}
+SLOW = {
+    "finetuning_and_inference": {OURS},
+    "sharing": {"ALBERT", "BERT"},
+    "scaling": {OURS},
+    "startup": {OURS, "XLA", "graph", "TensorFlow"},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
+)
+def test_quick_runs(name, tmp_path):
+    done = bench("--quick", f"--only={name}", "--repeats=1", f"--results={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    assert f"[1/1] {name}" in done.stdout
+    assert "| --- | ---: |" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.svg"]
+    content = json.loads((tmp_path / f"{name}.json").read_text())
+    assert {each["way"] for each in content["measurements"]} >= {**QUICK, **SLOW}[name]
+    for each in content["measurements"]:
+        assert all(seconds >= 0 for seconds in each["seconds"])
+    # Whatever is not installed is left out, and nothing else.
+    for who, reason in content["left_out"].items():
+        assert reason.startswith("ModuleNotFoundError") or "No module named" in reason, who
+    assert set(parts.PARTS) == {*QUICK, *SLOW}
