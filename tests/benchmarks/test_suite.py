@@ -183,7 +183,7 @@ class Actor:
         self.count += 1
         if self.name == "dies" and self.count > 4:
             raise Died(self, "MemoryError: too large", 1)
-        return steps * {"slow": 2.0, "dies": 2.0, NAME: FLOPS / 1e9}.get(self.name, 0.5)
+        return steps * {"slow": 2.0, "dies": 2.0, NAME: FLOPS / 1e10}.get(self.name, 0.5)
 
 
 def test_the_others_go_on_when_one_dies(monkeypatch):
@@ -191,7 +191,7 @@ def test_the_others_go_on_when_one_dies(monkeypatch):
     monkeypatch.setattr(Actor, "started", [])
     suite, left_out = Suite(repeats=3, turn_seconds=4.0), {}
     names = ["fast", "dies", "absent", "slow"]
-    entrants = [Entrant(name.title(), name, WORKLOAD, int(1e8), "tiny") for name in names]
+    entrants = [Entrant(name.title(), name, WORKLOAD, int(1e9), "tiny") for name in names]
     fast, slow = compare(suite, "test", entrants, left_out)
     assert left_out == {
         "absent": "ModuleNotFoundError: No module named 'absent' (exit code 1)",
@@ -202,7 +202,7 @@ def test_the_others_go_on_when_one_dies(monkeypatch):
     assert list(fast.seconds) == list(slow.seconds) == [4.0] * 3
     assert (fast.amount, slow.amount) == (8 * 4, 2 * 4)
     assert slow.times_as_long(fast) == Spread(4.0, 4.0, 4.0)
-    # 1e8 operations a sequence, at 1e9 a second.
+    # 1e9 operations a sequence, at 1e10 a second, of which several products fill a turn.
     assert fast.floor == pytest.approx([0.1 * 32] * 3)
     assert fast.floor_share.median == pytest.approx(0.8)
     # Who cannot be loaded is not started again, and is named again.
@@ -254,14 +254,19 @@ def test_every_program_is_started():
     words = [work for work, _ in startup.programs()]
     for name in ("run_pretraining", "data_prep.inspect", "export_saved_model"):
         assert f"{name} --help" in words
-    runs = {"works": lambda: {"all": 1.0}, "fails": lambda: (_ for _ in ()).throw(InputError("no"))}
+    asked = []
+
+    def fails():
+        asked.append(1)
+        raise InputError("no")
+
+    runs = {("works", OURS): lambda: {"all": 1.0}, ("fails", OURS): fails}
     left_out = {}
-    (only,) = startup._measure(
-        Suite(repeats=2), {(name, OURS): way for name, way in runs.items()}, "test", left_out
-    )
+    (only,) = startup._measure(Suite(repeats=2), runs, "test", left_out)
     assert only.work == "works"
     assert list(only.seconds) == [1.0, 1.0]
     assert left_out == {f"fails, {OURS}": "no"}
+    assert len(asked) == 1
 
 
 def bench(*flags):
