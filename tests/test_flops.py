@@ -34,7 +34,7 @@ def counted(model, objective, features) -> float:
     @tf.function
     def step(features):
         with tf.GradientTape() as tape:
-            sums = objective.sums(model(features, training=False), features)
+            sums = objective.sums(model(features, training=True), features)
             loss = objective.loss(sums, objective.weights(features))
         gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
         return [tf.convert_to_tensor(each) for each in gradients if each is not None]
@@ -62,13 +62,18 @@ def lookups(config: AlbertConfig) -> int:
     return 2 * 2 * LENGTH * config.type_vocab_size * config.embedding_size
 
 
+def selections(config: AlbertConfig, outputs: int) -> int:
+    """Products with one-hot rows, which select what the last layer computes: forward and back."""
+    return 2 * 2 * outputs * LENGTH * config.hidden_size
+
+
 @pytest.mark.parametrize("pairs", ["sop", "none"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_pretraining(name, pairs):
     config = CONFIGS[name]
     features = {key: tf.constant(value) for key, value in batch(EXAMPLES).items()}
     graph = counted(AlbertForPreTraining(config), PretrainingObjective(pairs), features)
-    predicted = 2 * 2 * PREDICTIONS * LENGTH * config.hidden_size  # the positions looked up
+    predicted = selections(config, 1 + PREDICTIONS)
     formula = pretraining_flops(config, LENGTH, PREDICTIONS, pairs != "none")
     assert graph == formula + lookups(config) + predicted
 
@@ -78,7 +83,9 @@ def test_classification():
     features = {key: tf.constant(batch(EXAMPLES)[key]) for key in names}
     features["label_ids"] = tf.constant([0, 2])
     graph = counted(AlbertForSequenceClassification(CONFIG, 3), ClassificationObjective(), features)
-    assert graph == classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG)
+    assert graph == classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG) + selections(
+        CONFIG, 1
+    )
 
 
 def test_nearly_all_of_it_is_six_per_parameter_and_token():

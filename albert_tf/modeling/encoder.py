@@ -6,12 +6,15 @@ Variable paths are the names of the original project (`bert/encoder/transformer/
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
 
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.embeddings import AlbertEmbeddings
+from albert_tf.modeling.kernels import add_norm, attention_weights, copies
 from albert_tf.modeling.layers import (
     ACTIVATIONS,
     dense,
@@ -19,8 +22,9 @@ from albert_tf.modeling.layers import (
     fold_in,
     forward_seed,
     layer_norm,
+    selector,
 )
-from albert_tf.modeling.remat import call_layer
+from albert_tf.modeling.remat import call_recomputed
 
 # What the original adds to the scores of padding before the softmax.
 MASKED_SCORE = -10000.0
@@ -52,29 +56,44 @@ class SelfAttention(keras.layers.Layer):
         shape = (batch, length, self.config.num_attention_heads, self.head_size)
         return ops.transpose(ops.reshape(tensor, shape), (0, 2, 1, 3))
 
-    def call(self, hidden, mask_scores, seed=None):
+    def call(self, hidden, mask_scores, kernels, queries=None, seed=None):
         """Attends within each sequence.
 
         Args:
             hidden: `[batch, seq, hidden_size]`.
             mask_scores: `[batch, 1, 1, seq]`, added to the scores.
+            kernels: those of query, key and value.
+            queries: `[batch, queries, hidden_size]`, what attends; `hidden` when absent.
             seed: `[2]` seed of the dropout, None in inference.
 
         Returns:
-            `[batch, seq, hidden_size]`.
+            `[batch, queries, hidden_size]`.
         """
-        query = self._heads(self.query(hidden)) * (self.head_size**-0.5)
-        key = self._heads(self.key(hidden))
-        value = self._heads(self.value(hidden))
+        queries = hidden if queries is None else queries
+        of_query, of_key, of_value = kernels
+        query = self._heads(ops.matmul(queries, of_query) + self.query.bias)
+        key = self._heads(ops.matmul(hidden, of_key) + self.key.bias)
+        value = self._heads(ops.matmul(hidden, of_value) + self.value.bias)
+        # Keras casts `mask_scores` on the way in.
+        context = self.attend(query, key, value, ops.cast(mask_scores, "float32"), seed)
+        return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), ops.shape(queries))
+
+    def attend(self, query, key, value, mask_scores, seed):
+        """The mean of the values that each query attends to.
+
+        Args:
+            query: `[batch, heads, queries, head_size]`.
+            key, value: `[batch, heads, seq, head_size]`.
+            mask_scores: float32 `[batch, 1, 1, seq]`.
+            seed: `[2]` seed of the dropout, None in inference.
+
+        Returns:
+            `[batch, heads, queries, head_size]`.
+        """
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        # The softmax is float32 under bfloat16, too; Keras casts `mask_scores` on the way in.
-        scores = ops.cast(scores, "float32") + ops.cast(mask_scores, "float32")
-        probabilities = ops.softmax(scores)
-        probabilities = ops.cast(probabilities, self.compute_dtype)
+        probabilities = attention_weights(scores, mask_scores, self.head_size**-0.5)
         rate = self.config.attention_probs_dropout_prob
-        probabilities = dropout(probabilities, rate, seed, site=0)
-        context = ops.transpose(ops.matmul(probabilities, value), (0, 2, 1, 3))
-        return ops.reshape(context, ops.shape(hidden))
+        return ops.matmul(dropout(probabilities, rate, seed, site=0), value)
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -123,13 +142,47 @@ class TransformerBlock(keras.layers.Layer):
                     self.ffn_output.build((*input_shape[:-1], self.config.intermediate_size))
             self.ffn_norm.build(input_shape)
 
-    def call(self, hidden, mask_scores, seed=None):
-        """`[batch, seq, hidden_size]` to the same shape; arguments as in `SelfAttention`."""
+    def kernels(self) -> list:
+        """What this block multiplies with, in the dtype that it computes in."""
+        attention = self.attention
+        layers = attention.query, attention.key, attention.value, self.attention_output
+        layers += self.intermediate, self.ffn_output
+        return [ops.cast(layer.kernel, self.compute_dtype) for layer in layers]
+
+    def call(self, hidden, mask_scores, kernels, rows=None, seed=None):
+        """One layer.
+
+        Args:
+            hidden: `[batch, seq, hidden_size]`.
+            mask_scores: `[batch, 1, 1, seq]`, added to the attention's scores.
+            kernels: those of `kernels`.
+            rows: the `selector` of the positions whose output is asked for; all when absent.
+            seed: `[2]` seed of the dropout, None in inference.
+
+        Returns:
+            `[batch, queries, hidden_size]`.
+        """
+        *of_attention, of_context, of_intermediate, of_fed = kernels
+        queries = hidden if rows is None else ops.matmul(rows, hidden)
+        context = self.attention(hidden, mask_scores, of_attention, queries, seed=seed)
+        hidden = self._add_norm(
+            ops.matmul(context, of_context),
+            self.attention_output.bias,
+            queries,
+            self.attention_norm,
+            seed,
+            site=1,
+        )
+        fed = self.activation(ops.matmul(hidden, of_intermediate), self.intermediate.bias)
+        fed = ops.matmul(fed, of_fed)
+        return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, site=2)
+
+    def _add_norm(self, product, bias, residual, norm, seed, site):
         rate = self.config.hidden_dropout_prob
-        attended = self.attention_output(self.attention(hidden, mask_scores, seed=seed))
-        hidden = self.attention_norm(hidden + dropout(attended, rate, seed, site=1))
-        fed = self.ffn_output(self.activation(self.intermediate(hidden)))
-        return self.ffn_norm(hidden + dropout(fed, rate, seed, site=2))
+        if seed is not None and rate:
+            product = dropout(product + bias, rate, seed, site)
+            bias = ops.zeros(bias.shape, product.dtype)
+        return add_norm(product, bias, residual, norm.gamma, norm.beta)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -182,24 +235,21 @@ class AlbertEncoder(keras.Model):
         with keras.name_scope("pooler"):
             self.pooler.build((None, self.config.hidden_size))
 
-    def _blocks_of(self, layer: int) -> list[TransformerBlock]:
-        """The blocks of a layer: those of its group."""
-        layers_per_group = self.config.num_hidden_layers // self.config.num_hidden_groups
-        inner = self.config.inner_group_num
-        first = layer // layers_per_group * inner
-        return self.blocks[first : first + inner]
-
-    def call(self, features, training: bool = False):
+    def call(self, features, training: bool = False, positions=None):
         """Encodes a batch.
 
         Args:
             features: dictionary with `input_ids` `[batch, seq]`; `input_mask` (1 for tokens, 0 for
                 padding; all ones when absent) and `segment_ids` (zeros when absent), same shape.
             training: whether dropout acts.
+            positions: `[batch, predictions]`, where the last layer's output is asked for, besides
+                that at `[CLS]`; everywhere when absent. The last layer is not computed elsewhere.
 
         Returns:
             Dictionary of `sequence_output` `[batch, seq, hidden]`, `pooled_output`
-            `[batch, hidden]` and `encoder_outputs`, the output of every block in order.
+            `[batch, hidden]` and `encoder_outputs`, the output of every block in order. With
+            `positions`, `sequence_output` is `[batch, predictions, hidden]`, and `encoder_outputs`
+            are those of all blocks but the last.
         """
         input_ids = features["input_ids"]
         input_mask = features.get("input_mask")
@@ -214,17 +264,38 @@ class AlbertEncoder(keras.Model):
         mask_scores = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
         mask_scores = mask_scores[:, None, None, :]
         encoder_outputs = []
-        for layer in range(self.config.num_hidden_layers):
-            for block in self._blocks_of(layer):
-                # Site 0 is the dropout of the embeddings.
-                site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
-                hidden = call_layer(block, hidden, mask_scores, seed=fold_in(seed, site))
-                encoder_outputs.append(hidden)
+        for block, kernels in self._uses():
+            # Site 0 is the dropout of the embeddings.
+            site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
+            call = functools.partial(block, seed=fold_in(seed, site))
+            if positions is not None and len(encoder_outputs) == self._depth - 1:
+                rows = selector(ops.pad(positions, [[0, 0], [1, 0]]), hidden)  # with [CLS]
+                call = functools.partial(call, rows=rows)
+            hidden = call_recomputed(call, hidden, mask_scores, kernels)
+            encoder_outputs.append(hidden)
+        if positions is not None:
+            encoder_outputs.pop()
         return {
-            "sequence_output": hidden,
+            "sequence_output": hidden if positions is None else hidden[:, 1:],
             "pooled_output": ops.tanh(self.pooler(hidden[:, 0])),
             "encoder_outputs": encoder_outputs,
         }
+
+    @property
+    def _depth(self) -> int:
+        return self.config.num_hidden_layers * self.config.inner_group_num
+
+    def _uses(self) -> Iterator[tuple[TransformerBlock, Sequence]]:
+        """The blocks in order, as often as they are used, with their kernels, cast once for all."""
+        config = self.config
+        times = config.num_hidden_layers // config.num_hidden_groups
+        kernels = {
+            block: zip(*(copies(kernel, times) for kernel in block.kernels()), strict=True)
+            for block in self.blocks
+        }
+        for first in range(0, len(self.blocks), config.inner_group_num):
+            for block in self.blocks[first : first + config.inner_group_num] * times:
+                yield block, next(kernels[block])
 
     def get_config(self):
         return {

@@ -18,6 +18,7 @@ from albert_tf.modeling.layers import (
     dropout,
     forward_seed,
     layer_norm,
+    selector,
 )
 
 
@@ -45,24 +46,19 @@ class MaskedLMHead(keras.layers.Layer):
             name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
 
-    def call(self, sequence_output, positions, word_embeddings):
-        """Predicts the tokens at some positions.
+    def call(self, hidden, word_embeddings):
+        """Predicts tokens.
 
         Args:
-            sequence_output: `[batch, seq, hidden]`.
-            positions: `[batch, predictions]` positions in the sequence.
+            hidden: `[batch, predictions, hidden]`, the encoder's output where tokens are predicted.
             word_embeddings: `[vocab, embedding_size]` table of the encoder.
 
         Returns:
             `[batch, predictions, vocab]` float32 logits.
         """
-        # A product with one-hot rows selects exactly, and its gradient needs no scatter.
-        length = sequence_output.shape[1] or ops.shape(sequence_output)[1]
-        selector = ops.one_hot(positions, length, dtype=sequence_output.dtype)
-        hidden = ops.matmul(selector, sequence_output)
-        hidden = self.norm(self.activation(self.dense(hidden)))
+        hidden = self.activation(ops.matmul(hidden, self.dense.kernel), self.dense.bias)
         table = ops.cast(word_embeddings, self.compute_dtype)
-        logits = ops.matmul(hidden, ops.transpose(table))
+        logits = ops.matmul(self.norm(hidden), ops.transpose(table))
         return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
 
 
@@ -73,6 +69,16 @@ class EncoderModel(keras.Model):
         super().__init__(**kwargs)
         self.config = config
         self.encoder = AlbertEncoder(config, dtype=self.dtype_policy)
+
+    def _encode_at(self, positions, features):
+        """Outputs in training, without those at all positions, and hidden states at `positions`.
+
+        The last layer is computed there and at `[CLS]` alone; `positions` may be None.
+        """
+        if positions is None:
+            positions = features["input_ids"][:, :0]
+        outputs = self.encoder(features, training=True, positions=positions)
+        return {"pooled_output": outputs["pooled_output"]}, outputs["sequence_output"]
 
     def get_config(self):
         return {
@@ -114,15 +120,20 @@ class AlbertForPreTraining(EncoderModel):
         Returns:
             The encoder's outputs, `masked_lm_logits` `[batch, predictions, vocab]` and
             `sentence_order_logits` `[batch, 2]` (1 = swapped), float32. Without
-            `masked_lm_positions` there are no `masked_lm_logits`.
+            `masked_lm_positions` there are no `masked_lm_logits`. In training there is only what
+            the losses need: no `sequence_output`.
         """
-        outputs = dict(self.encoder(features, training=training))
-        if "masked_lm_positions" in features:
-            outputs["masked_lm_logits"] = self.masked_lm(
-                outputs["sequence_output"],
-                features["masked_lm_positions"],
-                self.encoder.embeddings.word_embeddings,
-            )
+        positions = features.get("masked_lm_positions")
+        if training:
+            outputs, hidden = self._encode_at(positions, features)
+        else:
+            outputs = dict(self.encoder(features))
+            hidden = outputs["sequence_output"]
+            if positions is not None:
+                hidden = ops.matmul(selector(positions, hidden), hidden)
+        if positions is not None:
+            table = self.encoder.embeddings.word_embeddings
+            outputs["masked_lm_logits"] = self.masked_lm(hidden, table)
         outputs["sentence_order_logits"] = self.sentence_order(outputs["pooled_output"])
         return outputs
 
@@ -156,10 +167,13 @@ class AlbertForSequenceClassification(EncoderModel):
         self.built = True
 
     def call(self, features, training: bool = False):
-        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32."""
+        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32.
+
+        In training there is no `sequence_output`.
+        """
         # Drawn before the encoder draws its own, and the last site of its pass: no overlap.
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = dict(self.encoder(features, training=training))
+        outputs = self._encode_at(None, features)[0] if training else dict(self.encoder(features))
         pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs["logits"] = self.classifier(pooled)
         return outputs
@@ -233,7 +247,7 @@ class AlbertForMultipleChoice(EncoderModel):
 
         Returns:
             `logits` `[batch, choices]`, float32, and the encoder's outputs, whose first axis is
-            `batch * choices`.
+            `batch * choices`. In training there is no `sequence_output`.
         """
         choices = ops.shape(features["input_ids"])[1]
         flat = {
@@ -242,7 +256,7 @@ class AlbertForMultipleChoice(EncoderModel):
             if name in ("input_ids", "input_mask", "segment_ids")
         }
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = dict(self.encoder(flat, training=training))
+        outputs = self._encode_at(None, flat)[0] if training else dict(self.encoder(flat))
         pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))
         return outputs

@@ -14,25 +14,52 @@ from typing import NamedTuple
 
 from keras import ops
 
+from albert_tf.config import LAYER_NORM_EPSILON
+
 
 class Kernels(NamedTuple):
     """One implementation of each chain.
 
     Attributes:
-        gelu: tanh-approximated GELU of a tensor of any shape, in the tensor's dtype.
+        gelu: tanh-approximated GELU of `x + bias`, `[..., width]` and `[width]`, in x's dtype.
+        add_norm: layer normalisation over the last axis of `x + bias + residual`, times `scale`
+            plus `offset`: tensors `[..., width]` and vectors `[width]`, in x's dtype.
+        attention_weights: softmax over the last axis of `scores * scale + mask_scores`,
+            `[batch, heads, queries, seq]` and float32 `[batch, 1, 1, seq]`, in the scores' dtype.
         cross_entropy: negative log-likelihood `[...]`, float32, of integer labels `[...]` under
             float32 logits `[..., classes]`.
+        copies: a weight as often as layers use it, so that their gradients are added up in one
+            pass.
     """
 
     gelu: Callable
+    add_norm: Callable
+    attention_weights: Callable
     cross_entropy: Callable
+    copies: Callable
+
+
+def _add_norm(x, bias, residual, scale, offset):
+    # Moments are float32 under bfloat16, too.
+    total = ops.cast(x + bias + residual, "float32")
+    mean, variance = ops.moments(total, axes=-1, keepdims=True)
+    normal = (total - mean) * ops.rsqrt(variance + LAYER_NORM_EPSILON)
+    return ops.cast(normal * ops.cast(scale, "float32") + ops.cast(offset, "float32"), x.dtype)
+
+
+def _attention_weights(scores, mask_scores, scale):
+    # So is the softmax.
+    return ops.cast(ops.softmax(ops.cast(scores, "float32") * scale + mask_scores), scores.dtype)
 
 
 PLAIN = Kernels(
-    gelu=lambda x: ops.gelu(x, approximate=True),
+    gelu=lambda x, bias: ops.gelu(x + bias, approximate=True),
+    add_norm=_add_norm,
+    attention_weights=_attention_weights,
     cross_entropy=lambda logits, labels: ops.sparse_categorical_crossentropy(
         labels, logits, from_logits=True
     ),
+    copies=lambda weight, count: [weight] * count,
 )
 
 _active: contextvars.ContextVar[Kernels] = contextvars.ContextVar("kernels", default=PLAIN)
@@ -48,11 +75,22 @@ def using(kernels: Kernels) -> Iterator[None]:
         _active.reset(token)
 
 
-def gelu(x):
-    """x * Phi(x) with Phi approximated by tanh, as the original does."""
-    return _active.get().gelu(x)
+def gelu(x, bias):
+    """`Kernels.gelu` of those in place; so are the others."""
+    return _active.get().gelu(x, bias)
+
+
+def add_norm(x, bias, residual, scale, offset):
+    return _active.get().add_norm(x, bias, residual, scale, offset)
+
+
+def attention_weights(scores, mask_scores, scale: float):
+    return _active.get().attention_weights(scores, mask_scores, scale)
 
 
 def cross_entropy(logits, labels):
-    """Negative log-likelihood of integer `labels` `[...]` under `logits` `[..., classes]`."""
     return _active.get().cross_entropy(logits, labels)
+
+
+def copies(weight, count: int) -> list:
+    return _active.get().copies(weight, count)

@@ -10,10 +10,11 @@ from keras import ops
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.kernels import gelu
 
+# Of a product and the bias that is added to it.
 ACTIVATIONS: dict[str, Callable] = {
     "gelu": gelu,
-    "gelu_exact": lambda x: ops.gelu(x, approximate=False),
-    "relu": ops.relu,
+    "gelu_exact": lambda x, bias: ops.gelu(x + bias, approximate=False),
+    "relu": lambda x, bias: ops.relu(x + bias),
 }
 
 
@@ -72,6 +73,18 @@ def fold_in(seed, number: int):
     if seed is None:
         return None
     return seed + ops.convert_to_tensor([0, number], seed.dtype)
+
+
+def selector(positions, hidden):
+    """One-hot rows `[batch, n, seq]` whose product with `hidden` is what it holds at `positions`.
+
+    Selection by a product is exact, and its gradient needs no scatter.
+
+    Args:
+        positions: `[batch, n]`.
+        hidden: `[batch, seq, width]`.
+    """
+    return ops.one_hot(positions, hidden.shape[1] or ops.shape(hidden)[1], dtype=hidden.dtype)
 
 
 class LinearHead(keras.layers.Layer):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 
@@ -25,16 +25,18 @@ def rematerializing(active: bool = True) -> Iterator[None]:
         _active.reset(token)
 
 
-def call_layer(layer: keras.layers.Layer, *inputs, seed=None):
-    """`layer(*inputs, seed=seed)`, computed again in the backward pass inside `rematerializing`.
+def call_recomputed(layer: Callable, hidden, mask_scores, kernels: Sequence):
+    """`layer(hidden, mask_scores, kernels)`, computed again for gradients in `rematerializing`.
 
     Args:
-        layer: draws nothing at random but from `seed`, and changes no variable.
-        *inputs: tensors.
-        seed: `[2]` seed of the dropout, None in inference.
+        layer: draws nothing at random but from a seed that it holds, and changes no variable.
+        hidden: tensor.
+        mask_scores: tensor.
+        kernels: tensors.
     """
 
-    def call(*inputs):
-        return layer(*inputs, seed=seed)
+    def call(hidden, mask_scores, *kernels):
+        return layer(hidden, mask_scores, list(kernels))
 
-    return keras.remat(call)(*inputs) if _active.get() else call(*inputs)
+    call = keras.remat(call) if _active.get() else call
+    return call(hidden, mask_scores, *kernels)

@@ -9,6 +9,7 @@ import math
 
 import tensorflow as tf
 
+from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.kernels import Kernels
 
 # tanh-GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
@@ -16,24 +17,146 @@ _LINEAR = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715 * _LINEAR
 
 
+def _wide(*tensors):
+    return [tf.cast(tensor, tf.float32) for tensor in tensors]
+
+
+def _row_sums(x):
+    """Sums over the last axis, which stays with length 1.
+
+    As a product: XLA on a CPU makes slow windows of sums over many elements.
+    """
+    return tf.linalg.matvec(x, tf.ones(tf.shape(x)[-1:]))[..., None]
+
+
+def _row_means(x):
+    return _row_sums(x) / tf.cast(tf.shape(x)[-1], tf.float32)
+
+
+def _column_sums(x, dtype):
+    """Sums over all axes but the last, by oneDNN, which adds up in float32."""
+    rows = tf.reshape(x, [-1, x.shape[-1]])
+    return tf.cast(tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0], dtype)
+
+
+def _sigmoid(x):
+    # XLA's tanh is faster than its exponential function.
+    return 0.5 + 0.5 * tf.tanh(0.5 * x)
+
+
+def _of_tensors(function):
+    """With tensors where variables are given, of which a custom gradient knows nothing."""
+
+    def call(*inputs):
+        return function(*(tf.convert_to_tensor(each) for each in inputs))
+
+    return call
+
+
+@_of_tensors
 @tf.custom_gradient
-def _gelu(x):
-    return _gelu_forward(x), lambda upstream: _gelu_backward(x, upstream)
+def _gelu(x, bias):
+    def gradient(upstream):
+        total = _gelu_backward(x, bias, upstream)
+        return total, _column_sums(total, bias.dtype)
+
+    return _gelu_forward(x, bias), gradient
 
 
 @tf.function(jit_compile=True)
-def _gelu_forward(x):
-    wide = tf.cast(x, tf.float32)
-    gate = tf.sigmoid(wide * (_LINEAR + _CUBIC * wide * wide))
-    return tf.cast(wide * gate, x.dtype)
+def _gelu_forward(x, bias):
+    total = tf.add(*_wide(x, bias))
+    return tf.cast(total * _sigmoid(total * (_LINEAR + _CUBIC * total * total)), x.dtype)
 
 
 @tf.function(jit_compile=True)
-def _gelu_backward(x, upstream):
-    wide = tf.cast(x, tf.float32)
-    gate = tf.sigmoid(wide * (_LINEAR + _CUBIC * wide * wide))
-    slope = gate + wide * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * wide * wide)
+def _gelu_backward(x, bias, upstream):
+    total = tf.add(*_wide(x, bias))
+    gate = _sigmoid(total * (_LINEAR + _CUBIC * total * total))
+    slope = gate + total * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * total * total)
     return tf.cast(tf.cast(upstream, tf.float32) * slope, x.dtype)
+
+
+@_of_tensors
+@tf.custom_gradient
+def _add_norm(x, bias, residual, scale, offset):
+    outputs, normal, inverse = _add_norm_forward(x, bias, residual, scale, offset)
+
+    def gradient(upstream):
+        total, of_scale = _add_norm_backward(normal, inverse, scale, upstream)
+        return (
+            total,
+            _column_sums(total, bias.dtype),
+            total,
+            _column_sums(of_scale, scale.dtype),
+            _column_sums(upstream, offset.dtype),
+        )
+
+    return outputs, gradient
+
+
+@tf.function(jit_compile=True)
+def _add_norm_forward(x, bias, residual, scale, offset):
+    """The outputs, and for the gradient what was normalised and one over its deviation before."""
+    dtype = x.dtype
+    x, bias, residual, scale, offset = _wide(x, bias, residual, scale, offset)
+    total = x + bias + residual
+    centred = total - _row_means(total)
+    inverse = tf.math.rsqrt(_row_means(centred * centred) + LAYER_NORM_EPSILON)
+    normal = centred * inverse
+    return tf.cast(normal * scale + offset, dtype), tf.cast(normal, dtype), inverse
+
+
+@tf.function(jit_compile=True)
+def _add_norm_backward(normal, inverse, scale, upstream):
+    """Gradient of the sum that is normalised, and the terms of that of the scale."""
+    dtype = normal.dtype
+    normal, scale, upstream = _wide(normal, scale, upstream)
+    of_normal = upstream * scale
+    along = _row_means(of_normal * normal)
+    total = (of_normal - _row_means(of_normal) - normal * along) * inverse
+    return tf.cast(total, dtype), tf.cast(upstream * normal, dtype)
+
+
+def _attention_weights(scores, mask_scores, scale):
+    @tf.custom_gradient
+    def weights_of(scores):
+        weights = _softmax_forward(scores, mask_scores, scale)
+        return weights, lambda upstream: _softmax_backward(weights, scale, upstream)
+
+    return weights_of(scores)
+
+
+@tf.function(jit_compile=True)
+def _softmax_forward(scores, mask_scores, scale):
+    total = tf.cast(scores, tf.float32) * scale + mask_scores
+    powers = tf.exp(total - tf.reduce_max(total, axis=-1, keepdims=True))
+    return tf.cast(powers / _row_sums(powers), scores.dtype)
+
+
+@tf.function(jit_compile=True)
+def _softmax_backward(weights, scale, upstream):
+    dtype = weights.dtype
+    weights, upstream = _wide(weights, upstream)
+    along = _row_sums(weights * upstream)
+    return tf.cast(weights * (upstream - along) * scale, dtype)
+
+
+def _copies(weight, count):
+    if weight.dtype == tf.float32 or count == 1:
+        return [weight] * count
+
+    @tf.custom_gradient
+    def copies_of(weight):
+        return [tf.identity(weight) for _ in range(count)], lambda *upstream: _sum(upstream)
+
+    return copies_of(weight)
+
+
+@tf.function(jit_compile=True)
+def _sum(tensors):
+    """The sum of bfloat16 tensors, rounded once."""
+    return tf.cast(tf.add_n(_wide(*tensors)), tensors[0].dtype)
 
 
 def _cross_entropy(logits, labels):
@@ -69,4 +192,10 @@ def _cross_entropy_backward(logits, labels, log_normaliser, upstream):
     return (probabilities - labels_one_hot) * upstream[:, None]
 
 
-CPU_KERNELS = Kernels(gelu=_gelu, cross_entropy=_cross_entropy)
+CPU_KERNELS = Kernels(
+    gelu=_gelu,
+    add_norm=_add_norm,
+    attention_weights=_attention_weights,
+    cross_entropy=_cross_entropy,
+    copies=_copies,
+)

@@ -9,25 +9,86 @@ import tensorflow as tf
 from albert_tf.modeling import kernels
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 
+DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
 
-def value_and_gradient(function, x):
-    """The function's value, and the gradient of a sum that weighs every element differently."""
+
+def value_and_gradients(function, *inputs):
+    """The function's value, and the gradients of a sum that weighs every element differently."""
     with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = function(x)
+        tape.watch(inputs)
+        y = function(*inputs)
         weights = tf.reshape(tf.linspace(-1.0, 1.0, tf.size(y)), tf.shape(y))
         total = tf.reduce_sum(tf.cast(y, tf.float32) * weights)
-    return y, tape.gradient(total, x)
+    return y, *tape.gradient(total, inputs)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("bfloat16", 2e-2)])
+def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
+    """The kernel in `dtype` against the plain one in float32; `vectors` are inputs in float32."""
+    inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
+    fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
+    wide = [tf.cast(x, tf.float32) for x in inputs]
+    exact = value_and_gradients(getattr(kernels.PLAIN, name), *wide)
+    for one, other, like in zip(fused, exact, [inputs[0], *inputs], strict=True):
+        assert one.dtype == like.dtype
+        # Sums over many rows are as far off as the largest of them.
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(
+            tf.cast(one, tf.float32) / scale, other / scale, rtol=tolerance, atol=tolerance
+        )
+
+
+def draw(*shapes):
+    random = np.random.default_rng(0)
+    return [tf.constant(random.normal(size=shape), tf.float32) for shape in shapes]
+
+
+@DTYPES
 def test_gelu(dtype, tolerance):
-    x = tf.cast(tf.reshape(tf.linspace(-12.0, 12.0, 960), [8, 10, 12]), dtype)
-    fused = value_and_gradient(CPU_KERNELS.gelu, x)
-    exact = value_and_gradient(kernels.PLAIN.gelu, tf.cast(x, tf.float32))
+    x = tf.reshape(tf.linspace(-12.0, 12.0, 960), [8, 10, 12])
+    assert_like_plain("gelu", [x, *draw(12)], dtype, tolerance)
+
+
+@DTYPES
+@pytest.mark.parametrize("width", [12, 40])
+def test_add_norm(dtype, tolerance, width):
+    shape = (3, 5, width)
+    inputs = draw(shape, width, shape, width, width)
+    # Large means beside small deviations are what a careless variance gets wrong.
+    inputs[2] += 30.0 if dtype == "float32" else 1.0
+    assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
+
+
+@DTYPES
+@pytest.mark.parametrize("length", [7, 64])
+def test_attention_weights(dtype, tolerance, length):
+    (scores,) = draw((2, 3, 5, length))
+    scores = tf.cast(scores * 20, dtype)
+    mask_scores = tf.constant([[[[0.0] * 4 + [-10000.0] * (length - 4)]], [[[0.0] * length]]])
+
+    def weights(of):
+        return lambda x: of.attention_weights(x, mask_scores, 0.125)
+
+    fused = value_and_gradients(weights(CPU_KERNELS), scores)
+    exact = value_and_gradients(weights(kernels.PLAIN), tf.cast(scores, tf.float32))
+    np.testing.assert_allclose(tf.reduce_sum(tf.cast(fused[0], "float32"), -1), 1, rtol=tolerance)
+    assert not tf.cast(fused[0], "float32").numpy()[0, ..., 4:].any()
     for one, other in zip(fused, exact, strict=True):
-        assert one.dtype == x.dtype
-        np.testing.assert_allclose(tf.cast(one, tf.float32), other, rtol=tolerance, atol=tolerance)
+        assert one.dtype == scores.dtype
+        np.testing.assert_allclose(tf.cast(one, "float32"), other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype):
+    (weight,) = draw((8,))
+    weight = tf.cast(weight, dtype)
+    factors = [256.0, 1.0, 1.0, 1.0, 1.0]  # in bfloat16, 256 + 1 is 256
+    with tf.GradientTape() as tape:
+        tape.watch(weight)
+        copies = CPU_KERNELS.copies(weight, len(factors))
+        total = tf.add_n([factor * copy for factor, copy in zip(factors, copies, strict=True)])
+    for copy in copies:
+        np.testing.assert_array_equal(tf.cast(copy, "float32"), tf.cast(weight, "float32"))
+    np.testing.assert_array_equal(tf.cast(tape.gradient(total, weight), "float32"), 260.0)
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4)])
@@ -35,14 +96,14 @@ def test_cross_entropy(shape):
     draw = np.random.default_rng(0)
     logits = tf.constant(draw.normal(scale=8, size=(*shape, 50)), tf.float32)
     labels = tf.constant(draw.integers(0, 50, shape), tf.int32)
-    fused = value_and_gradient(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
-    plain = value_and_gradient(lambda x: kernels.PLAIN.cross_entropy(x, labels), logits)
+    fused = value_and_gradients(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
+    plain = value_and_gradients(lambda x: kernels.PLAIN.cross_entropy(x, labels), logits)
     for one, other in zip(fused, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_kernels_are_in_place_inside_the_block_only():
-    other = kernels.Kernels(gelu=lambda x: "other", cross_entropy=None)
+    other = kernels.PLAIN._replace(gelu=lambda x, bias: "other")
     with kernels.using(other):
-        assert kernels.gelu(1.0) == "other"
-    assert float(kernels.gelu(1.0)) == pytest.approx(0.841192, abs=1e-6)
+        assert kernels.gelu(1.0, 0.0) == "other"
+    assert float(kernels.gelu(1.0, 0.0)) == pytest.approx(0.841192, abs=1e-6)
