@@ -41,9 +41,9 @@ class Workload:
         return {
             "input_ids": draw.integers(5, vocabulary, shape).astype(np.int32),
             "input_mask": np.ones(shape, np.int32),
-            "segment_ids": np.tile(np.arange(self.length) >= self.length // 2, (shape[0], 1)).astype(
-                np.int32
-            ),
+            "segment_ids": np.tile(
+                np.arange(self.length) >= self.length // 2, (shape[0], 1)
+            ).astype(np.int32),
             "masked_lm_positions": np.sort(positions, axis=1).astype(np.int32),
             "masked_lm_ids": draw.integers(5, vocabulary, positions.shape).astype(np.int32),
             "masked_lm_weights": np.ones(positions.shape, np.float32),
