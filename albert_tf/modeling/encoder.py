@@ -6,7 +6,6 @@ Variable paths are the names of the original project (`bert/encoder/transformer/
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -15,6 +14,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.kernels import add_norm, attention_weights, copies
+from albert_tf.modeling.layer_calls import call_layer
 from albert_tf.modeling.layers import (
     ACTIVATIONS,
     dense,
@@ -24,7 +24,6 @@ from albert_tf.modeling.layers import (
     layer_norm,
     selector,
 )
-from albert_tf.modeling.remat import call_recomputed
 
 # What the original adds to the scores of padding before the softmax.
 MASKED_SCORE = -10000.0
@@ -267,11 +266,12 @@ class AlbertEncoder(keras.Model):
         for block, kernels in self._uses():
             # Site 0 is the dropout of the embeddings.
             site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
-            call = functools.partial(block, seed=fold_in(seed, site))
+            rows = None
             if positions is not None and len(encoder_outputs) == self._depth - 1:
                 rows = selector(ops.pad(positions, [[0, 0], [1, 0]]), hidden)  # with [CLS]
-                call = functools.partial(call, rows=rows)
-            hidden = call_recomputed(call, hidden, mask_scores, kernels)
+            hidden = call_layer(
+                block, hidden, mask_scores, kernels, rows=rows, seed=fold_in(seed, site)
+            )
             encoder_outputs.append(hidden)
         if positions is not None:
             encoder_outputs.pop()

@@ -84,7 +84,8 @@ def selector(positions, hidden):
         positions: `[batch, n]`.
         hidden: `[batch, seq, width]`.
     """
-    return ops.one_hot(positions, hidden.shape[1] or ops.shape(hidden)[1], dtype=hidden.dtype)
+    length = hidden.shape[1] or ops.shape(hidden)[1]
+    return ops.stop_gradient(ops.one_hot(positions, length, dtype=hidden.dtype))
 
 
 class LinearHead(keras.layers.Layer):

@@ -16,8 +16,8 @@ import keras
 import tensorflow as tf
 
 from albert_tf.modeling.kernels import PLAIN, Kernels, using
+from albert_tf.modeling.layer_calls import calling_through, rematerializing
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.remat import rematerializing
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 from albert_tf.training.replicas import gather_in_order
@@ -65,6 +65,18 @@ def _shape(tensor: tf.Tensor) -> list:
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
+class TracedOnce:
+    """Calls layers through TensorFlow functions, which trace one of many uses a single time."""
+
+    def __init__(self):
+        self._functions: dict[keras.layers.Layer, tf.types.experimental.PolymorphicFunction] = {}
+
+    def __call__(self, layer, *tensors, **options):
+        if layer not in self._functions:
+            self._functions[layer] = tf.function(layer.__call__, autograph=False)
+        return self._functions[layer](*tensors, **options)
+
+
 class TrainStep:
     """Runs training steps inside the graph.
 
@@ -102,6 +114,7 @@ class TrainStep:
         self.remat = remat
         has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
         self._kernels = kernels or (PLAIN if has_accelerator else CPU_KERNELS)
+        self._layer_calls = TracedOnce()
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
@@ -246,7 +259,11 @@ class TrainStep:
         state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
         variables = [weight.value for weight in self.model.trainable_weights]
         # The backward pass stands inside, too: what it computes again is to use the same kernels.
-        with using(self._kernels), rematerializing(self.remat):
+        with (
+            using(self._kernels),
+            calling_through(self._layer_calls),
+            rematerializing(self.remat),
+        ):
             with tf.GradientTape() as tape:
                 outputs = self.model(batch, training=True)
                 sums = self.objective.sums(outputs, batch)

@@ -10,7 +10,7 @@ import pytest
 from keras import ops
 
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.remat import rematerializing
+from albert_tf.modeling.layer_calls import rematerializing
 from tests.backends import BACKEND, as_numpy, gradient_function, operations
 from tests.tiny import CONFIG, batch
 

@@ -68,12 +68,20 @@ def compiled(options):
 def model_flops(config, examples):
     """Matrix products of a training step by formula: the backward pass is twice the forward."""
     h, e, length = config.hidden_size, config.embedding_size, LENGTH
-    layer = 2 * (4 * h * h + 2 * h * config.intermediate_size) + 4 * length * h
+
+    def layer(outputs):
+        products = 2 * h * h * (length + outputs) + 2 * h * config.intermediate_size * outputs
+        return 2 * products + 4 * length * outputs * h
+
+    # The last layer is computed where something is predicted only.
+    outputs = 1 + PREDICTIONS
+    layers = (config.num_hidden_layers - 1) * layer(length) + layer(outputs)
     # Rows of the tables have no gradient below them: their product counts twice, not three times.
-    tokens = length * (config.num_hidden_layers * 3 * layer + 3 * 2 * e * h + 2 * 2 * 2 * e)
+    embeddings = length * (3 * 2 * e * h + 2 * 2 * 2 * e)
     predictions = PREDICTIONS * (3 * 2 * h * e + 3 * 2 * e * config.vocab_size)
-    selected = 2 * 2 * PREDICTIONS * length * h
-    return examples * (tokens + predictions + selected + 3 * 2 * h * h + 3 * 2 * h * 2)
+    selected = 2 * 2 * outputs * length * h
+    heads = predictions + 3 * 2 * h * h + 3 * 2 * h * 2
+    return examples * (3 * layers + embeddings + selected + heads)
 
 
 def parameters(config):

@@ -15,8 +15,8 @@ from albert_tf.modeling.encoder import SelfAttention
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.step import EvalStep, TrainStep, clip_by_global_norm
-from tests.tiny import CONFIG, batch
+from albert_tf.training.step import EvalStep, TracedOnce, TrainStep, clip_by_global_norm
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 
 def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
@@ -40,20 +40,34 @@ def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
-    traced = []
-    attend = SelfAttention.call
+    calls = []
+    call = TracedOnce.__call__
 
     def counting(self, *args, **kwargs):
-        traced[-1] += 1
-        return attend(self, *args, **kwargs)
+        calls[-1] += 1
+        return call(self, *args, **kwargs)
 
-    monkeypatch.setattr(SelfAttention, "call", counting)
+    monkeypatch.setattr(TracedOnce, "__call__", counting)
     results = []
     for remat in (False, True):
-        traced.append(0)
+        calls.append(0)
         results.append(trained(micro_batches, remat=remat))
     np.testing.assert_allclose(*results, rtol=0, atol=1e-6)
-    assert traced[1] == 2 * traced[0] > 0
+    assert calls[1] == 2 * calls[0] > 0
+
+
+def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
+    traced = []
+    attend = SelfAttention.attend
+
+    def counting(self, query, *args):
+        traced.append(query.shape[2])
+        return attend(self, query, *args)
+
+    monkeypatch.setattr(SelfAttention, "attend", counting)
+    trained(config=dataclasses.replace(CONFIG, num_hidden_layers=6), steps=1)
+    # In the last layer the masked positions and [CLS] ask.
+    assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
 
 
 def test_replicas_and_micro_batches_do_not_change_what_is_computed():
