@@ -34,6 +34,7 @@ from albert_tf.files import make_folder, write_text
 from albert_tf.flops import pretraining_flops
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine
+from albert_tf.training.peaks import gpu_peak
 from benchmarks.contestants.workload import Workload
 from benchmarks.machine import describe, today, versions
 from benchmarks.measurements import Measurement, reference_of
@@ -43,23 +44,6 @@ RESULTS = os.path.join("benchmarks", "results", "accelerator.json")
 STILL_TO_BE_TAKEN = (
     "This is a CPU: figures of a GPU are still to be taken; these only show that it works."
 )
-
-# Dense bfloat16 products, TFLOP/s, in NVIDIA's data sheets of the cards. By words of the name that
-# the driver reports; the first row whose words are all there counts.
-PEAKS = {
-    "B200": 2250.0,
-    "GH200": 989.4,
-    "H200 NVL": 835.5,
-    "H200": 989.4,
-    "H100 NVL": 835.5,
-    "H100 PCIe": 756.0,
-    "H100": 989.4,
-    "A100": 312.0,
-    "A10G": 70.0,
-    "A10": 125.0,
-    "L40S": 362.1,
-    "L4": 121.0,
-}
 
 # Way to attend, of ours -> contestant.
 OURS = {"plain": "albert_tf on JAX", "flash": "albert_tf on JAX, flash attention"}
@@ -123,15 +107,6 @@ class Entrant:
     @property
     def compile_seconds(self) -> float:
         return max(0.0, self.first_step - statistics.median(self.seconds) / self.steps)
-
-
-def peak_tflops(name: str) -> float | None:
-    """Dense bfloat16 TFLOP/s of the card that calls itself `name`; None if it is not in `PEAKS`."""
-    words = name.replace("-", " ").split()
-    for card, peak in PEAKS.items():
-        if all(word in words for word in card.split()):
-            return peak
-    return None
 
 
 def measure(entrants: list[Entrant], options: Options) -> None:
@@ -323,9 +298,7 @@ class _Report:
             raise InputError(f"nobody could take part: {entrants[0].name}: {entrants[0].failure}")
         self.device = {name: devices[0][name] for name in ("platform", "name")}
         on_gpu = self.device["platform"] == "gpu"
-        self.peak = self.options.peak_tflops or (
-            peak_tflops(self.device["name"]) if on_gpu else None
-        )
+        self.peak = self.options.peak_tflops or (gpu_peak(self.device["name"]) if on_gpu else None)
         if on_gpu and not self.path:
             os.makedirs(os.path.dirname(RESULTS), exist_ok=True)
             self.path = RESULTS

@@ -1,17 +1,19 @@
 """The most that devices can compute: dense bfloat16 products (float16 where there is no bfloat16).
 
 Numbers are those of the vendors' data sheets, in TFLOP/s, without sparsity and without boost beyond
-the sheet.
+the sheet. The tables need no TensorFlow.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from albert_tf.tpu.slices import GENERATIONS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # By a part of the name that TensorFlow reports; the first that is found counts.
 GPU_PEAKS: dict[str, float] = {
@@ -61,6 +63,8 @@ def peak_flops(strategy: tf.distribute.Strategy, peak_tflops: float = 0.0) -> fl
         None where it is not known: a CPU, a GPU that is not in the table, or a TPU that is not
         this machine's.
     """
+    import tensorflow as tf
+
     if peak_tflops:
         return peak_tflops * 1e12 * strategy.num_replicas_in_sync
     if isinstance(strategy, tf.distribute.TPUStrategy):
@@ -74,7 +78,7 @@ def peak_flops(strategy: tf.distribute.Strategy, peak_tflops: float = 0.0) -> fl
 
 
 def gpu_peak(name: str) -> float | None:
-    """TFLOP/s of the GPU that TensorFlow calls `name`, such as "NVIDIA A100-SXM4-40GB"."""
+    """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB"."""
     words = name.replace("-", " ").split()
     for model, peak in GPU_PEAKS.items():
         wanted = model.split()
@@ -85,6 +89,8 @@ def gpu_peak(name: str) -> float | None:
 
 def _gpu_name(strategy: tf.distribute.Strategy) -> str | None:
     """The name of the GPUs that a strategy runs on, None if there are none."""
+    import tensorflow as tf
+
     if "GPU" not in "".join(strategy.extended.worker_devices):
         return None
     gpus = tf.config.list_physical_devices("GPU")

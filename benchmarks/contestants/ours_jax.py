@@ -34,19 +34,15 @@ class FlashAttention(encoder.SelfAttention):
     a few positions attend, as in the last layer, the plain form does.
     """
 
-    def call(self, hidden, mask_scores, kernels, queries=None, seed=None):
+    def attend(self, query, key, value, mask_scores, seed):
         if self.config.attention_probs_dropout_prob:
             raise InputError(
                 "attention_probs_dropout_prob: flash attention is without dropout here"
             )
-        batch, length = ops.shape(hidden)[:2]
-        if queries is not None and ops.shape(queries)[1] != length:
-            return super().call(hidden, mask_scores, kernels, queries, seed)
-        heads = (batch, length, self.config.num_attention_heads, self.head_size)
-        query, key, value = (
-            ops.reshape(ops.matmul(hidden, kernel) + projection.bias, heads)
-            for kernel, projection in zip(kernels, (self.query, self.key, self.value), strict=True)
-        )
+        if query.shape[2] != key.shape[2]:
+            return super().attend(query, key, value, mask_scores, seed)
+        # Positions before heads, as JAX wants them; the compiler leaves out what turns them twice.
+        query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
         tokens = ops.sum(ops.cast(mask_scores[:, 0, 0] == 0, "int32"), axis=-1)
         context = jax.nn.dot_product_attention(
             query,
@@ -55,7 +51,7 @@ class FlashAttention(encoder.SelfAttention):
             key_value_seq_lengths=tokens,
             implementation="cudnn" if jax.default_backend() == "gpu" else "xla",
         )
-        return ops.reshape(context, ops.shape(hidden))
+        return ops.transpose(context, (0, 2, 1, 3))
 
 
 def _plain():

@@ -238,12 +238,3 @@ def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
 def test_wrong_flags_are_named(fakes, wrong, message):
     with pytest.raises(InputError, match=message):
         accelerator.run(accelerator.Options(**wrong))
-
-
-def test_peaks_are_those_of_training():
-    from albert_tf.training.peaks import gpu_peak
-
-    cards = (*accelerator.PEAKS, "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA H200")
-    for name in cards:
-        assert accelerator.peak_tflops(name) == gpu_peak(name) is not None
-    assert accelerator.peak_tflops("Radeon") is None
