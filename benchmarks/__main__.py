@@ -35,9 +35,12 @@ class Options:
     list: bool = option(False, "Only print the names of the parts.")
     repeats: int = option(0, "Turns of everything; 0 for 5, or with --quick 2.")
     results: str | None = option(
-        None, "Folder of the results; else benchmarks/results, or with --quick build/benchmarks."
+        None, "Folder of the results; else benchmarks/results, of --quick build/benchmarks."
     )
     quick: bool = option(False, "The smallest shapes and shortest turns, to see that it works.")
+    works: str = option(
+        "", "Only work whose name holds this, such as 'base, 8 x 128'; goes to build/benchmarks."
+    )
     books: str | None = option(
         None, "Folder of .txt files to read, instead of the documentation of installed packages."
     )
@@ -53,7 +56,8 @@ def run(options: Options) -> None:
         raise InputError(f"--repeats={options.repeats}: must be at least 1")
     if options.books and not os.path.isdir(options.books):
         raise InputError(f"--books={options.books}: no such folder of .txt files")
-    folder = options.results or ("build/benchmarks" if options.quick else "benchmarks/results")
+    partial = options.quick or options.works
+    folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
     # The processes that wait for their turn would outlive one that is ended without a word.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -61,6 +65,7 @@ def run(options: Options) -> None:
         repeats=options.repeats or (2 if options.quick else 5),
         quick=options.quick,
         turn_seconds=0.02 if options.quick else 3.0,
+        works=options.works,
         books=options.books,
     )
     words = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
@@ -69,6 +74,8 @@ def run(options: Options) -> None:
         start = time.monotonic()
         result = runner(name)(suite)
         suite.progress.clear()
+        if options.works and not result.measurements:
+            raise InputError(f"--works={options.works}: no work of {name} is called so")
         paths = write(result, folder, name, words, options.quick)
         print(f"[{number}/{len(names)}] {name}, {duration(time.monotonic() - start)}\n")
         print(f"{result.markdown()}\n\n-> {', '.join(paths)}\n", flush=True)

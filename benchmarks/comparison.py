@@ -25,6 +25,7 @@ class Suite:
         repeats: turns of everything.
         quick: whether only to see that it works: the smallest shapes there are.
         turn_seconds: how long a turn is to be.
+        works: part of the name of work that is to be done.
         books: folder of .txt files to read instead of documentation; None without.
         progress: where it is said how far things are.
         unavailable: name of a contestant -> why it cannot be loaded here.
@@ -33,6 +34,7 @@ class Suite:
     repeats: int = 5
     quick: bool = False
     turn_seconds: float = 3.0
+    works: str = ""
     books: str | None = None
     progress: ProgressLine = dataclasses.field(default_factory=ProgressLine)
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -71,6 +73,9 @@ def compare(
         One for each entrant that lived, in the order given. The floor of each turn is the time
         that the operations by formula take at the rate of matrix products in the same round.
     """
+    entrants = [entrant for entrant in entrants if suite.works in entrant.work]
+    if not entrants:
+        return []
     running: list[_Running] = []
     with contextlib.ExitStack() as stack:
         floor = Entrant(NAME, NAME, entrants[0].workload, FLOPS, NAME)

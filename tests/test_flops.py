@@ -11,6 +11,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import classification_flops, encoder_flops, pretraining_flops
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.modeling.layer_calls import pruning
 from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
@@ -33,7 +34,7 @@ def counted(model, objective, features) -> float:
 
     @tf.function
     def step(features):
-        with tf.GradientTape() as tape:
+        with pruning(), tf.GradientTape() as tape:
             sums = objective.sums(model(features, training=True), features)
             loss = objective.loss(sums, objective.weights(features))
         gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])

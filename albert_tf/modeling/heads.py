@@ -9,6 +9,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.layer_calls import prunes
 from albert_tf.modeling.layers import (
     ACTIVATIONS,
     SITES,
@@ -70,14 +71,15 @@ class EncoderModel(keras.Model):
         self.config = config
         self.encoder = AlbertEncoder(config, dtype=self.dtype_policy)
 
-    def _encode_at(self, positions, features):
-        """Outputs in training, without those at all positions, and hidden states at `positions`.
+    def _encode(self, features, training):
+        """Outputs of the encoder; where `prunes()`, those alone that need `[CLS]` alone."""
+        if prunes():
+            return self._encode_at(features["input_ids"][:, :0], features, training)[0]
+        return dict(self.encoder(features, training=training))
 
-        The last layer is computed there and at `[CLS]` alone; `positions` may be None.
-        """
-        if positions is None:
-            positions = features["input_ids"][:, :0]
-        outputs = self.encoder(features, training=True, positions=positions)
+    def _encode_at(self, positions, features, training):
+        """What needs `[CLS]` alone, and `[batch, predictions, hidden]` at `positions`."""
+        outputs = self.encoder(features, training=training, positions=positions)
         return {"pooled_output": outputs["pooled_output"]}, outputs["sequence_output"]
 
     def get_config(self):
@@ -120,18 +122,18 @@ class AlbertForPreTraining(EncoderModel):
         Returns:
             The encoder's outputs, `masked_lm_logits` `[batch, predictions, vocab]` and
             `sentence_order_logits` `[batch, 2]` (1 = swapped), float32. Without
-            `masked_lm_positions` there are no `masked_lm_logits`. In training there is only what
-            the losses need: no `sequence_output`.
+            `masked_lm_positions` there are no `masked_lm_logits`.
         """
         positions = features.get("masked_lm_positions")
-        if training:
-            outputs, hidden = self._encode_at(positions, features)
+        if positions is None:
+            outputs = self._encode(features, training)
         else:
-            outputs = dict(self.encoder(features))
-            hidden = outputs["sequence_output"]
-            if positions is not None:
-                hidden = ops.matmul(selector(positions, hidden), hidden)
-        if positions is not None:
+            if prunes():
+                outputs, hidden = self._encode_at(positions, features, training)
+            else:
+                outputs = self._encode(features, training)
+                sequence = outputs["sequence_output"]
+                hidden = ops.matmul(selector(positions, sequence), sequence)
             table = self.encoder.embeddings.word_embeddings
             outputs["masked_lm_logits"] = self.masked_lm(hidden, table)
         outputs["sentence_order_logits"] = self.sentence_order(outputs["pooled_output"])
@@ -167,13 +169,10 @@ class AlbertForSequenceClassification(EncoderModel):
         self.built = True
 
     def call(self, features, training: bool = False):
-        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32.
-
-        In training there is no `sequence_output`.
-        """
+        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32."""
         # Drawn before the encoder draws its own, and the last site of its pass: no overlap.
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = self._encode_at(None, features)[0] if training else dict(self.encoder(features))
+        outputs = self._encode(features, training)
         pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs["logits"] = self.classifier(pooled)
         return outputs
@@ -247,7 +246,7 @@ class AlbertForMultipleChoice(EncoderModel):
 
         Returns:
             `logits` `[batch, choices]`, float32, and the encoder's outputs, whose first axis is
-            `batch * choices`. In training there is no `sequence_output`.
+            `batch * choices`.
         """
         choices = ops.shape(features["input_ids"])[1]
         flat = {
@@ -256,7 +255,7 @@ class AlbertForMultipleChoice(EncoderModel):
             if name in ("input_ids", "input_mask", "segment_ids")
         }
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = self._encode_at(None, flat)[0] if training else dict(self.encoder(flat))
+        outputs = self._encode(flat, training)
         pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))
         return outputs

@@ -4,7 +4,7 @@ Plainly, by itself. `rematerializing` computes layers again in the backward pass
 its input and output stay in memory (arXiv 1604.06174), for the price of a second forward pass.
 Dropout draws the same elements again, since its mask is a function of the seed alone.
 `calling_through` puts a function of the engine between, such as one that traces a layer once for
-all of its uses.
+all of its uses. `pruning` leaves out what only outputs need that an engine does not look at.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import keras
 # (layer, *tensors, **options) -> what the layer gives for them.
 Caller = Callable
 
+_prunes: contextvars.ContextVar[bool] = contextvars.ContextVar("prunes", default=False)
 _rematerializes: contextvars.ContextVar[bool] = contextvars.ContextVar("remat", default=False)
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar(
     "caller", default=lambda layer, *tensors, **options: layer(*tensors, **options)
@@ -32,6 +33,25 @@ def rematerializing(active: bool = True) -> Iterator[None]:
         yield
     finally:
         _rematerializes.reset(token)
+
+
+@contextlib.contextmanager
+def pruning() -> Iterator[None]:
+    """Computes, inside the block, the last layer only where a model's head looks at it.
+
+    That is at the masked positions and `[CLS]` in pretraining, at `[CLS]` alone in classification
+    and multiple choice. Their outputs lack `sequence_output` and `encoder_outputs` then.
+    """
+    token = _prunes.set(True)
+    try:
+        yield
+    finally:
+        _prunes.reset(token)
+
+
+def prunes() -> bool:
+    """Whether `pruning` is in place here."""
+    return _prunes.get()
 
 
 @contextlib.contextmanager

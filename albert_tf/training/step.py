@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.modeling.kernels import PLAIN, Kernels, using
-from albert_tf.modeling.layer_calls import calling_through, rematerializing
+from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
@@ -261,6 +261,7 @@ class TrainStep:
         # The backward pass stands inside, too: what it computes again is to use the same kernels.
         with (
             using(self._kernels),
+            pruning(),
             calling_through(self._layer_calls),
             rematerializing(self.remat),
         ):
@@ -294,7 +295,8 @@ class EvalStep:
         )
 
     def _replica_step(self, batch):
-        outputs = self.model(batch, training=False)
+        with pruning():
+            outputs = self.model(batch, training=False)
         return {
             "sums": self.objective.sums(outputs, batch),
             "weights": self.objective.weights(batch),
@@ -327,5 +329,6 @@ class PredictStep:
         return gather_in_order(self.strategy, numbers), gathered
 
     def _replica_step(self, batch):
-        outputs = self.model(batch, training=False)
+        with pruning():
+            outputs = self.model(batch, training=False)
         return batch["example_number"], {name: outputs[name] for name in self.outputs}

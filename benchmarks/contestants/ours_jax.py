@@ -15,6 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling import encoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.layer_calls import pruning
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from benchmarks.contestants import matrix_products_jax
@@ -106,7 +107,8 @@ class Pretraining:
             weights, others, moments = state
 
             def loss_of(weights):
-                outputs, changed = model.stateless_call(weights, others, batch, training=True)
+                with pruning():
+                    outputs, changed = model.stateless_call(weights, others, batch, training=True)
                 sums = objective.sums(outputs, batch)
                 return objective.loss(sums, objective.weights(batch)), changed
 

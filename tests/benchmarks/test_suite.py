@@ -211,6 +211,17 @@ def test_the_others_go_on_when_one_dies(monkeypatch):
     assert Actor.started.count("absent") == 1
 
 
+def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
+    monkeypatch.setattr(comparison, "Contestant", Actor)
+    monkeypatch.setattr(Actor, "started", [])
+    suite = Suite(repeats=1, turn_seconds=1.0, works="base, 8")
+    works = {"one": "tiny, 8 x 128", "two": "base, 8 x 128", "three": "base, 2 x 512"}
+    entrants = [Entrant(name, name, WORKLOAD, 0, work) for name, work in works.items()]
+    assert [each.way for each in compare(suite, "test", entrants, {})] == ["two"]
+    assert set(Actor.started) == {"two", NAME}
+    assert compare(suite, "test", entrants[:1], {}) == []
+
+
 def test_all_contestants_are_in_the_table():
     assert {*CONTESTANTS, NAME} <= set(TABLE)
 
