@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 # Where tests find PyTorch, transformers and JAX. Apart from the rest: the demo reads what is installed
 # there, and nobody needs gigabytes for a demo.
 PEERS := $(VENV)/peers
-# TensorFlow Text, which has no release for the latest TensorFlow; so this one is an earlier one. With
+# TensorFlow Text with the TensorFlow that it was made for, here an earlier one than elsewhere, and
 # TensorFlow Hub, to load what is exported.
 EXPORT := $(VENV)/export
 # TensorFlow, PyTorch, transformers and KerasHub side by side, to be timed.
