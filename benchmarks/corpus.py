@@ -13,6 +13,9 @@ from benchmarks.fresh import run_quietly
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+MEGABYTES = 24.0
+
+
 class Corpus(NamedTuple):
     """A corpus on disk.
 
@@ -57,6 +60,11 @@ def large(folder: str, books: str | None, megabytes: float, vocab_size: int = 80
             with open(path, "w", encoding="utf-8") as file:
                 file.write("\n\n".join(documents[number::32]) + "\n")
     return _make(folder, name, books, vocab_size)
+
+
+def chosen(folder: str, quick: bool, books: str | None) -> Corpus:
+    """`small` for a quick run without books of its own, otherwise `large`."""
+    return small(folder) if quick and not books else large(folder, books, MEGABYTES)
 
 
 def records(corpus: Corpus, folder: str, length: int, predictions: int) -> list[str]:

@@ -48,7 +48,7 @@ def _add_norm(x, bias, residual, scale, offset):
 
 
 def _attention_weights(scores, mask_scores, scale):
-    # So is the softmax.
+    # The softmax is float32 under bfloat16, too.
     return ops.cast(ops.softmax(ops.cast(scores, "float32") * scale + mask_scores), scores.dtype)
 
 

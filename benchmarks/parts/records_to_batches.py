@@ -20,7 +20,6 @@ from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
 from benchmarks.turns import take_turns
 
-MEGABYTES = 24.0
 # What the others are compared with: nothing trains on records that are not parsed.
 PARSED = "parsed"
 _COUNT = 1000
@@ -34,8 +33,7 @@ def run(suite: Suite) -> Result:
     measured: dict[tuple[str, int], list[Rate]] = {}
     with tempfile.TemporaryDirectory() as folder:
         suite.progress.update("records_to_batches: makes a corpus, a vocabulary and records")
-        small = suite.quick and not suite.books
-        data = corpus.small(folder) if small else corpus.large(folder, suite.books, MEGABYTES)
+        data = corpus.chosen(folder, suite.quick, suite.books)
         options = Options(
             books=data.books,
             spm_model_file=data.spm_model_file,

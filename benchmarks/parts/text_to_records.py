@@ -17,7 +17,7 @@ from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
 from benchmarks.turns import take_turns
 
-MEGABYTES, SAMPLE_MEGABYTES = 24.0, 8.0
+SAMPLE_MEGABYTES = 8.0
 ALL = "all stages"
 TWO = "2 processes"
 
@@ -26,8 +26,7 @@ def run(suite: Suite) -> Result:
     """Megabytes of text a second, beside SentencePiece alone, which nothing can be faster than."""
     with tempfile.TemporaryDirectory() as folder:
         suite.progress.update("text_to_records: makes a corpus and a vocabulary")
-        small = suite.quick and not suite.books
-        data = corpus.small(folder) if small else corpus.large(folder, suite.books, MEGABYTES)
+        data = corpus.chosen(folder, suite.quick, suite.books)
         options = Options(
             books=data.books,
             spm_model_file=data.spm_model_file,
