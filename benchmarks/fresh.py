@@ -68,12 +68,11 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
 
 
 def compiling(config: dict, batch_size: int, length: int, predictions: int, xla: bool):
-    """To the first step of pretraining on a batch in memory, with the whole step in XLA or not."""
+    """To the first step of pretraining on a batch in memory, compiled by XLA or not."""
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
     from albert_tf.modeling.heads import AlbertForPreTraining
-    from albert_tf.modeling.kernels import PLAIN
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
     from albert_tf.training.step import TrainStep
@@ -83,15 +82,9 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
     batch = Workload("pretraining", config, batch_size, length, predictions).batch()
     model = AlbertForPreTraining(AlbertConfig(**config))
     optimizer, strategy = create_optimizer("lamb", 1e-4), tf.distribute.get_strategy()
-    kernels = PLAIN if xla else None
-    step = TrainStep(model, optimizer, PretrainingObjective(), strategy, kernels=kernels)
-    if xla:  # as TPUs are given it: albert_tf/tpu/lowering.py
-        whole = tf.function(step._one_step, jit_compile=True)
-        batch = {name: tf.constant(array) for name, array in batch.items()}
-        _steps(clock, lambda: whole(batch)["done"].numpy())
-    else:
-        batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
-        _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
+    step = TrainStep(model, optimizer, PretrainingObjective(), strategy, jit_compile=xla)
+    batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
+    _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
     return clock.seconds
 
 

@@ -98,7 +98,9 @@ class Work:
         keras.utils.set_random_seed(options.random_seed)
         with setting.strategy.scope():
             self.model = self.problem.create_model(setting.config, dtype_policy(options.dtype))
-        self._predict_step = PredictStep(self.model, setting.strategy, self.problem.outputs)
+        self._predict_step = PredictStep(
+            self.model, setting.strategy, self.problem.outputs, options.jit_compile
+        )
         on_tpu = isinstance(setting.strategy, tf.distribute.TPUStrategy)
         self._pad = options.pad_to_max_length or on_tpu
 

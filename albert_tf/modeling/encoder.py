@@ -16,7 +16,7 @@ from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.kernels import add_norm, attention_weights, copies
 from albert_tf.modeling.layer_calls import call_layer
 from albert_tf.modeling.layers import (
-    ACTIVATIONS,
+    activated_product,
     dense,
     dropout,
     fold_in,
@@ -107,7 +107,6 @@ class TransformerBlock(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, first: TransformerBlock | None = None, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self.activation = ACTIVATIONS[config.hidden_act]
         policy, stddev = self.dtype_policy, config.initializer_range
         self._shares = config.parameter_sharing if first is not None else None
         if self._shares == "attention":
@@ -172,8 +171,12 @@ class TransformerBlock(keras.layers.Layer):
             seed,
             site=1,
         )
-        fed = self.activation(ops.matmul(hidden, of_intermediate), self.intermediate.bias)
-        fed = ops.matmul(fed, of_fed)
+        fed = activated_product(
+            self.config.hidden_act,
+            ops.matmul(hidden, of_intermediate),
+            self.intermediate.bias,
+            of_fed,
+        )
         return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, site=2)
 
     def _add_norm(self, product, bias, residual, norm, seed, site):

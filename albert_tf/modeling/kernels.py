@@ -22,6 +22,7 @@ class Kernels(NamedTuple):
 
     Attributes:
         gelu: tanh-approximated GELU of `x + bias`, `[..., width]` and `[width]`, in x's dtype.
+        gelu_product: the same times a matrix `[width, outputs]`: `[..., outputs]`.
         add_norm: layer normalisation over the last axis of `x + bias + residual`, times `scale`
             plus `offset`: tensors `[..., width]` and vectors `[width]`, in x's dtype.
         attention_weights: softmax over the last axis of `scores * scale + mask_scores`,
@@ -33,6 +34,7 @@ class Kernels(NamedTuple):
     """
 
     gelu: Callable
+    gelu_product: Callable
     add_norm: Callable
     attention_weights: Callable
     cross_entropy: Callable
@@ -52,8 +54,13 @@ def _attention_weights(scores, mask_scores, scale):
     return ops.cast(ops.softmax(ops.cast(scores, "float32") * scale + mask_scores), scores.dtype)
 
 
+def _gelu(x, bias):
+    return ops.gelu(x + bias, approximate=True)
+
+
 PLAIN = Kernels(
-    gelu=lambda x, bias: ops.gelu(x + bias, approximate=True),
+    gelu=_gelu,
+    gelu_product=lambda x, bias, kernel: ops.matmul(_gelu(x, bias), kernel),
     add_norm=_add_norm,
     attention_weights=_attention_weights,
     cross_entropy=lambda logits, labels: ops.sparse_categorical_crossentropy(
@@ -78,6 +85,10 @@ def using(kernels: Kernels) -> Iterator[None]:
 def gelu(x, bias):
     """`Kernels.gelu` of those in place; so are the others."""
     return _active.get().gelu(x, bias)
+
+
+def gelu_product(x, bias, kernel):
+    return _active.get().gelu_product(x, bias, kernel)
 
 
 def add_norm(x, bias, residual, scale, offset):

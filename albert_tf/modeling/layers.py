@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.kernels import gelu
+from albert_tf.modeling.kernels import gelu, gelu_product
 
 # Of a product and the bias that is added to it.
 ACTIVATIONS: dict[str, Callable] = {
@@ -16,6 +16,13 @@ ACTIVATIONS: dict[str, Callable] = {
     "gelu_exact": lambda x, bias: ops.gelu(x + bias, approximate=False),
     "relu": lambda x, bias: ops.relu(x + bias),
 }
+
+
+def activated_product(activation: str, x, bias, kernel):
+    """The activation of `x + bias`, `[..., width]`, times a matrix `[width, outputs]`."""
+    if activation == "gelu":
+        return gelu_product(x, bias, kernel)
+    return ops.matmul(ACTIVATIONS[activation](x, bias), kernel)
 
 
 def initializer(stddev: float) -> keras.initializers.Initializer:

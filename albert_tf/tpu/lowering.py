@@ -18,7 +18,6 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 from albert_tf.config import AlbertConfig
 from albert_tf.input.features import pretraining_features
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.kernels import PLAIN
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import create_step
@@ -79,7 +78,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     strategy = SliceStrategy(replicas)
     with strategy.scope():
         model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
-    step = create_step(model, PretrainingObjective(), strategy, options, kernels=PLAIN)
+    step = create_step(model, PretrainingObjective(), strategy, options, within_xla=True)
     share = per_replica("train_batch_size", options.train_batch_size, strategy)
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {

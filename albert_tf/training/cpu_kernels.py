@@ -35,7 +35,7 @@ def _row_means(x):
 
 def _column_sums(x, dtype):
     """Sums over all axes but the last, by oneDNN, which adds up in float32."""
-    rows = tf.reshape(x, [-1, x.shape[-1]])
+    rows = _rows(x)
     return tf.cast(tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0], dtype)
 
 
@@ -71,10 +71,40 @@ def _gelu_forward(x, bias):
 
 @tf.function(jit_compile=True)
 def _gelu_backward(x, bias, upstream):
+    return _gelu_backward_and_again(x, bias, upstream)[0]
+
+
+@tf.function(jit_compile=True)
+def _gelu_backward_and_again(x, bias, upstream):
+    """The gradient, and the outputs once more."""
     total = tf.add(*_wide(x, bias))
     gate = _sigmoid(total * (_LINEAR + _CUBIC * total * total))
     slope = gate + total * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * total * total)
-    return tf.cast(tf.cast(upstream, tf.float32) * slope, x.dtype)
+    gradient = tf.cast(upstream, tf.float32) * slope
+    return tf.cast(gradient, x.dtype), tf.cast(total * gate, x.dtype)
+
+
+@_of_tensors
+@tf.custom_gradient
+def _gelu_product(x, bias, kernel):
+    # Of all that a layer computes GELU's output is the largest; it is not kept but computed again.
+    def gradient(upstream):
+        of_gelu = _product(upstream, kernel, transpose_b=True)
+        total, outputs = _gelu_backward_and_again(x, bias, of_gelu)
+        of_kernel = tf.matmul(_rows(outputs), _rows(upstream), transpose_a=True)
+        return total, _column_sums(total, bias.dtype), of_kernel
+
+    return _product(_gelu_forward(x, bias), kernel), gradient
+
+
+def _rows(x):
+    return tf.reshape(x, [-1, x.shape[-1]])
+
+
+def _product(x, kernel, transpose_b=False):
+    """Of `[..., width]` with a matrix, as one of rows."""
+    product = tf.matmul(_rows(x), kernel, transpose_b=transpose_b)
+    return tf.reshape(product, tf.concat([tf.shape(x)[:-1], tf.shape(product)[-1:]], axis=0))
 
 
 @_of_tensors
@@ -142,21 +172,37 @@ def _softmax_backward(weights, scale, upstream):
     return tf.cast(weights * (upstream - along) * scale, dtype)
 
 
+# Gradients of so many uses of a weight are held at once.
+_HELD = 3
+
+
 def _copies(weight, count):
-    if weight.dtype == tf.float32 or count == 1:
-        return [weight] * count
+    """In groups: the gradients of a group are added to the sum of those of the groups after it."""
+    fixed, rest = tf.stop_gradient(weight), tf.cast(weight, tf.float32)
+    copies = []
+    while len(copies) < count - _HELD:
+        *group, rest = _group(fixed, rest, _HELD)
+        copies += group
+    return [*copies, *_group(fixed, rest, count - len(copies), is_last=True)]
+
+
+def _group(weight, rest, count, is_last=False):
+    """`count` copies of a weight, and what stands for the others, if there are others.
+
+    The gradients of all are that of `rest`, in float32.
+    """
 
     @tf.custom_gradient
-    def copies_of(weight):
-        return [tf.identity(weight) for _ in range(count)], lambda *upstream: _sum(upstream)
+    def group_of(rest):
+        copies = [tf.identity(weight) for _ in range(count)]
+        return copies if is_last else [*copies, tf.identity(rest)], lambda *upstream: _sum(upstream)
 
-    return copies_of(weight)
+    return group_of(rest)
 
 
 @tf.function(jit_compile=True)
 def _sum(tensors):
-    """The sum of bfloat16 tensors, rounded once."""
-    return tf.cast(tf.add_n(_wide(*tensors)), tensors[0].dtype)
+    return tf.add_n(_wide(*tensors))
 
 
 def _cross_entropy(logits, labels):
@@ -194,6 +240,7 @@ def _cross_entropy_backward(logits, labels, log_normaliser, upstream):
 
 CPU_KERNELS = Kernels(
     gelu=_gelu,
+    gelu_product=_gelu_product,
     add_norm=_add_norm,
     attention_weights=_attention_weights,
     cross_entropy=_cross_entropy,

@@ -43,6 +43,11 @@ class DeviceOptions:
         "are float32 either way.",
         choices=("float32", "bfloat16"),
     )
+    jit_compile: bool | None = option(
+        None,
+        "Have XLA compile each step, once for every length of sequences; without the flag, on GPUs "
+        "and not on CPUs. A TPU runs nothing else.",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -157,7 +157,7 @@ def _pretrain(
     measured = objective
     if held_out and objective.pair_objective != "none":
         measured = PretrainingObjective(held_out.pair_objective)
-    evaluator = EvalStep(model, measured, strategy)
+    evaluator = EvalStep(model, measured, strategy, options.jit_compile)
 
     def evaluation() -> dict[str, float]:
         def batches(share: Share):

@@ -18,7 +18,6 @@ from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
-from albert_tf.modeling.kernels import Kernels
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule
@@ -134,7 +133,7 @@ def create_step(
     objective: Objective,
     strategy: tf.distribute.Strategy,
     options: TrainingOptions,
-    kernels: Kernels | None = None,
+    within_xla: bool = False,
 ) -> TrainStep:
     """The training step, with its optimizer, that the options describe; arguments as there.
 
@@ -158,7 +157,8 @@ def create_step(
         clip_norm=options.clip_norm,
         seed=options.random_seed,
         remat=options.remat,
-        kernels=kernels,
+        jit_compile=options.jit_compile,
+        within_xla=within_xla,
     )
 
 

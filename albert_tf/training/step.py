@@ -9,13 +9,13 @@ the micro-batch changes what is computed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from albert_tf.modeling.kernels import PLAIN, Kernels, using
+from albert_tf.modeling.kernels import PLAIN, using
 from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
@@ -55,6 +55,22 @@ def _graphs_as_they_are() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({option: before})
 
 
+def _has_any(*kinds: str) -> bool:
+    return any(tf.config.list_logical_devices(kind) for kind in kinds)
+
+
+def _needs_xla(jit_compile: bool | None) -> bool:
+    if _has_any("TPU"):  # all that runs there is compiled
+        return False
+    # On a CPU XLA's products are slower than oneDNN's: docs/performance.md.
+    return _has_any("GPU") if jit_compile is None else jit_compile
+
+
+def _through_xla(function: Callable, compiled: bool) -> Callable:
+    """The function, compiled into one program for every shape that it is called with."""
+    return tf.function(function, autograph=False, jit_compile=True) if compiled else function
+
+
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
     return {name: tf.zeros([]) for name in names}
 
@@ -89,7 +105,9 @@ class TrainStep:
         clip_norm: global norm to clip to, 0 for no clipping.
         seed: seed of the dropout.
         remat: whether layers are computed again in the backward pass, to save memory.
-        kernels: forms of pointwise chains; None for those that suit the devices at hand.
+        jit_compile: whether XLA compiles what lies between communication with other replicas into
+            one program each; None: on GPUs. TPUs compile everything anyway.
+        within_xla: whether the caller has XLA compile the whole step.
     """
 
     def __init__(
@@ -102,7 +120,8 @@ class TrainStep:
         clip_norm: float = 1.0,
         seed: int = 0,
         remat: bool = False,
-        kernels: Kernels | None = None,
+        jit_compile: bool | None = None,
+        within_xla: bool = False,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -112,9 +131,14 @@ class TrainStep:
         self.clip_norm = clip_norm
         self.seed = seed
         self.remat = remat
-        has_accelerator = any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
-        self._kernels = kernels or (PLAIN if has_accelerator else CPU_KERNELS)
-        self._layer_calls = TracedOnce()
+        compiled = not within_xla and _needs_xla(jit_compile)
+        self._compiled_gradients = _through_xla(self._gradients, compiled)
+        self._compiled_update = _through_xla(self._update, compiled)
+        # XLA fuses the plain forms by itself.
+        in_xla = compiled or within_xla or _has_any("TPU")
+        self._kernels = PLAIN if in_xla or _has_any("GPU") else CPU_KERNELS
+        # XLA would take the weights that functions inside of others read for constants.
+        self._layer_calls = None if in_xla else TracedOnce()
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
@@ -212,6 +236,14 @@ class TrainStep:
         weights = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.weights(batch))
         gradients, sums = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, sums))
+        results = self._compiled_update(gradients, sums, weights)
+        results["history"]["length"] = tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32)
+        # Written last, so whoever has this value knows that the update is made.
+        done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
+        return {**results, "done": done}
+
+    def _update(self, gradients, sums, weights):
+        """Makes the update of gradients and sums over the global batch, if they are finite."""
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
         loss = self.objective.loss(sums, weights)
         # All of it was all-reduced, so every replica decides alike.
@@ -224,11 +256,8 @@ class TrainStep:
             "loss": loss,
             "gradient_norm": norm,
             "finite": tf.cast(finite, tf.float32),
-            "length": tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32),
         }
-        # Written last, so whoever has this value knows that the update is made.
-        done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
-        return {"totals": totals, "measures": measures, "history": history, "done": done}
+        return {"totals": totals, "measures": measures, "history": history}
 
     def _parameter_norm(self):
         return tf.linalg.global_norm([weight.value for weight in self.model.trainable_weights])
@@ -239,7 +268,7 @@ class TrainStep:
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         first = tf.cast(replica_id, tf.int64) * self.micro_batches
         if self.micro_batches == 1:
-            return self._gradients(batch, weights, step, first)
+            return self._compiled_gradients(batch, weights, step, first)
         parts = {
             name: tf.reshape(value, [self.micro_batches, -1, *_shape(value)[1:]])
             for name, value in batch.items()
@@ -250,7 +279,8 @@ class TrainStep:
             # Side by side, micro-batches would take the memory that they are there to save.
             tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             micro_batch = {name: value[number] for name, value in parts.items()}
-            more = self._gradients(micro_batch, weights, step, first + tf.cast(number, tf.int64))
+            place = first + tf.cast(number, tf.int64)
+            more = self._compiled_gradients(micro_batch, weights, step, place)
             gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)
         return gradients, sums
 
@@ -262,7 +292,7 @@ class TrainStep:
         with (
             using(self._kernels),
             pruning(),
-            calling_through(self._layer_calls),
+            calling_through(self._layer_calls) if self._layer_calls else contextlib.nullcontext(),
             rematerializing(self.remat),
         ):
             with tf.GradientTape() as tape:
@@ -280,21 +310,28 @@ class TrainStep:
 class EvalStep:
     """Runs a model without dropout and adds up its objective; arguments as in `TrainStep`."""
 
-    def __init__(self, model: keras.Model, objective: Objective, strategy: tf.distribute.Strategy):
+    def __init__(
+        self,
+        model: keras.Model,
+        objective: Objective,
+        strategy: tf.distribute.Strategy,
+        jit_compile: bool | None = None,
+    ):
         self.model = model
         self.objective = objective
         self.strategy = strategy
+        self._compiled_sums = _through_xla(self._sums, _needs_xla(jit_compile))
 
     @tf.function(reduce_retracing=True)
     def __call__(self, batch) -> dict[str, dict[str, tf.Tensor]]:
         """Sums and weights of one global batch of a distributed dataset."""
-        results = self.strategy.run(self._replica_step, args=(batch,))
+        results = self.strategy.run(self._compiled_sums, args=(batch,))
         return tf.nest.map_structure(
             lambda value: self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None),
             results,
         )
 
-    def _replica_step(self, batch):
+    def _sums(self, batch):
         with pruning():
             outputs = self.model(batch, training=False)
         return {
@@ -311,11 +348,16 @@ class PredictStep:
     """
 
     def __init__(
-        self, model: keras.Model, strategy: tf.distribute.Strategy, outputs: Sequence[str]
+        self,
+        model: keras.Model,
+        strategy: tf.distribute.Strategy,
+        outputs: Sequence[str],
+        jit_compile: bool | None = None,
     ):
         self.model = model
         self.strategy = strategy
         self.outputs = tuple(outputs)
+        self._compiled_inference = _through_xla(self._inference, _needs_xla(jit_compile))
 
     @tf.function(reduce_retracing=True)
     def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
@@ -329,6 +371,9 @@ class PredictStep:
         return gather_in_order(self.strategy, numbers), gathered
 
     def _replica_step(self, batch):
+        return batch["example_number"], self._compiled_inference(batch)
+
+    def _inference(self, batch):
         with pruning():
             outputs = self.model(batch, training=False)
-        return batch["example_number"], {name: outputs[name] for name in self.outputs}
+        return {name: outputs[name] for name in self.outputs}

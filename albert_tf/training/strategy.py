@@ -70,6 +70,8 @@ def _multi_worker(options: DeviceOptions) -> tf.distribute.Strategy:
 
 
 def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
+    if options.jit_compile is False:
+        raise InputError("--nojit_compile: a TPU runs only what XLA compiles; leave the flag out")
     address = options.master or options.tpu_name or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

@@ -22,6 +22,7 @@ from benchmarks.contestants.workload import Workload
 # Name -> module with `prepare(workload, **options)`, and the options.
 CONTESTANTS = {
     "albert_tf": ("ours", {}),
+    "albert_tf, --jit_compile": ("ours", {"jit_compile": True}),
     "Hugging Face": ("hugging_face", {"compiled": False}),
     "Hugging Face, compiled": ("hugging_face", {"compiled": True}),
     "KerasHub": ("keras_hub_model", {}),

@@ -14,8 +14,8 @@ from albert_tf.training.strategy import dtype_policy
 from benchmarks.contestants.workload import Workload
 
 
-def prepare(workload: Workload):
-    """A function that makes a number of steps."""
+def prepare(workload: Workload, jit_compile: bool | None = None):
+    """A function that makes a number of steps; `jit_compile` as the flag."""
     keras.utils.set_random_seed(0)
     config, strategy = AlbertConfig(**workload.config), tf.distribute.get_strategy()
     dtype, batch = dtype_policy(workload.dtype), workload.batch()
@@ -27,7 +27,7 @@ def prepare(workload: Workload):
     batch["example_number"] = tf.range(workload.batch_size)
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
     if workload.task == "inference":
-        predict = PredictStep(model, strategy, ("logits",))
+        predict = PredictStep(model, strategy, ("logits",), jit_compile)
 
         def infer(count: int) -> None:
             for _ in range(count):
@@ -35,5 +35,5 @@ def prepare(workload: Workload):
 
         return infer
     optimizer = create_optimizer("lamb" if workload.task == "pretraining" else "adamw", 1e-4)
-    step = TrainStep(model, optimizer, objective, strategy)
+    step = TrainStep(model, optimizer, objective, strategy, jit_compile=jit_compile)
     return lambda count: step(batches, tf.constant(count))["parameter_norm"].numpy()

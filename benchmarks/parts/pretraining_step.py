@@ -23,6 +23,8 @@ SIZES = {"tiny": TINY, "base": AlbertConfig.preset("base"), "large": AlbertConfi
 # Sequences in a batch, and tokens of each.
 SHAPES = ((8, 128), (2, 512))
 PREDICTIONS = 20
+# Ours, compiled by XLA; base is enough to tell whether that pays.
+IN_XLA = f"{OURS}, --jit_compile"
 DTYPES = ("float32", "bfloat16")
 
 
@@ -40,7 +42,8 @@ def run(suite: Suite) -> Result:
         work = f"{size}, {batch} x {length}, {dtype}"
         workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
         flops = pretraining_flops(config, length, PREDICTIONS)
-        entrants = [Entrant(name, name, workload, flops, work) for name in CONTESTANTS]
+        names = CONTESTANTS + (IN_XLA,) * (size == "base")
+        entrants = [Entrant(name, name, workload, flops, work) for name in names]
         what = f"pretraining_step {number} of {len(works)}: {work}"
         measured = compare(suite, what, entrants, left_out)
         measurements += measured

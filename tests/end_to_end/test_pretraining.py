@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
+from albert_tf.training import step as training_step
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import (
     LENGTH,
@@ -59,6 +60,20 @@ def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
     before = results_of(folder)
     call(*project.pretrain_words(folder, "--do_eval"))
     assert results_of(folder) == before
+
+
+def test_xla_gives_the_same_results(project, pretrained, tmp_path, monkeypatch):
+    asked = []
+    needs_xla = training_step._needs_xla
+    monkeypatch.setattr(
+        training_step, "_needs_xla", lambda flag: asked.append(flag) or needs_xla(flag)
+    )
+    folder = shutil.copytree(pretrained, tmp_path / "copy")
+    before = results_of(folder)
+    flags = "--do_train", "--do_eval", "--num_train_steps=25", "--learning_rate=0", "--jit_compile"
+    call(*project.pretrain_words(folder, *flags))
+    assert asked == [True, True]
+    assert results_of(folder) == pytest.approx({**before, "global_step": 25}, rel=1e-4)
 
 
 def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrained, tmp_path):

@@ -28,8 +28,8 @@ from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 STEPS, BATCH = 20, 16
 
-# Replicas, micro-batches on each, and whether layers are computed again.
-SPLITS = ((1, 1, 0), (1, 2, 0), (1, 4, 0), (2, 2, 1), (4, 1, 0))
+# Replicas, micro-batches on each, whether layers are computed again, and whether XLA compiles it.
+SPLITS = ((1, 1, 0, 0), (1, 2, 0, 0), (1, 4, 0, 0), (2, 2, 1, 0), (4, 1, 0, 0), (2, 2, 0, 1))
 
 
 def main() -> None:
@@ -39,8 +39,9 @@ def main() -> None:
     config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     dataset = uneven_data()
     results = []
-    for replicas, micro_batches, remat in SPLITS:
-        step = create_step(config, replicas, micro_batches, remat=bool(remat))
+    for replicas, micro_batches, *ways in SPLITS:
+        remat, jit_compile = map(bool, ways)
+        step = create_step(config, replicas, micro_batches, remat=remat, jit_compile=jit_compile)
         iterator = iter(step.strategy.experimental_distribute_dataset(dataset))
         history = step(iterator, tf.constant(STEPS))["history"]
         assert history["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
@@ -77,7 +78,12 @@ def shorten(examples: dict[str, np.ndarray], row: int, length: int, predictions:
 
 
 def create_step(
-    config, replicas: int, micro_batches: int = 1, seed: int = 7, remat: bool = False
+    config,
+    replicas: int,
+    micro_batches: int = 1,
+    seed: int = 7,
+    remat: bool = False,
+    jit_compile: bool | None = None,
 ) -> TrainStep:
     strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
     assert strategy.num_replicas_in_sync == replicas
@@ -92,6 +98,7 @@ def create_step(
         strategy,
         micro_batches=micro_batches,
         remat=remat,
+        jit_compile=jit_compile,
     )
 
 

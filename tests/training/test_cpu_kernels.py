@@ -49,6 +49,12 @@ def test_gelu(dtype, tolerance):
 
 
 @DTYPES
+def test_gelu_product(dtype, tolerance):
+    x = tf.reshape(tf.linspace(-4.0, 4.0, 960), [8, 10, 12])
+    assert_like_plain("gelu_product", [x, *draw(12, (12, 7))], dtype, tolerance)
+
+
+@DTYPES
 @pytest.mark.parametrize("width", [12, 40])
 def test_add_norm(dtype, tolerance, width):
     shape = (3, 5, width)
@@ -78,17 +84,21 @@ def test_attention_weights(dtype, tolerance, length):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype):
+@pytest.mark.parametrize("count", [1, 3, 5, 13])
+def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
     (weight,) = draw((8,))
     weight = tf.cast(weight, dtype)
-    factors = [256.0, 1.0, 1.0, 1.0, 1.0]  # in bfloat16, 256 + 1 is 256
+    factors = [256.0] + [1.0] * (count - 1)  # in bfloat16, 256 + 1 is 256
     with tf.GradientTape() as tape:
         tape.watch(weight)
         copies = CPU_KERNELS.copies(weight, len(factors))
         total = tf.add_n([factor * copy for factor, copy in zip(factors, copies, strict=True)])
     for copy in copies:
         np.testing.assert_array_equal(tf.cast(copy, "float32"), tf.cast(weight, "float32"))
-    np.testing.assert_array_equal(tf.cast(tape.gradient(total, weight), "float32"), 260.0)
+    gradient = tape.gradient(total, weight)
+    assert gradient.dtype == dtype
+    exact = tf.cast(tf.cast(256.0 + count - 1, dtype), "float32")
+    np.testing.assert_array_equal(tf.cast(gradient, "float32"), exact)
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4)])

@@ -15,7 +15,13 @@ from albert_tf.modeling.encoder import SelfAttention
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.step import EvalStep, TracedOnce, TrainStep, clip_by_global_norm
+from albert_tf.training.step import (
+    EvalStep,
+    PredictStep,
+    TracedOnce,
+    TrainStep,
+    clip_by_global_norm,
+)
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 
@@ -115,6 +121,45 @@ def test_one_micro_batch_is_in_memory_at_a_time():
     ]
     loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
+
+
+@pytest.mark.parametrize("jit_compile", [None, False, True])
+def test_xla_compiles_what_it_is_asked_to(jit_compile):
+    step = TrainStep(
+        AlbertForPreTraining(CONFIG),
+        create_optimizer("lamb", 0.001),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        jit_compile=jit_compile,
+    )
+    batches = iter(tf.data.Dataset.from_tensors(batch(2)))
+    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+    compiled = [
+        part.signature.name for part in graph.library.function if part.attr["_XlaMustCompile"].b
+    ]
+    for name in ("gradients", "update"):
+        assert any(f"_{name}_" in function for function in compiled) == bool(jit_compile)
+    assert any("softmax_forward" in function for function in compiled) == (not jit_compile)
+
+
+def test_xla_does_not_change_what_is_computed():
+    model = AlbertForPreTraining(CONFIG)
+    strategy, examples = tf.distribute.get_strategy(), batch(6)
+    plain, compiled = (
+        EvalStep(model, PretrainingObjective(), strategy, jit_compile)(examples)
+        for jit_compile in (False, True)
+    )
+    for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
+        assert float(one) == pytest.approx(float(other), rel=1e-5)
+    examples["example_number"] = np.arange(6)
+    plain, compiled = (
+        PredictStep(model, strategy, ("sentence_order_logits",), jit_compile)(
+            iter(tf.data.Dataset.from_tensors(examples))
+        )
+        for jit_compile in (False, True)
+    )
+    for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
 def test_dropout_is_drawn_from_the_seed_and_acts():

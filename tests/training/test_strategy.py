@@ -55,6 +55,7 @@ def test_tpu_is_short_for_two_flags(chosen, name, strategy):
         ({"tpu": "local", "strategy": "mirrored"}, "--strategy=mirrored: contradicts --use_tpu"),
         ({"use_tpu": True, "strategy": "one_device"}, "--strategy=one_device: contradicts"),
         ({"use_tpu": False, "strategy": "tpu"}, "--strategy=tpu: contradicts --nouse_tpu"),
+        ({"use_tpu": True, "jit_compile": False}, "--nojit_compile: a TPU runs only"),
         ({"num_replicas": 2, "strategy": "multi_worker"}, "--num_replicas=2: is for"),
     ],
 )
