@@ -11,6 +11,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tpu import preflight
 from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.lowering import lower
 from albert_tf.tpu.options import PreflightOptions
 from albert_tf.tpu.slices import GIB, known_slices, parse_slice
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS
@@ -88,6 +89,14 @@ def parameters(config):
     """Of the encoder and both heads, by formula."""
     e, h = config.embedding_size, config.hidden_size
     return config.parameter_count() + h * e + 3 * e + config.vocab_size + 2 * h + 2
+
+
+def test_the_program_does_not_hold_the_weights(options, tmp_path):
+    config = dataclasses.replace(CONFIG, vocab_size=1_000_000)
+    path = tmp_path / "albert_config.json"
+    path.write_text(config.to_json())
+    program = lower(options.pretraining(0, albert_config_file=str(path)), replicas=8)
+    assert len(program) < parameters(config)  # in bytes, where each takes four
 
 
 @needs_compiler
