@@ -178,6 +178,8 @@ _HELD = 3
 
 def _copies(weight, count):
     """In groups: the gradients of a group are added to the sum of those of the groups after it."""
+    if count == 1:
+        return [weight]
     fixed, rest = tf.stop_gradient(weight), tf.cast(weight, tf.float32)
     copies = []
     while len(copies) < count - _HELD:
