@@ -80,7 +80,8 @@ def model_flops(config, examples):
     # Rows of the tables have no gradient below them: their product counts twice, not three times.
     embeddings = length * (3 * 2 * e * h + 2 * 2 * 2 * e)
     predictions = PREDICTIONS * (3 * 2 * h * e + 3 * 2 * e * config.vocab_size)
-    selected = 2 * 2 * outputs * length * h
+    # Nothing needs the gradient of the selection; it is in the program that the compiler is given.
+    selected = 3 * 2 * outputs * length * h
     heads = predictions + 3 * 2 * h * h + 3 * 2 * h * 2
     return examples * (3 * layers + embeddings + selected + heads)
 
