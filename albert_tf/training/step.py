@@ -62,7 +62,7 @@ def _has_any(*kinds: str) -> bool:
 def _needs_xla(jit_compile: bool | None) -> bool:
     if _has_any("TPU"):  # all that runs there is compiled
         return False
-    # On a CPU XLA's products are slower than oneDNN's: docs/performance.md.
+    # On a CPU bfloat16 takes twice the time in XLA: docs/performance.md.
     return _has_any("GPU") if jit_compile is None else jit_compile
 
 
