@@ -13,7 +13,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.embeddings import AlbertEmbeddings
-from albert_tf.modeling.kernels import add_norm, attention_weights, copies
+from albert_tf.modeling.kernels import add_norm, attention, copies
 from albert_tf.modeling.layer_calls import call_layer
 from albert_tf.modeling.layers import (
     activated_product,
@@ -89,10 +89,11 @@ class SelfAttention(keras.layers.Layer):
         Returns:
             `[batch, heads, queries, head_size]`.
         """
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        probabilities = attention_weights(scores, mask_scores, self.head_size**-0.5)
-        rate = self.config.attention_probs_dropout_prob
-        return ops.matmul(dropout(probabilities, rate, seed, site=0), value)
+
+        def drop(weights):
+            return dropout(weights, self.config.attention_probs_dropout_prob, seed, site=0)
+
+        return attention(query, key, value, mask_scores, self.head_size**-0.5, drop)
 
 
 class TransformerBlock(keras.layers.Layer):

@@ -25,8 +25,10 @@ class Kernels(NamedTuple):
         gelu_product: the same times a matrix `[width, outputs]`: `[..., outputs]`.
         add_norm: layer normalisation over the last axis of `x + bias + residual`, times `scale`
             plus `offset`: tensors `[..., width]` and vectors `[width]`, in x's dtype.
-        attention_weights: softmax over the last axis of `scores * scale + mask_scores`,
-            `[batch, heads, queries, seq]` and float32 `[batch, 1, 1, seq]`, in the scores' dtype.
+        attention: the mean of `value` `[batch, heads, seq, size]`, weighted for each of `query`
+            `[batch, heads, queries, size]` by `drop` of the softmax of its products with `key`,
+            shaped like `value`, times `scale` plus `mask_scores`, float32 `[batch, 1, 1, seq]`.
+            `drop` multiplies element by element, by the same whenever it is called.
         cross_entropy: negative log-likelihood `[...]`, float32, of integer labels `[...]` under
             float32 logits `[..., classes]`.
         copies: a weight as often as layers use it, so that their gradients are added up in one
@@ -36,7 +38,7 @@ class Kernels(NamedTuple):
     gelu: Callable
     gelu_product: Callable
     add_norm: Callable
-    attention_weights: Callable
+    attention: Callable
     cross_entropy: Callable
     copies: Callable
 
@@ -49,9 +51,11 @@ def _add_norm(x, bias, residual, scale, offset):
     return ops.cast(normal * ops.cast(scale, "float32") + ops.cast(offset, "float32"), x.dtype)
 
 
-def _attention_weights(scores, mask_scores, scale):
+def _attention(query, key, value, mask_scores, scale, drop):
+    scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
     # The softmax is float32 under bfloat16, too.
-    return ops.cast(ops.softmax(ops.cast(scores, "float32") * scale + mask_scores), scores.dtype)
+    weights = ops.softmax(ops.cast(scores, "float32") * scale + mask_scores)
+    return ops.matmul(drop(ops.cast(weights, scores.dtype)), value)
 
 
 def _gelu(x, bias):
@@ -62,7 +66,7 @@ PLAIN = Kernels(
     gelu=_gelu,
     gelu_product=lambda x, bias, kernel: ops.matmul(_gelu(x, bias), kernel),
     add_norm=_add_norm,
-    attention_weights=_attention_weights,
+    attention=_attention,
     cross_entropy=lambda logits, labels: ops.sparse_categorical_crossentropy(
         labels, logits, from_logits=True
     ),
@@ -95,8 +99,8 @@ def add_norm(x, bias, residual, scale, offset):
     return _active.get().add_norm(x, bias, residual, scale, offset)
 
 
-def attention_weights(scores, mask_scores, scale: float):
-    return _active.get().attention_weights(scores, mask_scores, scale)
+def attention(query, key, value, mask_scores, scale: float, drop: Callable):
+    return _active.get().attention(query, key, value, mask_scores, scale, drop)
 
 
 def cross_entropy(logits, labels):

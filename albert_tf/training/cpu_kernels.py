@@ -148,13 +148,27 @@ def _add_norm_backward(normal, inverse, scale, upstream):
     return tf.cast(total, dtype), tf.cast(upstream * normal, dtype)
 
 
-def _attention_weights(scores, mask_scores, scale):
-    @tf.custom_gradient
-    def weights_of(scores):
-        weights = _softmax_forward(scores, mask_scores, scale)
-        return weights, lambda upstream: _softmax_backward(weights, scale, upstream)
+def _attention(query, key, value, mask_scores, scale, drop):
+    # The weights are as many as the square of the length. They are not kept but computed again.
+    def weights_of(query):
+        return _softmax_forward(tf.matmul(query, key, transpose_b=True), mask_scores, scale)
 
-    return weights_of(scores)
+    @tf.custom_gradient
+    def context_of(query, key, value):
+        def gradient(upstream):
+            # Not before they are asked for, nor taken for those of the forward pass.
+            with tf.control_dependencies([upstream]):
+                weights = weights_of(tf.identity(query))
+            of_value = tf.matmul(drop(weights), upstream, transpose_a=True)
+            # What multiplies element by element does the same to gradients.
+            of_weights = drop(tf.matmul(upstream, value, transpose_b=True))
+            of_scores = _softmax_backward(weights, scale, of_weights)
+            of_key = tf.matmul(of_scores, query, transpose_a=True)
+            return tf.matmul(of_scores, key), of_key, of_value
+
+        return tf.matmul(drop(weights_of(query)), value), gradient
+
+    return context_of(query, key, value)
 
 
 @tf.function(jit_compile=True)
@@ -244,7 +258,7 @@ CPU_KERNELS = Kernels(
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,
-    attention_weights=_attention_weights,
+    attention=_attention,
     cross_entropy=_cross_entropy,
     copies=_copies,
 )

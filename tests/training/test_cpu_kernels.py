@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.modeling import kernels
+from albert_tf.training import cpu_kernels
 from albert_tf.training.cpu_kernels import CPU_KERNELS
 
 DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
@@ -64,23 +65,52 @@ def test_add_norm(dtype, tolerance, width):
     assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
 
 
+def attention(of, mask_scores, dropped=()):
+    """Of queries, keys and values, without the weights of the positions `dropped`."""
+
+    def drop(weights):
+        kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
+        return weights * tf.constant(kept, weights.dtype)
+
+    return lambda *inputs: of.attention(*inputs, mask_scores, 0.125, drop)
+
+
 @DTYPES
 @pytest.mark.parametrize("length", [7, 64])
-def test_attention_weights(dtype, tolerance, length):
-    (scores,) = draw((2, 3, 5, length))
-    scores = tf.cast(scores * 20, dtype)
+def test_attention(dtype, tolerance, length):
+    inputs = draw((2, 3, 5, 8), (2, 3, length, 8), (2, 3, length, 8))
+    inputs = [tf.cast(4 * x, dtype) for x in inputs]
     mask_scores = tf.constant([[[[0.0] * 4 + [-10000.0] * (length - 4)]], [[[0.0] * length]]])
-
-    def weights(of):
-        return lambda x: of.attention_weights(x, mask_scores, 0.125)
-
-    fused = value_and_gradients(weights(CPU_KERNELS), scores)
-    exact = value_and_gradients(weights(kernels.PLAIN), tf.cast(scores, tf.float32))
-    np.testing.assert_allclose(tf.reduce_sum(tf.cast(fused[0], "float32"), -1), 1, rtol=tolerance)
-    assert not tf.cast(fused[0], "float32").numpy()[0, ..., 4:].any()
+    dropped = (1, 5)
+    fused = value_and_gradients(attention(CPU_KERNELS, mask_scores, dropped), *inputs)
+    wide = [tf.cast(x, tf.float32) for x in inputs]
+    exact = value_and_gradients(attention(kernels.PLAIN, mask_scores, dropped), *wide)
     for one, other in zip(fused, exact, strict=True):
-        assert one.dtype == scores.dtype
-        np.testing.assert_allclose(tf.cast(one, "float32"), other, rtol=tolerance, atol=tolerance)
+        assert one.dtype == dtype
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(
+            tf.cast(one, "float32") / scale, other / scale, rtol=tolerance, atol=tolerance
+        )
+    # Neither padding nor what is dropped is looked at, exactly.
+    of_value = tf.cast(fused[3], "float32").numpy()
+    assert of_value.any()
+    assert not of_value[0, :, 4:].any()
+    assert not of_value[:, :, dropped].any()
+
+
+def test_weights_of_attention_are_computed_again_for_the_gradient(monkeypatch):
+    calls = []
+    softmax = cpu_kernels._softmax_forward
+    monkeypatch.setattr(
+        cpu_kernels, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
+    )
+    inputs = draw((1, 1, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        context = attention(CPU_KERNELS, tf.zeros([1, 1, 1, 5]))(*inputs)
+    assert len(calls) == 1
+    tape.gradient(context, inputs)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
