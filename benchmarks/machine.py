@@ -23,11 +23,14 @@ def describe() -> dict[str, Any]:
     """CPU, cores, memory and what its instructions know."""
     cpu = _read("/proc/cpuinfo")
     model = re.search(r"^model name\s*:\s*(.+)$", cpu, re.MULTILINE)
+    # Virtual machines call processors of several generations by one name.
+    generation = re.findall(r"^(cpu family|model|stepping)\s*:\s*(\d+)$", cpu, re.MULTILINE)
     flags = re.search(r"^flags\s*:\s*(.+)$", cpu, re.MULTILINE)
     there = set(flags[1].split()) if flags else set()
     total = re.search(r"^MemTotal:\s*(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
     return {
         "cpu": model[1] if model else platform.processor() or platform.machine(),
+        "generation": {name: int(number) for name, number in generation},
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": int(total[1]) * 1024 if total else None,
         "instructions": {flag: flag in there for flag in _FLAGS},
