@@ -1,6 +1,11 @@
 """Pointwise chains for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
 
 Products stay with oneDNN, which is faster at them than XLA on a CPU. Everything inside is float32.
+
+TensorFlow runs a chain for several parts of a batch, or replicas, at the same time. No chain may
+therefore reduce many elements by `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 hands
+these to YNNPACK, and a compiled function with such a call that two threads first run at once
+corrupts memory (both append to the constants of `YnnFusionThunk`).
 """
 
 from __future__ import annotations
@@ -27,6 +32,14 @@ def _row_sums(x):
     As a product: XLA on a CPU makes slow windows of sums over many elements.
     """
     return tf.linalg.matvec(x, tf.ones(tf.shape(x)[-1:]))[..., None]
+
+
+def _row_maxima(x):
+    """Maxima over the last axis, of static length, which stays with length 1."""
+    while (length := x.shape[-1]) > 1:
+        half = -(-length // 2)  # halves of an odd length share an element
+        x = tf.maximum(x[..., :half], x[..., length - half :])
+    return x
 
 
 def _row_means(x):
@@ -174,7 +187,7 @@ def _attention(query, key, value, mask_scores, scale, drop):
 @tf.function(jit_compile=True)
 def _softmax_forward(scores, mask_scores, scale):
     total = tf.cast(scores, tf.float32) * scale + mask_scores
-    powers = tf.exp(total - tf.reduce_max(total, axis=-1, keepdims=True))
+    powers = tf.exp(total - _row_maxima(total))
     return tf.cast(powers / _row_sums(powers), scores.dtype)
 
 
@@ -236,22 +249,18 @@ def _flat_cross_entropy(logits, labels):
     return losses, gradient
 
 
-def _is_label(logits, labels):
-    return tf.range(logits.shape[-1], dtype=labels.dtype)[None, :] == labels[:, None]
-
-
 @tf.function(jit_compile=True)
 def _cross_entropy_forward(logits, labels):
-    log_normaliser = tf.reduce_logsumexp(logits, axis=-1)
-    chosen = tf.reduce_sum(tf.where(_is_label(logits, labels), logits, 0.0), axis=-1)
-    return log_normaliser - chosen, log_normaliser
+    largest = _row_maxima(logits)
+    log_normaliser = (tf.math.log(_row_sums(tf.exp(logits - largest))) + largest)[:, 0]
+    return log_normaliser - tf.gather(logits, labels, batch_dims=1), log_normaliser
 
 
 @tf.function(jit_compile=True)
 def _cross_entropy_backward(logits, labels, log_normaliser, upstream):
     probabilities = tf.exp(logits - log_normaliser[:, None])
-    labels_one_hot = tf.cast(_is_label(logits, labels), tf.float32)
-    return (probabilities - labels_one_hot) * upstream[:, None]
+    is_label = tf.range(logits.shape[-1], dtype=labels.dtype)[None, :] == labels[:, None]
+    return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
 
 
 CPU_KERNELS = Kernels(

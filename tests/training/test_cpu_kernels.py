@@ -142,6 +142,63 @@ def test_cross_entropy(shape):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+# Inputs as large as in training: XLA treats smaller ones in other ways.
+COMPILED = {
+    "_gelu_forward": [(8, 128, 512), (512,)],
+    "_gelu_backward_and_again": [(8, 128, 512), (512,), (8, 128, 512)],
+    "_add_norm_forward": [(8, 128, 512), (512,), (8, 128, 512), (512,), (512,)],
+    "_add_norm_backward": [(8, 128, 512), (8, 128, 1), (512,), (8, 128, 512)],
+    "_softmax_forward": [(4, 8, 128, 128), (4, 1, 1, 128), ()],
+    "_softmax_backward": [(4, 8, 128, 128), (), (4, 8, 128, 128)],
+    "_sum": [[(512, 512)] * 3],
+    "_cross_entropy_forward": [(160, 3000), "labels"],
+    "_cross_entropy_backward": [(160, 3000), "labels", (160,), (160,)],
+}
+
+
+def optimized(function, shapes):
+    """What XLA makes of a compiled function, as text."""
+
+    def zeros(shape):
+        if isinstance(shape, list):
+            return [zeros(each) for each in shape]
+        return tf.zeros([160], tf.int32) if shape == "labels" else tf.zeros(shape)
+
+    inputs = [zeros(shape) for shape in shapes]
+    return function.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
+
+
+@pytest.fixture(scope="module")
+def xla_calls_a_library():
+    @tf.function(jit_compile=True)
+    def largest(logits):
+        return tf.reduce_max(logits, axis=-1)
+
+    if "ynn" not in optimized(largest, [(160, 3000)]):
+        pytest.skip("this XLA does not hand reductions to YNNPACK")
+
+
+@pytest.mark.usefixtures("xla_calls_a_library")
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_kernel_calls_what_two_threads_must_not_enter_at_once(name):
+    assert "ynn" not in optimized(getattr(cpu_kernels, name), COMPILED[name])
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 128, 3000])
+def test_row_maxima(width):
+    (x,) = draw((5, 3, width))
+    np.testing.assert_array_equal(cpu_kernels._row_maxima(x), np.max(x, axis=-1, keepdims=True))
+    x = tf.tensor_scatter_nd_update(x, [[1, 2, width // 2]], [float("nan")])
+    assert np.isnan(cpu_kernels._row_maxima(x)[1, 2])
+
+
+def test_all_compiled_kernels_are_looked_at():
+    compiled = {
+        name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
+    }
+    assert compiled - {"_gelu_backward"} == set(COMPILED)  # it is the first of `and_again`
+
+
 def test_kernels_are_in_place_inside_the_block_only():
     other = kernels.PLAIN._replace(gelu=lambda x, bias: "other")
     with kernels.using(other):
