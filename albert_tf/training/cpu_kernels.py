@@ -35,9 +35,13 @@ def _row_sums(x):
 
 
 def _row_maxima(x):
-    """Maxima over the last axis, of static length, which stays with length 1."""
-    while (length := x.shape[-1]) > 1:
-        half = -(-length // 2)  # halves of an odd length share an element
+    """Maxima over the last axis, which stays with length 1."""
+    length = x.shape[-1]
+    # 31 for any length: XLA compiles for each, and leaves out halvings of a single element.
+    halvings = 31 if length is None else (length - 1).bit_length()
+    for _ in range(halvings):
+        length = x.shape[-1] or tf.shape(x)[-1]
+        half = (length + 1) // 2  # halves of an odd length share an element
         x = tf.maximum(x[..., :half], x[..., length - half :])
     return x
 

@@ -192,6 +192,25 @@ def test_row_maxima(width):
     assert np.isnan(cpu_kernels._row_maxima(x)[1, 2])
 
 
+def test_attention_over_lengths_as_they_come():
+    def of(kernels):
+        def results(*inputs):
+            *inputs, mask_scores = inputs
+            return value_and_gradients(
+                lambda *each: kernels.attention(*each, mask_scores, 0.125, lambda weights: weights),
+                *inputs,
+            )
+
+        return results
+
+    signature = [tf.TensorSpec([None, 3, None, 8])] * 3 + [tf.TensorSpec([None, 1, 1, None])]
+    fused = tf.function(of(CPU_KERNELS), input_signature=signature)
+    for length in (1, 6, 33, 128):
+        inputs = [*draw(*[(2, 3, length, 8)] * 3), tf.zeros([2, 1, 1, length])]
+        for one, other in zip(fused(*inputs), of(kernels.PLAIN)(*inputs), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
 def test_all_compiled_kernels_are_looked_at():
     compiled = {
         name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
