@@ -6,7 +6,6 @@ Variable paths are the names of the original project (`bert/encoder/transformer/
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -15,7 +14,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.kernels import add_norm, attention, copies
-from albert_tf.modeling.layer_calls import call_layer, join, split
+from albert_tf.modeling.layer_calls import call_layer
 from albert_tf.modeling.layers import (
     activated_product,
     dense,
@@ -266,25 +265,18 @@ class AlbertEncoder(keras.Model):
         if self.projection is not None:
             hidden = self.projection(hidden)
         mask_scores = (1.0 - ops.cast(input_mask, "float32")) * MASKED_SCORE
-        mask_scores = split(mask_scores[:, None, None, :])
-        if positions is not None:
-            positions = split(ops.pad(positions, [[0, 0], [1, 0]]))  # with [CLS]
-        parts = split(hidden)
-        sites = itertools.count(1, _SITES_PER_BLOCK)  # 0 is the dropout of the embeddings
+        mask_scores = mask_scores[:, None, None, :]
         encoder_outputs = []
-        for block, kernels in self._uses(len(parts)):
-            prunes = positions is not None and len(encoder_outputs) == self._depth - 1
-            for part, hidden in enumerate(parts):
-                parts[part] = call_layer(
-                    block,
-                    hidden,
-                    mask_scores[part],
-                    kernels[part],
-                    rows=selector(positions[part], hidden) if prunes else None,
-                    seed=fold_in(seed, next(sites)),
-                )
-            encoder_outputs.append(join(parts))
-        hidden = encoder_outputs[-1]
+        for block, kernels in self._uses():
+            # Site 0 is the dropout of the embeddings.
+            site = 1 + _SITES_PER_BLOCK * len(encoder_outputs)
+            rows = None
+            if positions is not None and len(encoder_outputs) == self._depth - 1:
+                rows = selector(ops.pad(positions, [[0, 0], [1, 0]]), hidden)  # with [CLS]
+            hidden = call_layer(
+                block, hidden, mask_scores, kernels, rows=rows, seed=fold_in(seed, site)
+            )
+            encoder_outputs.append(hidden)
         if positions is not None:
             encoder_outputs.pop()
         return {
@@ -297,20 +289,17 @@ class AlbertEncoder(keras.Model):
     def _depth(self) -> int:
         return self.config.num_hidden_layers * self.config.inner_group_num
 
-    def _uses(self, parts: int) -> Iterator[tuple[TransformerBlock, Sequence]]:
-        """The blocks in order, as often as they are used, with their kernels for each part.
-
-        Kernels are cast once for all.
-        """
+    def _uses(self) -> Iterator[tuple[TransformerBlock, Sequence]]:
+        """The blocks in order, as often as they are used, with their kernels, cast once for all."""
         config = self.config
         times = config.num_hidden_layers // config.num_hidden_groups
         kernels = {
-            block: zip(*(copies(kernel, times * parts) for kernel in block.kernels()), strict=True)
+            block: zip(*(copies(kernel, times) for kernel in block.kernels()), strict=True)
             for block in self.blocks
         }
         for first in range(0, len(self.blocks), config.inner_group_num):
             for block in self.blocks[first : first + config.inner_group_num] * times:
-                yield block, list(itertools.islice(kernels[block], parts))
+                yield block, next(kernels[block])
 
     def get_config(self):
         return {

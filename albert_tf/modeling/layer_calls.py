@@ -5,7 +5,6 @@ its input and output stay in memory (arXiv 1604.06174), for the price of a secon
 Dropout draws the same elements again, since its mask is a function of the seed alone.
 `calling_through` puts a function of the engine between, such as one that traces a layer once for
 all of its uses. `pruning` leaves out what only outputs need that an engine does not look at.
-`side_by_side` takes parts of a batch through the layers apart from each other.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ import contextvars
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
-from keras import ops
 
 # (layer, *tensors, **options) -> what the layer gives for them.
 Caller = Callable
 
 _prunes: contextvars.ContextVar[bool] = contextvars.ContextVar("prunes", default=False)
 _rematerializes: contextvars.ContextVar[bool] = contextvars.ContextVar("remat", default=False)
-_parts: contextvars.ContextVar[int] = contextvars.ContextVar("parts", default=1)
 _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar(
     "caller", default=lambda layer, *tensors, **options: layer(*tensors, **options)
 )
@@ -55,35 +52,6 @@ def pruning() -> Iterator[None]:
 def prunes() -> bool:
     """Whether `pruning` is in place here."""
     return _prunes.get()
-
-
-@contextlib.contextmanager
-def side_by_side(parts: int) -> Iterator[None]:
-    """Takes so many parts of a batch through all layers apart, inside the block.
-
-    What runs operations as soon as their inputs are there then multiplies for one part while it
-    computes element by element, with fewer threads, for another. A batch of fewer examples has
-    fewer parts, and one of unknown size a single one.
-    """
-    token = _parts.set(parts)
-    try:
-        yield
-    finally:
-        _parts.reset(token)
-
-
-def split(tensor) -> list:
-    """The parts of a batch `[batch, ...]` that layers are called for, in order."""
-    size = tensor.shape[0] or 1
-    parts = min(_parts.get(), size)
-    if parts == 1:
-        return [tensor]
-    return list(ops.split(tensor, [size * part // parts for part in range(1, parts)]))
-
-
-def join(parts: Sequence):
-    """What `split` took apart."""
-    return parts[0] if len(parts) == 1 else ops.concatenate(parts)
 
 
 @contextlib.contextmanager

@@ -2,10 +2,10 @@
 
 Products stay with oneDNN, which is faster at them than XLA on a CPU. Everything inside is float32.
 
-TensorFlow runs a chain for several parts of a batch, or replicas, at the same time. No chain may
-therefore reduce many elements by `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 hands
-these to YNNPACK, and a compiled function with such a call that two threads first run at once
-corrupts memory (both append to the constants of `YnnFusionThunk`).
+TensorFlow may run a chain for several replicas at the same time. None may therefore reduce many
+elements by `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 hands these to YNNPACK, and
+a compiled function with such a call that two threads first run at once corrupts memory (both
+append to the constants of `YnnFusionThunk`).
 """
 
 from __future__ import annotations

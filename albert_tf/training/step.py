@@ -16,12 +16,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.modeling.kernels import PLAIN, using
-from albert_tf.modeling.layer_calls import (
-    calling_through,
-    pruning,
-    rematerializing,
-    side_by_side,
-)
+from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 from albert_tf.training.cpu_kernels import CPU_KERNELS
@@ -142,9 +137,6 @@ class TrainStep:
         # XLA fuses the plain forms by itself.
         in_xla = compiled or within_xla or _has_any("TPU")
         self._kernels = PLAIN if in_xla or _has_any("GPU") else CPU_KERNELS
-        # In float32, where products take most of the time, it gains nothing: docs/performance.md.
-        is_bfloat16 = model.encoder.compute_dtype == "bfloat16"
-        self._parts = 2 if self._kernels is CPU_KERNELS and is_bfloat16 else 1
         # XLA would take the weights that functions inside of others read for constants.
         self._layer_calls = None if in_xla else TracedOnce()
         with strategy.scope():
@@ -300,7 +292,6 @@ class TrainStep:
         with (
             using(self._kernels),
             pruning(),
-            side_by_side(self._parts),
             calling_through(self._layer_calls) if self._layer_calls else contextlib.nullcontext(),
             rematerializing(self.remat),
         ):

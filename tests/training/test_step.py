@@ -14,7 +14,6 @@ import tensorflow as tf
 from albert_tf.input.iterators import ending_at_once
 from albert_tf.modeling.encoder import SelfAttention
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.layer_calls import side_by_side
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.step import (
@@ -27,10 +26,10 @@ from albert_tf.training.step import (
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 
-def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False, dtype="float32"):
+def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
     """Weights after some steps on the same batches."""
     keras.utils.set_random_seed(7)
-    model = AlbertForPreTraining(config, dtype=dtype)
+    model = AlbertForPreTraining(config)
     step = TrainStep(
         model,
         create_optimizer("lamb", 0.01),
@@ -62,26 +61,6 @@ def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, 
         results.append(trained(micro_batches, remat=remat))
     np.testing.assert_allclose(*results, rtol=0, atol=1e-6)
     assert calls[1] == 2 * calls[0] > 0
-
-
-def test_halves_of_a_batch_are_computed_side_by_side_in_bfloat16(monkeypatch):
-    examples = []
-    call = TracedOnce.__call__
-
-    def counting(self, layer, hidden, *args, **kwargs):
-        examples.append(hidden.shape[0])
-        return call(self, layer, hidden, *args, **kwargs)
-
-    monkeypatch.setattr(TracedOnce, "__call__", counting)
-    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    trained(config=config, steps=1)
-    assert examples == [8] * CONFIG.num_hidden_layers  # in float32
-    examples.clear()
-    halves = trained(config=config, dtype="mixed_bfloat16")
-    assert examples == [4, 4] * CONFIG.num_hidden_layers
-    monkeypatch.setattr("albert_tf.training.step.side_by_side", lambda parts: side_by_side(1))
-    whole = trained(config=config, dtype="mixed_bfloat16")
-    np.testing.assert_allclose(halves, whole, rtol=0, atol=5e-3)
 
 
 def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
