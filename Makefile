@@ -52,7 +52,7 @@ test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed $(EXPORT)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-	$(EXPORT)/bin/python -m pytest -n $(JOBS) tests/serving
+	$(EXPORT)/bin/python -m pytest -n $(JOBS) tests/export
 
 # How fast everything is, beside other libraries; hours. make bench ONLY=startup,scaling runs just these
 # parts, BOOKS=DIR makes training data of the .txt files of a folder.

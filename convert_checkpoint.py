@@ -3,7 +3,7 @@
 python convert_checkpoint.py --to=huggingface --input=albert_base/ --output=albert-base-hf
 """
 
-from albert_tf.interop.options import ConvertOptions
+from albert_tf.export.export_options import ConvertOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 

@@ -16,7 +16,7 @@ _PUBLIC = {
     "AlbertForMultipleChoice": "albert_tf.modeling.heads",
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",
-    "Tokenizer": "albert_tf.tokenization",
+    "Tokenizer": "albert_tf.tokenizers",
     "load_weights": "albert_tf.interop.formats",
 }
 

@@ -1,20 +1,52 @@
-"""How a command ends that does not get to its end: bad input, a signal to stop, a lost worker."""
+"""How a command ends early: invalid input, a signal to stop, a lost worker."""
 
+from __future__ import annotations
+
+import contextlib
+import re
 import signal
+from collections.abc import Callable, Iterator
+
+_ARGUMENT = re.compile(r"`(\w+)`")
 
 
 class InputError(ValueError):
-    """A flag, file or folder is not what it should be.
+    """An argument, file or folder is invalid.
 
-    The message is one line that names the flag or file, the value, and what would be right.
-    Commands print it without a traceback and end with exit code 1.
+    The message is one line that names the argument or file, its value, and what would be valid.
+    Names of arguments stand in backticks: ``InputError("`batch_size`=0: must be at least 1")``.
+    Commands print them as flags (`--batch_size=0: ...`), without a traceback, and end with exit
+    code 1.
     """
+
+    def with_names(self, name_of: Callable[[str], str | None]) -> InputError:
+        """The same error under other names.
+
+        Args:
+            name_of: maps the name of an argument to what replaces it, backticks included, or to
+                None to leave it as it is.
+        """
+        return InputError(_ARGUMENT.sub(lambda match: name_of(match[1]) or match[0], str(self)))
+
+
+@contextlib.contextmanager
+def arguments_renamed(**names: str) -> Iterator[None]:
+    """Reports errors of a callee in terms of the caller's own arguments.
+
+    Args:
+        **names: the caller's name of each argument of the callee, as in
+            `arguments_renamed(path="init_checkpoint")`.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise error.with_names(lambda name: f"`{names[name]}`" if name in names else None) from None
 
 
 class Stopped(KeyboardInterrupt):
-    """Work that a signal has ended in good order, what was done being saved.
+    """Work that a signal ended in good order, after saving what was done.
 
-    Commands print the message and end with the exit code that shells give to the signal.
+    Commands print the message and end with the exit code that shells use for the signal.
 
     Attributes:
         signal: SIGTERM or SIGINT (Ctrl-C).
@@ -26,10 +58,10 @@ class Stopped(KeyboardInterrupt):
 
 
 class WorkerLost(RuntimeError):
-    """Another of the processes that train together has gone; what was saved is good.
+    """Another worker of the same training run has died; everything saved is intact.
 
-    Commands print the message and end with an exit code that says that starting again helps
-    (EX_TEMPFAIL of `sysexits.h`).
+    Commands print the message and end with the exit code by which schedulers know that a restart
+    helps (EX_TEMPFAIL of `sysexits.h`).
     """
 
     exit_code = 75

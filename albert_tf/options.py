@@ -60,6 +60,10 @@ def flag_name(field: dataclasses.Field) -> str:
     return field.metadata["flag"] or field.name
 
 
+def _flags_by_name(options_class: type) -> dict[str, str]:
+    return {field.name: f"--{flag_name(field)}" for field in dataclasses.fields(options_class)}
+
+
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
     """Defines one absl flag per field of `options_class`."""
     types_of = typing.get_type_hints(options_class)
@@ -123,7 +127,11 @@ def command(
                     f"unexpected argument {arguments[1]!r}; flags are written --name=value"
                 )
             run(options)
-        except (InputError, OSError) as error:
+        except InputError as error:
+            error = error.with_names(_flags_by_name(options_class).get)
+            print(f"{program}: error: {error}", file=sys.stderr)
+            return 1
+        except OSError as error:
             print(f"{program}: error: {error}", file=sys.stderr)
             return 1
         except Stopped as stopped:

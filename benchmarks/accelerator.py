@@ -32,9 +32,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
 from albert_tf.flops import pretraining_flops
+from albert_tf.hardware.peaks import gpu_peak
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine
-from albert_tf.training.peaks import gpu_peak
 from benchmarks.contestants.workload import Workload
 from benchmarks.machine import describe, today, versions
 from benchmarks.measurements import Measurement, reference_of

@@ -97,16 +97,16 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import keras
     import tensorflow as tf
 
-    from albert_tf.finetuning.readers import read_rows
-    from albert_tf.input.batches import evaluation_batches, training_batches
+    from albert_tf.engines.tensorflow.batches import evaluation_batches, training_batches
+    from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
+    from albert_tf.engines.tensorflow.strategy import dtype_policy
+    from albert_tf.finetuning.classification.readers import read_rows
     from albert_tf.input.examples import Features
     from albert_tf.modeling.heads import AlbertForSequenceClassification
     from albert_tf.modeling.losses import ClassificationObjective
     from albert_tf.optimization import create_optimizer
-    from albert_tf.tokenization import Tokenizer
+    from albert_tf.tokenizers import Tokenizer
     from albert_tf.training.loop import predict
-    from albert_tf.training.step import PredictStep, TrainStep
-    from albert_tf.training.strategy import dtype_policy
 
     tokenizer = Tokenizer.load(options.spm_model_file)
     config.check_vocabulary(tokenizer.vocab_size, options.spm_model_file)

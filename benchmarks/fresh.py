@@ -49,12 +49,12 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         import tensorflow as tf
 
         from albert_tf.config import AlbertConfig
+        from albert_tf.engines.tensorflow.records import training_batches
+        from albert_tf.engines.tensorflow.step import TrainStep
         from albert_tf.input.features import pretraining_features
-        from albert_tf.input.pretraining import training_batches
         from albert_tf.modeling.heads import AlbertForPreTraining
         from albert_tf.modeling.losses import PretrainingObjective
         from albert_tf.optimization import create_optimizer
-        from albert_tf.training.step import TrainStep
     with clock.part("build model and optimizer"):
         model = AlbertForPreTraining(AlbertConfig(**config))
         strategy = tf.distribute.get_strategy()
@@ -72,10 +72,10 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
+    from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
-    from albert_tf.training.step import TrainStep
     from benchmarks.contestants.workload import Workload
 
     clock = Clock()

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
+from albert_tf.hardware.slices import parse_slice
 from albert_tf.options import command, option
 from albert_tf.quiet import quiet_import
-from albert_tf.tpu.slices import parse_slice
 
 _BATCH = 256
 _SHARDS = 8
@@ -99,9 +99,9 @@ def measure(stage: str, files: list[str], options: Options) -> Rate:
     with quiet_import():
         import tensorflow as tf
 
+    from albert_tf.engines.tensorflow.records import training_batches
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
-    from albert_tf.input.pretraining import training_batches
 
     length, predictions = options.max_seq_length, options.max_predictions_per_seq
     masks = dynamic_masks(find_manifests(files), predictions)

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 
 from absl import flags
 
+from albert_tf.hardware.slices import GIB, Slice, parse_slice
 from albert_tf.options import command, define_flags, from_flags, option
 from albert_tf.progress import ProgressLine
 from albert_tf.tpu.bounds import Compiled, step_time
-from albert_tf.tpu.options import PreflightOptions
 from albert_tf.tpu.preflight import Compiler, check_installed
-from albert_tf.tpu.slices import GIB, Slice, parse_slice
+from albert_tf.tpu.preflight_options import PreflightOptions
 
 # Recipe, slice, micro-batches to try.
 CASES = (

@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
 from data_prep.segments import (
     Examples,

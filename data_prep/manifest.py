@@ -17,7 +17,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file, read_manifest
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep.plan import Plan, sha256_of
 
 _TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep import parallel
 from data_prep.examples import ExampleMaker, load_tokenizer
 from data_prep.manifest import build_manifest, finished_manifest, no_examples, write_manifest

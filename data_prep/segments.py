@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.input.masking import compiled, derive_seeds, random_below, random_unit
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 
 OBJECTIVES = ("sop", "nsp", "none")
 _SOP, _, _NONE = range(len(OBJECTIVES))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenization import preprocess
+from albert_tf.tokenizers.base import preprocess
 from data_prep import wordpiece_vocabulary
 from data_prep.progress import Progress
 

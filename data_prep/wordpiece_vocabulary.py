@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.wordpiece import CONTINUES, LONGEST_WORD, SPECIAL_SYMBOLS, words
+from albert_tf.tokenizers.wordpiece import CONTINUES, LONGEST_WORD, SPECIAL_SYMBOLS, words
 
 # The special symbols, and at least one piece to learn.
 SMALLEST_VOCABULARY = len(SPECIAL_SYMBOLS) + 1

@@ -10,16 +10,16 @@ import pytest
 from absl import flags
 
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.glue import GLUE
+from albert_tf.finetuning.classification.glue import GLUE
 from albert_tf.options import define_flags, from_flags
 from tests.conftest import ROOT
 
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
 
 PROGRAMS = {
-    "run_classifier.py": ("albert_tf.finetuning.options", "ClassifierOptions"),
-    "run_squad.py": ("albert_tf.finetuning.squad_options", "SquadOptions"),
-    "run_race.py": ("albert_tf.finetuning.options", "RaceOptions"),
+    "run_classifier.py": ("albert_tf.finetuning.finetuning_options", "ClassifierOptions"),
+    "run_squad.py": ("albert_tf.finetuning.squad.squad_options", "SquadOptions"),
+    "run_race.py": ("albert_tf.finetuning.finetuning_options", "RaceOptions"),
 }
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,

@@ -9,6 +9,7 @@ import sys
 import pytest
 from absl import flags
 
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.options import define_flags, from_flags, option
 
 
@@ -54,7 +55,7 @@ def test_importing_the_package_and_the_programs_loads_no_tensorflow():
     code = (
         "import sys, albert_tf, run_pretraining, run_classifier, run_squad, export_saved_model;"
         "import data_prep.extract_corpus, data_prep.train_vocabulary;"
-        "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenization;"
+        "import data_prep.create_pretraining_data, albert_tf.config, albert_tf.tokenizers.base;"
         "loaded = {'tensorflow', 'keras'} & set(sys.modules); assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -65,3 +66,36 @@ def test_every_public_name_is_there():
 
     for name in albert_tf.__all__:
         assert getattr(albert_tf, name).__name__ == name
+
+
+_COMMAND = """
+import dataclasses, sys
+from albert_tf.errors import InputError
+from albert_tf.options import command, option
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    count: int = option(3, "A number.")
+    source: str = option("here", "A place.", flag="from")
+
+def run(options):
+    raise InputError(f"`count`={options.count}: too many for `source`; see `elsewhere`")
+
+command(Options, run)()
+"""
+
+
+def test_a_command_prints_the_arguments_in_an_error_as_flags():
+    done = subprocess.run(
+        [sys.executable, "-c", _COMMAND, "--count=4"], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.endswith("error: --count=4: too many for --from; see `elsewhere`\n")
+
+
+def test_a_caller_reports_errors_in_terms_of_its_own_arguments():
+    with (
+        pytest.raises(InputError, match="^`init_checkpoint`=x: no such file; `path` of `name`$"),
+        arguments_renamed(path="init_checkpoint", file="path"),
+    ):
+        raise InputError("`path`=x: no such file; `file` of `name`")

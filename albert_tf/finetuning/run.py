@@ -6,11 +6,12 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.strategy import per_replica
 from albert_tf.errors import InputError
-from albert_tf.finetuning.options import STANDARD_STREAM, FineTuningOptions
-from albert_tf.finetuning.problem import Problem
-from albert_tf.finetuning.report import Outputs, write_report
-from albert_tf.finetuning.single import Setting, Work
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.finetuning_run import Setting, Work
+from albert_tf.finetuning.run_report import Outputs, write_report
 from albert_tf.finetuning.sources import (
     companion_files,
     find_config,
@@ -19,10 +20,9 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.finetuning.streaming import predict_lines
 from albert_tf.finetuning.sweep import run_all
-from albert_tf.tokenization import Tokenizer
-from albert_tf.training import workers
+from albert_tf.finetuning.task import Problem
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import micro_batches, prepare, training_folder
-from albert_tf.training.strategy import per_replica
 
 
 def fine_tune(

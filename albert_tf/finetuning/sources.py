@@ -9,11 +9,11 @@ import os
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, is_folder, open_file
-from albert_tf.finetuning.options import FineTuningOptions
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 
 # What the original's flags of vocabularies say for the one inside the module.
 FROM_HUB = "from_tf_hub"

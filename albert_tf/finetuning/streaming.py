@@ -12,8 +12,8 @@ from typing import TextIO
 
 from albert_tf.errors import InputError
 from albert_tf.files import open_file, replacing
-from albert_tf.finetuning.options import STANDARD_STREAM
-from albert_tf.finetuning.single import Work
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.finetuning_run import Work
 
 
 def predict_lines(work: Work) -> None:

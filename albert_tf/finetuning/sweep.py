@@ -14,9 +14,9 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, write_text
-from albert_tf.finetuning.options import SEEDS_FILE, FineTuningOptions
-from albert_tf.finetuning.problem import Problem
-from albert_tf.finetuning.single import Setting, Work
+from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
+from albert_tf.finetuning.finetuning_run import Setting, Work
+from albert_tf.finetuning.task import Problem
 from albert_tf.training.evaluation import is_better
 from albert_tf.training.options import DeviceOptions
 from albert_tf.training.run import write_description

@@ -15,6 +15,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.export.export_options import ConvertOptions
 from albert_tf.interop import huggingface, model_card
 from albert_tf.interop import tensorflow_checkpoints as checkpoints
 from albert_tf.interop.companions import (
@@ -28,9 +29,8 @@ from albert_tf.interop.formats import open_weights
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import ENDING, write_keras_weights
 from albert_tf.interop.models import HEADS, create_model, head_of
-from albert_tf.interop.options import ConvertOptions
 from albert_tf.interop.weights import Matched, Weights, config_differences, match
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 
 
 class Converted(NamedTuple):

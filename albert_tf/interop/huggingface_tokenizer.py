@@ -20,12 +20,13 @@ from collections.abc import Iterable
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
-from albert_tf import files, sentencepiece_model
+from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
-from albert_tf.sentencepiece_tokenizer import SentencePieceTokenizer
-from albert_tf.tokenization import WORD_START, Tokenizer
-from albert_tf.wordpiece import (
+from albert_tf.tokenizers import sentencepiece_model
+from albert_tf.tokenizers.base import WORD_START, Tokenizer
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+from albert_tf.tokenizers.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
+from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
     IDEOGRAPHS,
     LONGEST_WORD,

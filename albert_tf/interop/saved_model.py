@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from albert_tf.interop.options import CheckOptions
+from albert_tf.export.export_options import CheckOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 
 
 def run(options: CheckOptions) -> None:
     with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.interop.export_check import check
+        from albert_tf.export.check import check
 
     check(options)
 

@@ -26,9 +26,9 @@ from jaxlib import _jax, xla_client
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled, out_of_memory
 from albert_tf.tpu.costs import program_costs
-from albert_tf.tpu.slices import Slice, parse_slice
 
 
 def parse(program: bytes) -> ir.Module:

@@ -16,12 +16,12 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.tensorflow.strategy import dtype_policy, per_replica
 from albert_tf.input.features import pretraining_features
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import create_step
-from albert_tf.training.strategy import dtype_policy, per_replica
 
 
 class _Replica(tf.distribute.ReplicaContext):

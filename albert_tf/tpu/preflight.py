@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.hardware.slices import GENERATIONS, Slice, known_slices, parse_slice
 from albert_tf.options import command
 from albert_tf.progress import ProgressLine, duration
-from albert_tf.tpu import report
+from albert_tf.tpu import preflight_report as report
 from albert_tf.tpu.bounds import Compiled, for_share
-from albert_tf.tpu.options import PreflightOptions
-from albert_tf.tpu.slices import GENERATIONS, Slice, known_slices, parse_slice
+from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
 
 _LARGEST = 256  # micro-batches beyond it gain nothing: the matrix units are busy long before

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE
+from albert_tf.engines.tensorflow import workers
 from albert_tf.files import (
     copy_file,
     exists,
@@ -24,7 +25,6 @@ from albert_tf.files import (
 )
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.interop.tensorflow_checkpoints import list_as_newest
-from albert_tf.training import workers
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"

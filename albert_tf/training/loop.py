@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.replicas import check_replicas
+from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
+from albert_tf.engines.tensorflow.strategy import Batches, distribute
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import tensorflow_reason
 from albert_tf.modeling.losses import means
-from albert_tf.training import workers
-from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload
-from albert_tf.training.progress import NoLog, TrainingLog
-from albert_tf.training.replicas import check_replicas
-from albert_tf.training.step import EvalStep, PredictStep, TrainStep
+from albert_tf.training.log import NoLog, TrainingLog
 from albert_tf.training.stopping import StopSignals
-from albert_tf.training.strategy import Batches, distribute
 
 
 def train(

@@ -11,6 +11,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
+from albert_tf.engines.tensorflow.share import Share
+from albert_tf.engines.tensorflow.step import EvalStep
+from albert_tf.engines.tensorflow.strategy import dtype_policy, makes_batches_here
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs
 from albert_tf.flops import pretraining_flops
@@ -22,12 +27,9 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.pretraining import check_files, evaluation_batches, training_batches
-from albert_tf.input.share import Share
 from albert_tf.interop.companions import DATA_FILE, find_companions
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.training import workers
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
@@ -42,8 +44,6 @@ from albert_tf.training.run import (
     training_folder,
     write_results,
 )
-from albert_tf.training.step import EvalStep
-from albert_tf.training.strategy import dtype_policy, makes_batches_here
 
 # Makes the examples of `--eval_reading_set` in `--output_dir`, in the way of training data with
 # these manifests (by name; none where nothing tells), and returns their TFRecord file.

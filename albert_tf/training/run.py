@@ -11,9 +11,15 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints, chosen_newest, readable
+from albert_tf.engines.tensorflow.replicas import check_replicas
+from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.strategy import Batches, create_strategy, describe, per_replica
 from albert_tf.errors import InputError
 from albert_tf.files import exists, folder_of_one, matches, write_bytes, write_text
 from albert_tf.flops import encoder_flops
+from albert_tf.hardware.peaks import peak_flops
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
@@ -21,17 +27,11 @@ from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule
-from albert_tf.training import workers
 from albert_tf.training.advice import what_to_try
-from albert_tf.training.checkpoints import Checkpoints, chosen_newest, readable
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
-from albert_tf.training.peaks import peak_flops
-from albert_tf.training.replicas import check_replicas
-from albert_tf.training.step import TrainStep
-from albert_tf.training.strategy import Batches, create_strategy, describe, per_replica
 
 
 def prepare(

@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
+from albert_tf.engines.tensorflow.strategy import dtype_policy
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.step import PredictStep, TrainStep
-from albert_tf.training.strategy import dtype_policy
 from benchmarks.contestants.workload import Workload
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import find_manifests
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 
 # What label 1 says of the second segment, by --pair_objective.
 _LABELS = {

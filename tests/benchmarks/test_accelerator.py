@@ -68,10 +68,10 @@ def assert_moved_alike(before, after, expected):
 def test_steps_on_jax_are_those_of_training_on_tensorflow(on_jax):
     import tensorflow as tf
 
+    from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
-    from albert_tf.training.step import TrainStep
 
     before = weights(on_jax, "plain", "before")
     model = AlbertForPreTraining(CONFIG)

@@ -7,7 +7,7 @@ import pydoc_data.topics
 
 import pytest
 
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep import examples, plan, units, vocabulary
 from data_prep.create_pretraining_data import Options
 from data_prep.sentences import split_sentences

@@ -14,7 +14,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep import create_pretraining_data, wordpiece_vocabulary
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show

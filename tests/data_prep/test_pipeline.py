@@ -15,7 +15,7 @@ from scipy import stats
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep import pipeline, units
 from data_prep.create_pretraining_data import Options
 from data_prep.records import read_examples

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization import Tokenizer
-from albert_tf.wordpiece import SPECIAL_SYMBOLS
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep import train_vocabulary, vocabulary, wordpiece_vocabulary
 from data_prep.train_vocabulary import Options
 

@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer
 from data_prep import create_pretraining_data, pipeline
 from data_prep.create_pretraining_data import Options
 from data_prep.examples import join_documents

@@ -11,7 +11,7 @@ from absl import flags
 
 import run_classifier
 from albert_tf.errors import InputError
-from albert_tf.finetuning.options import ClassifierOptions
+from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.options import define_flags, from_flags
 from tests.end_to_end.conftest import results_of
 from tests.finetuning.glue_files import write_task

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification import Classification
-from albert_tf.finetuning.options import ClassifierOptions
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of, run
 

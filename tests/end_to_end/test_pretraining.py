@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow import step as training_step
 from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
-from albert_tf.training import step as training_step
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import (
     LENGTH,

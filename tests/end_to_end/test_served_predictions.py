@@ -10,15 +10,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification import Classification
-from albert_tf.finetuning.multiple_choice import MultipleChoice
-from albert_tf.finetuning.options import RaceOptions
-from albert_tf.finetuning.question_answering import answer_questions
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.exports import export_saved_model
+from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.finetuning_options import RaceOptions
+from albert_tf.finetuning.race.multiple_choice import MultipleChoice
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.squad_options import SquadOptions
-from albert_tf.interop.exports import export_saved_model
-from albert_tf.interop.options import ExportOptions
-from albert_tf.serving.tokenizers import tensorflow_text
+from albert_tf.finetuning.squad.question_answering import answer_questions
+from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.finetuning import small
 
 try:

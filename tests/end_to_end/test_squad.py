@@ -9,8 +9,8 @@ import random
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.question_answering import answer_questions
-from albert_tf.finetuning.squad_options import SquadOptions
+from albert_tf.finetuning.squad.question_answering import answer_questions
+from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.end_to_end.conftest import results_of, run
 
 COLOURS = ("red", "blue", "green", "grey", "black", "white")

@@ -13,7 +13,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.classification import Classification
+from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from tests.finetuning.small import options_of, write_files
 

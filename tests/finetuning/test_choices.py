@@ -9,8 +9,8 @@ import pytest
 from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.choices import fill, read_questions
-from albert_tf.finetuning.options import RaceOptions
+from albert_tf.finetuning.finetuning_options import RaceOptions
+from albert_tf.finetuning.race.choices import fill, read_questions
 from albert_tf.options import define_flags, from_flags
 from tests.conftest import ROOT
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from albert_tf.finetuning.classification_report import (
+from albert_tf.finetuning.classification.classification_report import (
     class_sections,
     guess_sections,
     label_set_sections,
     range_sections,
     value_sections,
 )
-from albert_tf.finetuning.problem import ExampleSet
-from albert_tf.finetuning.target_report import intervals_of, report_sections
-from albert_tf.finetuning.targets import TARGETS
-from albert_tf.finetuning.tasks import Example, Task
+from albert_tf.finetuning.classification.target_report import intervals_of, report_sections
+from albert_tf.finetuning.classification.targets import TARGETS
+from albert_tf.finetuning.classification.tasks import Example, Task
+from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
 from albert_tf.report.sections import Shade

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.glue import GLUE, SUBMISSION_ROWS, glue_task
-from albert_tf.finetuning.tasks import read_examples
+from albert_tf.finetuning.classification.glue import GLUE, SUBMISSION_ROWS, glue_task
+from albert_tf.finetuning.classification.tasks import read_examples
 from tests.finetuning.glue_files import FORMATS, label, texts, write_task
 
 PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}

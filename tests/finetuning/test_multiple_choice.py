@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.choices import Question
-from albert_tf.finetuning.multiple_choice import MultipleChoice, featurize
-from albert_tf.finetuning.options import RaceOptions
+from albert_tf.finetuning.finetuning_options import RaceOptions
+from albert_tf.finetuning.race.choices import Question
+from albert_tf.finetuning.race.multiple_choice import MultipleChoice, featurize
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MultipleChoiceObjective
 from tests.tiny import CONFIG

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.readers import READERS, read_rows, read_tsv
+from albert_tf.finetuning.classification.readers import READERS, read_rows, read_tsv
 from tests.finetuning.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
 ROWS = [

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from absl import flags
 
-from albert_tf.finetuning.options import RaceOptions
-from albert_tf.finetuning.problem import ExampleSet, Problem
-from albert_tf.finetuning.report import Outputs, command_line, versions, write_report
+from albert_tf.finetuning.finetuning_options import RaceOptions
+from albert_tf.finetuning.run_report import Outputs, command_line, versions, write_report
+from albert_tf.finetuning.task import ExampleSet, Problem
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval

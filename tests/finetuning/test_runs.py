@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import single
-from albert_tf.finetuning.classification import Classification
+from albert_tf.finetuning import finetuning_run as single
+from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of
 from tests.finetuning.small import options_of, write_files

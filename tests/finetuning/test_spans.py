@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.answers import (
+from albert_tf.finetuning.squad.answers import (
     Prediction,
     null_of_class,
     null_of_logits,
     predict_answers,
     write_answers,
 )
-from albert_tf.finetuning.spans import (
+from albert_tf.finetuning.squad.spans import (
     Candidate,
     best_candidates,
     conditional_spans,
     independent_spans,
 )
-from albert_tf.finetuning.squad import Question
-from albert_tf.finetuning.windows import Window, max_context, parts_of
+from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.windows import Window, max_context, parts_of
 
 POSITION = 3  # of the first token of the context, after [CLS] and a short question
 

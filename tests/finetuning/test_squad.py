@@ -8,7 +8,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad import Answer, Question, read_squad
+from albert_tf.finetuning.squad.squad_files import Answer, Question, read_squad
 
 CONTEXT = "The cat sat on the mat."
 

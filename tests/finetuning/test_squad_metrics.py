@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.squad import Answer, Question
-from albert_tf.finetuning.squad_metrics import (
+from albert_tf.finetuning.squad.squad_files import Answer, Question
+from albert_tf.finetuning.squad.squad_metrics import (
     best_threshold,
     evaluate,
     exact_match,

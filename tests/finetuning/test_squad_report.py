@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.answers import Candidate, Prediction
-from albert_tf.finetuning.squad import Answer, Question
-from albert_tf.finetuning.squad_metrics import evaluate
-from albert_tf.finetuning.squad_report import answered_section, squad_sections
+from albert_tf.finetuning.squad.answers import Candidate, Prediction
+from albert_tf.finetuning.squad.squad_files import Answer, Question
+from albert_tf.finetuning.squad.squad_metrics import evaluate
+from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.report.intervals import bootstrap, wilson
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.targets import TARGETS, restore
+from albert_tf.finetuning.classification.tasks import Example, Task
 from albert_tf.finetuning.metrics import METRICS, sigmoid, softmax
-from albert_tf.finetuning.targets import TARGETS, restore
-from albert_tf.finetuning.tasks import Example, Task
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)

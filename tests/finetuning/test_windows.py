@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.squad import Answer, Question, read_squad
-from albert_tf.finetuning.windows import make_windows, max_context, parts_of, tokens_of
-from albert_tf.tokenization import Tokenizer
+from albert_tf.finetuning.squad.squad_files import Answer, Question, read_squad
+from albert_tf.finetuning.squad.windows import make_windows, max_context, parts_of, tokens_of
+from albert_tf.tokenizers import Tokenizer
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdxyz", *(f"##{c}" for c in "abcd")]
 

@@ -15,10 +15,10 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.export.export_options import ConvertOptions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
-from albert_tf.interop.options import ConvertOptions
 from tests.interop.models import CONFIGS, features, random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent

@@ -13,9 +13,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from albert_tf.errors import InputError
+from albert_tf.export.export_options import ConvertOptions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.formats import find_format, load_weights, open_weights
-from albert_tf.interop.options import ConvertOptions
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,

@@ -14,10 +14,9 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf import sentencepiece_model
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from tests.conftest import ROOT
 
 VOCABULARIES = {

@@ -8,9 +8,9 @@ import dataclasses
 
 import pytest
 
+from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
 from albert_tf.tpu.costs import program_costs
-from albert_tf.tpu.slices import GIB, known_slices, parse_slice
 
 PROGRAM = """HloModule step, is_scheduled=true, entry_computation_layout={(f32[8,128]{1,0:T(8,128)})}
 

@@ -11,11 +11,11 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu import preflight
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.lowering import lower
-from albert_tf.tpu.options import PreflightOptions
-from albert_tf.tpu.slices import GIB, known_slices, parse_slice
+from albert_tf.tpu.preflight_options import PreflightOptions
 from tests.conftest import ROOT
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.errors import InputError
-from albert_tf.input.iterators import ending_at_once
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.checkpoints import Checkpoints
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
-from albert_tf.training.step import TrainStep
 from tests.tiny import CONFIG, batch
 
 # Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
@@ -285,7 +285,7 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
 def test_a_step_is_no_wait_where_one_thread_does_everything():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.training.one_core"], capture_output=True, text=True
+        [sys.executable, "-m", "tests.engines.tensorflow.one_core"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     waited, passed = map(float, done.stdout.split())

@@ -1,0 +1,217 @@
+"""TFRecords of pretraining examples as `tf.data` batches, in an order that a seed fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.share import WHOLE, Share, per_replica_batches
+from albert_tf.errors import InputError
+from albert_tf.files import tensorflow_reason
+from albert_tf.input.features import Feature
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import derive_seeds, draw_masks
+
+# Files read side by side, and files whose first records are checked before a run starts.
+_CYCLE_LENGTH = 16
+_CHECKED_FILES = 64
+_CHECKED_RECORDS = 32
+
+# Masks drawn for evaluation are others than those drawn for training with the same seed.
+_TRAINING, _EVALUATION = 0, 1
+
+
+def training_batches(
+    files: Sequence[str],
+    features: dict[str, Feature],
+    batch_size: int,
+    seed: int,
+    shuffle_buffer_size: int = 10000,
+    first_step: int = 0,
+    masks: DynamicMasks | None = None,
+    share: Share = WHOLE,
+) -> tf.data.Dataset:
+    """Endless shuffled batches; every epoch holds every example once, in an order of its own.
+
+    The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
+    that restarts at `first_step` sees the batches that an uninterrupted run would see. Masks, where
+    the files hold none, are a function of `seed` and of an example's place in that order: they are
+    others in every epoch, and the same after a restart.
+
+    Args:
+        files: TFRecord files.
+        features: what an example holds.
+        batch_size: examples in a batch.
+        seed: seed of the order and of dynamic masks.
+        shuffle_buffer_size: examples among which the next one is drawn.
+        first_step: batches to leave out; their records are skipped unparsed.
+        masks: how to draw masks; None where the files hold them.
+        share: rows to make of every batch, for which replicas; others are dropped unparsed.
+
+    Returns:
+        Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, a batch for
+        one replica after the other.
+    """
+    names = tf.data.Dataset.from_tensor_slices(list(files))
+    names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
+    records = names.interleave(
+        tf.data.TFRecordDataset,
+        cycle_length=min(_CYCLE_LENGTH, len(files)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    records = records.shuffle(shuffle_buffer_size, seed=seed + 1, reshuffle_each_iteration=True)
+    records = records.repeat()
+    first = first_step * batch_size
+    numbered = records.skip(first).enumerate(first).batch(batch_size, drop_remainder=True)
+    parse = _parser(features, masks, seed, _TRAINING)
+    examples = _own_rows(numbered, batch_size, share).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
+
+
+def evaluation_batches(
+    files: Sequence[str],
+    features: dict[str, Feature],
+    batch_size: int,
+    seed: int = 0,
+    masks: DynamicMasks | None = None,
+    share: Share = WHOLE,
+) -> tf.data.Dataset:
+    """All examples once, in order; the last batch is filled up.
+
+    Args:
+        files, features, batch_size: as in `training_batches`.
+        seed: seed of dynamic masks, which are the same in every evaluation.
+        masks: how to draw masks; None where the files hold them.
+        share: as in `training_batches`.
+
+    Returns:
+        Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`: 0 for what
+        only fills up the last batch.
+    """
+    numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
+    parse = _parser(features, masks, seed, _EVALUATION)
+    examples = _own_rows(numbered, batch_size, share).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE
+    )
+    examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
+    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
+
+
+def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:
+    """Of batches of numbers and unparsed records, those that a pipeline is to make."""
+    if share.pipelines == 1:
+        return numbered
+    rows = share.rows(batch_size)
+    return numbered.map(lambda numbers, records: (numbers[rows], records[rows]))
+
+
+def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
+    """Adds zero examples up to `batch_size`, and `is_real_example` that tells them apart."""
+    count = tf.shape(next(iter(batch.values())))[0]
+
+    def filled(tensor):
+        padding = [[0, batch_size - count]] + [[0, 0]] * (tensor.shape.rank - 1)
+        return tf.ensure_shape(tf.pad(tensor, padding), [batch_size, *tensor.shape[1:]])
+
+    real = tf.ones([count], tf.int32)
+    return {name: filled(value) for name, value in {**batch, "is_real_example": real}.items()}
+
+
+def _parser(features: dict[str, Feature], masks: DynamicMasks | None, seed: int, purpose: int):
+    specification = {
+        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        for name, feature in features.items()
+    }
+
+    def parse(numbers, records):
+        batch = {
+            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in tf.io.parse_example(records, specification).items()
+        }
+        return batch if masks is None else _draw(batch, numbers, masks, seed, purpose)
+
+    return parse
+
+
+def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
+    """Masks a batch of examples with these numbers."""
+
+    def draw(input_ids, input_mask, token_boundary, numbers):
+        return draw_masks(
+            input_ids,
+            input_mask.sum(1),
+            token_boundary,
+            derive_seeds(seed, purpose, numbers),
+            masks.masking,
+            masks.special_ids,
+            masks.mask_id,
+            masks.replacement_ids,
+        )[:4]
+
+    names = ("input_ids", "input_mask", "token_boundary")
+    drawn = tf.numpy_function(
+        draw,
+        [*(batch[name] for name in names), numbers],
+        [tf.int32, tf.int32, tf.int32, tf.float32],
+        stateful=False,
+    )
+    shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
+    shapes = [batch["input_ids"].shape, shape, shape, shape]
+    names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+    return batch | {
+        name: tf.ensure_shape(value, shape)
+        for name, value, shape in zip(names, drawn, shapes, strict=True)
+    }
+
+
+def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: int) -> None:
+    """Looks at the first records of files, so that a mismatch shows before training starts.
+
+    Raises:
+        InputError: a file is damaged, its examples have other features or lengths than the flags
+            say or ids beyond the model's vocabulary, or there is no example at all.
+    """
+    found = False
+    for path in files[:_CHECKED_FILES]:
+        try:
+            for record in tf.data.TFRecordDataset(path).take(_CHECKED_RECORDS).as_numpy_iterator():
+                _check_example(path, tf.train.Example.FromString(record), features, vocab_size)
+                found = True
+        except InputError:
+            raise
+        except Exception as error:  # what TensorFlow and protobuf raise has no common base
+            raise InputError(
+                f"{path}: not a readable TFRecord of examples ({tensorflow_reason(error)})"
+            ) from None
+    if not found:
+        raise InputError(f"{files[0]}: no example in it, nor in the other input files")
+
+
+def _check_example(path, example, features: dict[str, Feature], vocab_size: int) -> None:
+    for name, feature in features.items():
+        stored = example.features.feature[name]
+        values = stored.int64_list if feature.dtype == "int64" else stored.float_list
+        length, expected = len(values.value), feature.shape[0]
+        if length != expected:
+            flag = {
+                "masked_lm_positions": "max_predictions_per_seq",
+                "input_ids": "max_seq_length",
+            }.get(name)
+            hint = f"; --{flag} must be {length}" if flag and length else ""
+            if name.startswith("masked_lm") and not length:
+                hint = "; files made with --masking=dynamic need their manifest beside them"
+            raise InputError(
+                f"{path}: examples have {length or 'no'} values of {name}, {expected} are "
+                f"expected{hint}"
+            )
+    largest = max(example.features.feature["input_ids"].int64_list.value)
+    if largest >= vocab_size:
+        raise InputError(
+            f"{path}: token id {largest} is beyond the vocab_size {vocab_size} of "
+            "--albert_config_file; was it made with another vocabulary?"
+        )

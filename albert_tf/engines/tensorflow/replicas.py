@@ -1,0 +1,97 @@
+"""Whether all replicas hold the same weights, to the bit.
+
+Each makes the same update of the same all-reduced gradients on its own, so nothing else would
+notice one that went another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow import workers
+from albert_tf.errors import InputError
+
+
+def gather_in_order(strategy: tf.distribute.Strategy, value) -> tf.Tensor:
+    """What replicas have, in the order of their numbers; inside a `tf.function`.
+
+    `gather` alone follows the links between GPUs, and takes worker 10 before worker 2.
+
+    Args:
+        strategy: whose replicas they are.
+        value: `[rows, ...]` of each replica, as `strategy.run` returns it.
+
+    Returns:
+        `[replicas * rows, ...]`.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.gather(value, axis=0)
+
+    def own_number():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.reshape(tf.cast(replica, tf.float32), [1])  # every device sends float32
+
+    numbers = strategy.gather(strategy.run(own_number), axis=0)
+    gathered = strategy.gather(value, axis=0)
+    of_row = tf.shape(gathered)[1:]
+    shape = tf.concat([[strategy.num_replicas_in_sync, -1], of_row], axis=0)
+    parts = tf.gather(tf.reshape(gathered, shape), tf.argsort(numbers))
+    return tf.reshape(parts, tf.concat([[-1], of_row], axis=0))
+
+
+def checksums(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable]) -> np.ndarray:
+    """Sums of the bits of variables.
+
+    Args:
+        strategy: under which they were made.
+        variables: float32 or int32.
+
+    Returns:
+        int64 `[replicas, variables]`, the replicas of all workers in order.
+    """
+
+    def of_replica():
+        sums = [
+            tf.reduce_sum(tf.cast(tf.bitcast(variable.value, tf.int32), tf.int64))
+            for variable in variables
+        ]
+        return tf.stack(sums)[tf.newaxis]
+
+    @tf.function
+    def of_all():
+        return gather_in_order(strategy, strategy.run(of_replica))
+
+    return of_all().numpy()
+
+
+def check_replicas(
+    strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable], step: int
+) -> None:
+    """Compares the variables of all replicas with those of the first.
+
+    Args:
+        strategy, variables: as for `checksums`.
+        step: after which this is.
+
+    Raises:
+        InputError: a replica has others.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return
+    sums = checksums(strategy, variables)
+    different = sums != sums[0]
+    if not different.any():
+        return
+    replica = int(np.argmax(different.any(axis=1)))
+    names = [variables[number].path for number in np.flatnonzero(different[replica])]
+    where = f" (worker {replica * workers.count() // len(sums)})" if workers.count() > 1 else ""
+    raise InputError(
+        f"after step {step}, replica {replica} of {len(sums)}{where} has other values than replica "
+        f"0 in {len(names)} of {len(variables)} variables ({', '.join(names[:3])}, ...): nothing "
+        "is saved any more; start again from the newest checkpoint, on machines and devices of one "
+        "kind, with one version of TensorFlow"
+    )

@@ -1,0 +1,379 @@
+"""One training step, the same on one device, several GPUs and TPU.
+
+The gradient is that of (sum of losses over the global batch) / (weight of the global batch): the
+weights are all-reduced before the forward pass, gradients are added up over micro-batches and
+all-reduced as sums, and the global gradient is clipped once. So neither the number of replicas nor
+the micro-batch changes what is computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.cpu_ops import CPU_KERNELS
+from albert_tf.engines.tensorflow.replicas import gather_in_order
+from albert_tf.modeling.kernels import PLAIN, using
+from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
+from albert_tf.modeling.losses import Objective
+from albert_tf.optimization.adamw import AdamW
+
+# What is kept of every step: `finite` is 1 where the update was made, else 0; `length` is that of
+# its sequences, filled up.
+HISTORY = ("loss", "gradient_norm", "finite", "length")
+
+
+def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
+    """Gradients scaled so that their global norm is at most `clip_norm`; and the norm before.
+
+    Where the norm is not finite, the gradients are zeros.
+    """
+    norm = tf.linalg.global_norm(gradients)
+    factor = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
+    factor = tf.where(tf.math.is_finite(norm), factor, 0.0)
+    # Zero times infinity is zero here, in the one pass that clipping takes anyway.
+    return [tf.math.multiply_no_nan(gradient, factor) for gradient in gradients], norm
+
+
+@contextlib.contextmanager
+def _graphs_as_they_are() -> Iterator[None]:
+    """Leaves out TensorFlow's rewriting of graphs (Grappler).
+
+    Where memory is short, it adds gradients up in temporary variables, which a loop inside a loop
+    leaves behind: the next call ends in an AlreadyExistsError.
+    """
+    option = "disable_meta_optimizer"
+    before = tf.config.optimizer.get_experimental_options().get(option, False)
+    tf.config.optimizer.set_experimental_options({option: True})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({option: before})
+
+
+def _has_any(*kinds: str) -> bool:
+    return any(tf.config.list_logical_devices(kind) for kind in kinds)
+
+
+def _needs_xla(jit_compile: bool | None) -> bool:
+    if _has_any("TPU"):  # all that runs there is compiled
+        return False
+    # On a CPU bfloat16 takes twice the time in XLA: docs/performance.md.
+    return _has_any("GPU") if jit_compile is None else jit_compile
+
+
+def _through_xla(function: Callable, compiled: bool) -> Callable:
+    """The function, compiled into one program for every shape that it is called with."""
+    return tf.function(function, autograph=False, jit_compile=True) if compiled else function
+
+
+def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
+    return {name: tf.zeros([]) for name in names}
+
+
+def _shape(tensor: tf.Tensor) -> list:
+    """The shape, with numbers where they are known and scalar tensors elsewhere."""
+    dynamic = tf.shape(tensor)
+    return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
+
+
+class TracedOnce:
+    """Calls layers through TensorFlow functions, which trace one of many uses a single time."""
+
+    def __init__(self):
+        self._functions: dict[keras.layers.Layer, tf.types.experimental.PolymorphicFunction] = {}
+
+    def __call__(self, layer, *tensors, **options):
+        if layer not in self._functions:
+            self._functions[layer] = tf.function(layer.__call__, autograph=False)
+        return self._functions[layer](*tensors, **options)
+
+
+class TrainStep:
+    """Runs training steps inside the graph.
+
+    Args:
+        model: a model with an `encoder` that holds the dropout's `seed_generator`.
+        optimizer: built here, on the model's trainable weights.
+        objective: what is minimised.
+        strategy: where the steps run; model and optimizer were made under its scope.
+        micro_batches: parts into which each replica's share of a batch is split.
+        clip_norm: global norm to clip to, 0 for no clipping.
+        seed: seed of the dropout.
+        remat: whether layers are computed again in the backward pass, to save memory.
+        jit_compile: whether XLA compiles what lies between communication with other replicas into
+            one program each; None: on GPUs. TPUs compile everything anyway.
+        within_xla: whether the caller has XLA compile the whole step.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: AdamW,
+        objective: Objective,
+        strategy: tf.distribute.Strategy,
+        micro_batches: int = 1,
+        clip_norm: float = 1.0,
+        seed: int = 0,
+        remat: bool = False,
+        jit_compile: bool | None = None,
+        within_xla: bool = False,
+    ):
+        self.model = model
+        self.optimizer = optimizer
+        self.objective = objective
+        self.strategy = strategy
+        self.micro_batches = micro_batches
+        self.clip_norm = clip_norm
+        self.seed = seed
+        self.remat = remat
+        compiled = not within_xla and _needs_xla(jit_compile)
+        self._compiled_gradients = _through_xla(self._gradients, compiled)
+        self._compiled_update = _through_xla(self._update, compiled)
+        # XLA fuses the plain forms by itself.
+        in_xla = compiled or within_xla or _has_any("TPU")
+        self._kernels = PLAIN if in_xla or _has_any("GPU") else CPU_KERNELS
+        # XLA would take the weights that functions inside of others read for constants.
+        self._layer_calls = None if in_xla else TracedOnce()
+        with strategy.scope():
+            optimizer.build(model.trainable_weights)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        """Weights and moments, which all replicas hold alike."""
+        return [
+            *self.model.weights,
+            *(v for v in self.optimizer.variables if v is not self.optimizer.iterations),
+        ]
+
+    def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
+        """Takes `steps` global batches from a distributed iterator, one update each.
+
+        A step whose loss or gradient is not finite leaves weights and moments as they are and its
+        sums out. It is a step all the same: data, dropout and learning rate move on.
+
+        Returns:
+            Sums and weights of the objective over the finite steps (`sums`, `weights`); of every
+            step `history`, float32 `[steps]` by the names `HISTORY`; of the last step
+            `learning_rate` and `gradient_norm`, before clipping, and of the last finite one the
+            optimizer's `measures`; `parameter_norm` after all steps; `input_wait_seconds`, float64:
+            how long, step by step, the data came later than the end of the step before. Scalars,
+            float32 where nothing is said.
+        """
+        with _graphs_as_they_are() if self.micro_batches > 1 else contextlib.nullcontext():
+            return self._steps(iterator, steps)
+
+    @tf.function(reduce_retracing=True)
+    def _steps(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
+        totals = {
+            "sums": _zeros(self.objective.quantities),
+            "weights": _zeros(self.objective.parts),
+        }
+        last = _zeros(("learning_rate", "gradient_norm"))
+        measures = _zeros(self.optimizer.measures)
+        history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
+        wait, free = tf.zeros([], tf.float64), tf.timestamp()
+        for number in tf.range(steps):
+            # Nothing of a step is to take memory while the one before it is under way.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+            batch = next(iterator)
+            arrival = self._time_after(batch)
+            wait += tf.maximum(arrival - free, 0.0)
+            # Or the clock might be read after the step, where there is a single thread for both.
+            with tf.control_dependencies([arrival]):
+                results = self._one_step(batch)
+            free = self._time_after(results["done"])
+            finite = results["history"]["finite"] > 0
+            totals = tf.nest.map_structure(tf.add, totals, results["totals"])
+            measures = tf.nest.map_structure(
+                lambda new, old, finite=finite: tf.where(finite, new, old),
+                results["measures"],
+                measures,
+            )
+            last = results["last"]
+            history = history.write(
+                number, tf.stack([results["history"][name] for name in HISTORY])
+            )
+        history = dict(zip(HISTORY, tf.unstack(history.stack(), axis=1), strict=True))
+        norms = self.strategy.run(self._parameter_norm)
+        return {
+            **totals,
+            **last,
+            **measures,
+            "history": history,
+            "parameter_norm": self.strategy.experimental_local_results(norms)[0],
+            "input_wait_seconds": wait,
+        }
+
+    def _time_after(self, tensors) -> tf.Tensor:
+        """The time, in seconds, at which all of these are there; nothing else waits for it."""
+        tensors = tf.nest.flatten(tensors)
+        local = [t for each in tensors for t in self.strategy.experimental_local_results(each)]
+        with tf.control_dependencies(local):
+            return tf.timestamp()
+
+    def _one_step(self, batch):
+        learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
+        results = self.strategy.run(self._replica_step, args=(batch,))
+        # Every replica returns what was all-reduced, so any of them will do.
+        results = tf.nest.map_structure(
+            lambda value: self.strategy.experimental_local_results(value)[0], results
+        )
+        self.optimizer.iterations.assign_add(1)
+        # On the host, so that it is there only when the device has come so far.
+        with tf.device("CPU:0"):
+            done = tf.identity(results["done"])
+        gradient_norm = results["history"]["gradient_norm"]
+        last = {"learning_rate": learning_rate, "gradient_norm": gradient_norm}
+        return {**results, "last": last, "done": done}
+
+    def _replica_step(self, batch):
+        replica = tf.distribute.get_replica_context()
+        weights = replica.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.weights(batch))
+        gradients, sums = self._accumulate(batch, weights, replica.replica_id_in_sync_group)
+        gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, sums))
+        results = self._compiled_update(gradients, sums, weights)
+        results["history"]["length"] = tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32)
+        # Written last, so whoever has this value knows that the update is made.
+        done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
+        return {**results, "done": done}
+
+    def _update(self, gradients, sums, weights):
+        """Makes the update of gradients and sums over the global batch, if they are finite."""
+        gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
+        loss = self.objective.loss(sums, weights)
+        # All of it was all-reduced, so every replica decides alike.
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        measures = self.optimizer.update(gradients, finite)
+        totals = tf.nest.map_structure(
+            lambda value: tf.where(finite, value, 0.0), {"sums": sums, "weights": weights}
+        )
+        history = {
+            "loss": loss,
+            "gradient_norm": norm,
+            "finite": tf.cast(finite, tf.float32),
+        }
+        return {"totals": totals, "measures": measures, "history": history}
+
+    def _parameter_norm(self):
+        return tf.linalg.global_norm([weight.value for weight in self.model.trainable_weights])
+
+    def _accumulate(self, batch, weights, replica_id):
+        """Gradients and sums of a replica's share, one micro-batch at a time."""
+        # Dropout depends on seed, step and place in the batch only: a restart needs no state.
+        step = tf.cast(self.optimizer.iterations.value, tf.int64)
+        first = tf.cast(replica_id, tf.int64) * self.micro_batches
+        if self.micro_batches == 1:
+            return self._compiled_gradients(batch, weights, step, first)
+        parts = {
+            name: tf.reshape(value, [self.micro_batches, -1, *_shape(value)[1:]])
+            for name, value in batch.items()
+        }
+        gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
+        sums = _zeros(self.objective.quantities)
+        for number in tf.range(self.micro_batches):
+            # Side by side, micro-batches would take the memory that they are there to save.
+            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+            micro_batch = {name: value[number] for name, value in parts.items()}
+            place = first + tf.cast(number, tf.int64)
+            more = self._compiled_gradients(micro_batch, weights, step, place)
+            gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)
+        return gradients, sums
+
+    def _gradients(self, batch, weights, step, number):
+        state = self.model.encoder.seed_generator.state
+        state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
+        variables = [weight.value for weight in self.model.trainable_weights]
+        # The backward pass stands inside, too: what it computes again is to use the same kernels.
+        with (
+            using(self._kernels),
+            pruning(),
+            calling_through(self._layer_calls) if self._layer_calls else contextlib.nullcontext(),
+            rematerializing(self.remat),
+        ):
+            with tf.GradientTape() as tape:
+                outputs = self.model(batch, training=True)
+                sums = self.objective.sums(outputs, batch)
+                loss = self.objective.loss(sums, weights)
+            # Without pairs nothing is asked of the sentence-order head.
+            gradients = tape.gradient(
+                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+            )
+        # Repeated rows of an IndexedSlices must be added up before moments and norms are taken.
+        return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
+
+
+class EvalStep:
+    """Runs a model without dropout and adds up its objective; arguments as in `TrainStep`."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        objective: Objective,
+        strategy: tf.distribute.Strategy,
+        jit_compile: bool | None = None,
+    ):
+        self.model = model
+        self.objective = objective
+        self.strategy = strategy
+        self._compiled_sums = _through_xla(self._sums, _needs_xla(jit_compile))
+
+    @tf.function(reduce_retracing=True)
+    def __call__(self, batch) -> dict[str, dict[str, tf.Tensor]]:
+        """Sums and weights of one global batch of a distributed dataset."""
+        results = self.strategy.run(self._compiled_sums, args=(batch,))
+        return tf.nest.map_structure(
+            lambda value: self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None),
+            results,
+        )
+
+    def _sums(self, batch):
+        with pruning():
+            outputs = self.model(batch, training=False)
+        return {
+            "sums": self.objective.sums(outputs, batch),
+            "weights": self.objective.weights(batch),
+        }
+
+
+class PredictStep:
+    """Runs a model without dropout and hands out what it computes; arguments as in `TrainStep`.
+
+    Args:
+        outputs: names of the model's outputs that are handed out.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        strategy: tf.distribute.Strategy,
+        outputs: Sequence[str],
+        jit_compile: bool | None = None,
+    ):
+        self.model = model
+        self.strategy = strategy
+        self.outputs = tuple(outputs)
+        self._compiled_inference = _through_xla(self._inference, _needs_xla(jit_compile))
+
+    @tf.function(reduce_retracing=True)
+    def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Takes a global batch from a distributed iterator, whatever its length.
+
+        Returns:
+            `example_number` `[batch]` and the outputs `[batch, ...]`.
+        """
+        numbers, outputs = self.strategy.run(self._replica_step, args=(next(iterator),))
+        gathered = {name: gather_in_order(self.strategy, each) for name, each in outputs.items()}
+        return gather_in_order(self.strategy, numbers), gathered
+
+    def _replica_step(self, batch):
+        return batch["example_number"], self._compiled_inference(batch)
+
+    def _inference(self, batch):
+        with pruning():
+            outputs = self.model(batch, training=False)
+        return {name: outputs[name] for name in self.outputs}

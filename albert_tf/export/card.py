@@ -1,0 +1,138 @@
+"""The model card of an export: how to load each of its folders, and what was measured of them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.config import AlbertConfig
+from albert_tf.export.tflite import LiteFile
+from albert_tf.interop import model_card
+
+_ENCODER = """import tensorflow as tf
+import tensorflow_text  # the operations of the preprocessor
+
+preprocess = tf.saved_model.load("{name}/preprocess")
+encoder = tf.saved_model.load("{name}/encoder")
+outputs = encoder(preprocess(tf.constant(["The cat sat."])))
+outputs["pooled_output"]  # [batch, hidden]
+outputs["sequence_output"]  # [batch, seq, hidden]
+"""
+
+_ENCODER_ALONE = """import tensorflow as tf
+
+encoder = tf.saved_model.load("{name}/encoder")
+# int32 [batch, seq]
+inputs = {{"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}}
+encoder(inputs)["pooled_output"]  # [batch, hidden]
+"""
+
+_TASK = """import tensorflow as tf
+import tensorflow_text  # the operations of its tokenizer
+
+answer = tf.saved_model.load("{name}/{folder}").signatures["serving_default"]
+answer({inputs})
+"""
+
+_LITE = """import tensorflow as tf
+
+interpreter = tf.lite.Interpreter("{name}/tflite/{file}")
+run = interpreter.get_signature_runner("serving_default")
+run(input_word_ids=ids, input_mask=mask, input_type_ids=types)  # int32 [1, length]
+"""
+
+
+class Latency(NamedTuple):
+    """How long a SavedModel takes for a batch.
+
+    Attributes:
+        batch: sequences.
+        length: tokens of each.
+        milliseconds: median of several calls.
+    """
+
+    batch: int
+    length: int
+    milliseconds: float
+
+
+def write_card(
+    folder: str,
+    facts: model_card.Facts,
+    tasks: Mapping[str, str],
+    lite_files: Iterable[LiteFile] = (),
+    latencies: Iterable[Latency] = (),
+) -> None:
+    """Writes `README.md` beside an export's folders, after them.
+
+    Args:
+        folder: of the export.
+        facts: of the model.
+        tasks: folder in it -> arguments of its signature, as Python code.
+        lite_files: that were written.
+        latencies: of the encoder on this machine.
+    """
+    lite_files = list(lite_files)
+    there = files.sizes(folder)
+    loading = []
+    if any(path.startswith("preprocess/") for path in there):
+        loading.append(_ENCODER.format(name=facts.name))
+    elif any(path.startswith("encoder/") for path in there):
+        loading.append(_ENCODER_ALONE.format(name=facts.name))
+    loading += [
+        _TASK.format(name=facts.name, folder=task, inputs=inputs) for task, inputs in tasks.items()
+    ]
+    if lite_files:
+        loading.append(_LITE.format(name=facts.name, file=lite_files[0].name))
+    measured = [*_lite_section(lite_files), *_latency_section(latencies)]
+    text = model_card.saved_model_card(facts, folder, loading, measured)
+    files.write_text(os.path.join(folder, model_card.FILE), text)
+
+
+def _lite_section(lite_files: list[LiteFile]) -> list[str]:
+    rows = {
+        f"{file.name}, {output}": (f"{off:.2g}", f"{largest:.3g}")
+        for file in lite_files
+        for output, (off, largest) in file.differences.items()
+    }
+    columns = ("TFLite file, output", "largest difference from the model", "largest value")
+    return [model_card.table("Outputs of TFLite files", rows, columns)] if rows else []
+
+
+def _latency_section(latencies: Iterable[Latency]) -> list[str]:
+    rows = {
+        f"{each.batch} x {each.length} tokens": f"{each.milliseconds:.3g}" for each in latencies
+    }
+    columns = ("batch", "milliseconds")
+    return [model_card.table("Latency of the encoder", rows, columns)] if rows else []
+
+
+def measured_latencies(signature: Callable, config: AlbertConfig) -> Iterator[Latency]:
+    """How long an encoder takes on this machine, at batches of 1, 8 and 32.
+
+    Args:
+        signature: that takes `input_word_ids`, `input_mask` and `input_type_ids`.
+        config: of the encoder.
+    """
+    random = np.random.default_rng(0)
+    for length in sorted({min(length, config.max_position_embeddings) for length in (32, 128)}):
+        for batch in (1, 8, 32):
+            ids = tf.constant(random.integers(0, config.vocab_size, (batch, length)), tf.int32)
+            inputs = {
+                "input_word_ids": ids,
+                "input_mask": tf.ones_like(ids),
+                "input_type_ids": tf.zeros_like(ids),
+            }
+            times = []
+            for _ in range(4):  # the first one prepares
+                start = time.perf_counter()
+                signature(**inputs)["pooled_output"].numpy()
+                times.append(time.perf_counter() - start)
+            yield Latency(batch, length, 1000 * statistics.median(times[1:]))

@@ -1,0 +1,266 @@
+"""Text as ragged code points inside a TensorFlow graph, and what is done with it there.
+
+Every character keeps the span of the given text that it comes from, as in
+`albert_tf.tokenizers.alignment`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.export import rewriting
+
+SPACE, ALONE = 1, 2  # kinds of characters
+
+_SPACE = ord(" ")
+_CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = map(ord, "Σσς")
+
+
+class Characters(NamedTuple):
+    """Some texts, one after the other.
+
+    Attributes:
+        codes: int32 `[characters]`, code points.
+        rows: int64 `[characters]`, the text of each; never decreases.
+        starts, ends: int64 `[characters]`: where it comes from in the given text, in characters.
+        count: int64, the number of texts.
+    """
+
+    codes: tf.Tensor
+    rows: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    count: tf.Tensor
+
+    def at(self, index: tf.Tensor) -> Characters:
+        """Some of the characters, or some of them several times."""
+        return Characters(*(tf.gather(part, index) for part in self[:-1]), self.count)
+
+    def strings(self) -> tf.Tensor:
+        """The texts, as UTF-8 strings `[count]`."""
+        ragged = tf.RaggedTensor.from_value_rowids(
+            self.codes, self.rows, nrows=self.count, validate=False
+        )
+        return tf.strings.unicode_encode(ragged, "UTF-8")
+
+
+def decode(texts: tf.Tensor) -> Characters:
+    """The characters of strings `[texts]`; bytes that are not UTF-8 become U+FFFD."""
+    ragged = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
+    rows = ragged.value_rowids()
+    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(ragged.row_starts(), rows)
+    return Characters(ragged.values, rows, places, places + 1, ragged.nrows())
+
+
+def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """int32: where in an ascending tensor, which may be empty, the first is that is no smaller."""
+    return tf.raw_ops.LowerBound(sorted_inputs=ascending[None], values=values[None])[0]
+
+
+class Table:
+    """A `rewriting.Table`, as constants of the graph."""
+
+    def __init__(self, table: rewriting.Table):
+        self._pages = tf.constant(table.pages)
+        self._values = tf.constant(table.values.reshape(-1))
+
+    def __call__(self, numbers: tf.Tensor) -> tf.Tensor:
+        page = tf.gather(self._pages, numbers // rewriting.PAGE)
+        return tf.gather(self._values, page * rewriting.PAGE + numbers % rewriting.PAGE)
+
+
+class Rewriting:
+    """Replaces numbers, code points or ids, by what a `rewriting.Rewriting` says."""
+
+    def __init__(self, rules: rewriting.Rewriting):
+        self._rule_of = Table(rules.rule_of)
+        self._starts = tf.constant(rules.starts)
+        self._replacements = tf.constant(rules.replacements)
+
+    def __call__(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """What becomes of int32 numbers `[n]`.
+
+        Returns:
+            int32 `[m]` new numbers, int32 `[m]`: from which of the old ones each is, `[m]`: its
+            place among those from the same, and `[n]`: how many each old one became.
+        """
+        rules = self._rule_of(numbers)
+        starts = tf.gather(self._starts, rules)
+        lengths = tf.where(rules == 0, 1, tf.gather(self._starts, rules + 1) - starts)
+        source = tf.repeat(tf.range(tf.size(numbers)), lengths)
+        place = tf.range(tf.size(source)) - tf.gather(tf.cumsum(lengths, exclusive=True), source)
+        # A number that stays reads somewhere in the replacements, and does not take it.
+        read = tf.minimum(tf.gather(starts, source) + place, tf.size(self._replacements) - 1)
+        new = tf.where(
+            tf.gather(rules, source) == 0,
+            tf.gather(numbers, source),
+            tf.gather(self._replacements, read),
+        )
+        return new, source, place, lengths
+
+
+class Normalizer:
+    """Replaces characters one by one, as a `rewriting.Rewriting` says.
+
+    Args:
+        rules: what becomes of each.
+        accents: whether characters that go are accents, which belong to the one before them.
+    """
+
+    def __init__(self, rules: rewriting.Rewriting, accents: bool = True):
+        self._rewriting = Rewriting(rules)
+        self._accents = accents
+        self._is_space = Table(rewriting.white_space())
+
+    def __call__(self, text: Characters) -> Characters:
+        new, source, _, lengths = self._rewriting(text.codes)
+        if self._accents:
+            last = tf.gather(text.ends, _last_of_run(text.rows, lengths > 0))
+            text = text._replace(ends=tf.where(self._is_space(text.codes) > 0, text.ends, last))
+        return text.at(source)._replace(codes=new)
+
+
+def _last_of_run(rows: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+    """For each kept element, the last of those after it in its row that are not kept."""
+    next_row = tf.concat([rows[1:], [-1]], 0)
+    next_kept = tf.concat([kept[1:], [True]], 0)
+    stops = tf.where((rows != next_row) | next_kept)[:, 0]
+    return tf.gather(stops, lower_bound(stops, tf.range(tf.size(rows, tf.int64))))
+
+
+class Whitespace:
+    """Folds white space as `" ".join(text.split())` does."""
+
+    def __init__(self):
+        self._is_space = Table(rewriting.white_space())
+
+    def __call__(self, text: Characters) -> Characters:
+        space = self._is_space(text.codes) > 0
+        rows = text.rows
+        same_row = tf.concat([rows[1:] == rows[:-1], [False]], 0)
+        word_follows = tf.concat([~space[1:], [False]], 0) & same_row
+        seen = tf.cumsum(tf.cast(~space, tf.int32))
+        before = tf.gather(tf.concat([[0], seen], 0), lower_bound(rows, rows))
+        text = text._replace(codes=tf.where(space, _SPACE, text.codes))
+        return text.at(tf.where(~space | (word_follows & (seen > before)))[:, 0])
+
+
+class FinalSigma:
+    """Lower-cases the capital sigma, to another letter at the end of a word than elsewhere.
+
+    It is the only character whose lower case depends on those around it.
+    """
+
+    def __init__(self):
+        self._casing = Table(rewriting.casing())
+
+    def __call__(self, text: Characters) -> Characters:
+        casing = self._casing(text.codes)
+        counts = tf.cast(casing != rewriting.CASE_IGNORABLE, tf.int32)
+        index = tf.where(counts > 0)[:, 0]
+        # With one that has no case around each side; places are one on from `index`.
+        cased = tf.pad(tf.gather(casing, index) == rewriting.CASED, [[1, 1]])
+        row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
+        place = tf.cumsum(counts)
+
+        def is_cased(neighbour: tf.Tensor) -> tf.Tensor:
+            return tf.gather(cased, neighbour) & (tf.gather(row, neighbour) == text.rows)
+
+        # A sigma itself is never ignorable; at other places the answer is not used.
+        final = is_cased(tf.maximum(place - 1, 0)) & ~is_cased(
+            tf.minimum(place + 1, tf.size(row) - 1)
+        )
+        sigma = tf.where(final, _FINAL_SIGMA, _SIGMA)
+        return text._replace(codes=tf.where(text.codes == _CAPITAL_SIGMA, sigma, text.codes))
+
+
+class Words:
+    """Splits texts into words.
+
+    Args:
+        kinds: 0 for characters of words, `SPACE`, or `ALONE` for those that are words alone.
+    """
+
+    def __init__(self, kinds: rewriting.Table):
+        self._kinds = Table(kinds)
+
+    def __call__(self, text: Characters) -> tuple[Characters, tf.Tensor]:
+        """The texts without white space, and int64 `[words]`: the first character of each word."""
+        kinds = self._kinds(text.codes)
+        inside = kinds == 0
+        same_row = text.rows[1:] == text.rows[:-1]
+        goes_on = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
+        kept = tf.where(kinds != SPACE)[:, 0]
+        return text.at(kept), tf.where(~tf.gather(goes_on, kept))[:, 0]
+
+
+def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Tensor:
+    """Which characters begin, or end, at some bytes of their texts as UTF-8.
+
+    Args:
+        text: of the bytes.
+        rows: int64 `[n]`, the text of each.
+        bytes: int64 `[n]`.
+    """
+    width = 1 + sum(tf.cast(text.codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
+    starts = tf.cumsum(width, exclusive=True)
+    # The first character of a text that has none is that of the next; nobody asks for it.
+    first = tf.gather(tf.concat([starts, [0]], 0), lower_bound(text.rows, rows))
+    return tf.cast(lower_bound(starts, first + bytes), tf.int64)
+
+
+class Visible:
+    """Spans in the given texts without white space and control characters around them.
+
+    Args:
+        spaces: 1 for what counts as white space in the normalised texts.
+        dropped: 1 for what no piece is made of, control characters mostly.
+    """
+
+    def __init__(self, spaces: rewriting.Table, dropped: rewriting.Table):
+        self._is_space = Table(spaces)
+        self._is_dropped = Table(dropped)
+        self._is_control = Table(rewriting.control_characters())
+
+    def kept_before(
+        self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor
+    ) -> tf.Tensor:
+        """int64 `[n]`: `count` characters back from `after`, but not before `first`.
+
+        Those that are dropped do not count.
+        """
+        kept = tf.where(self._is_dropped(text.codes) == 0)[:, 0]
+        place = tf.cast(lower_bound(kept, after), tf.int64) - count
+        return tf.maximum(tf.gather(tf.concat([kept, [0]], 0), tf.maximum(place, 0)), first)
+
+    def __call__(
+        self, text: Characters, rows: tf.Tensor, first: tf.Tensor, after: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Start and end, int64 `[n]`, of what comes from some characters.
+
+        Args:
+            text: the normalised texts.
+            rows: int64 `[n]`, the text of each span.
+            first, after: int64 `[n]`, its first character, and the one after it.
+        """
+        shown = self._is_space(text.codes) == 0
+        begins = tf.where(shown & (self._is_dropped(text.codes) == 0))[:, 0]
+        # With an accent on it, as `alignment.visible` has it, a control character is kept.
+        bare = (self._is_control(text.codes) > 0) & (text.ends - text.starts == 1)
+        stops = tf.where(shown & ~bare)[:, 0]
+        count = tf.size(text.codes, tf.int64)
+        start = tf.gather(tf.concat([begins, [count]], 0), lower_bound(begins, first))
+        end = tf.gather(tf.concat([[-1], stops], 0), lower_bound(stops, after))
+        empty = start >= after
+        # For nothing but a space: where what follows it begins, if anything does.
+        follows = tf.gather(tf.concat([text.rows, [-1]], 0), after) == rows
+        place = tf.where(
+            follows,
+            tf.gather(tf.concat([text.starts, [0]], 0), after),
+            tf.gather(text.ends, tf.maximum(after - 1, 0)),
+        )
+        starts = tf.gather(tf.concat([text.starts, [0]], 0), start)
+        ends = tf.gather(text.ends, tf.maximum(end, tf.minimum(start, count - 1)))
+        return tf.where(empty, place, starts), tf.where(empty, place, ends)

@@ -1,0 +1,233 @@
+"""Whether an export is what it should be.
+
+What is looked at comes from a process that loads it afresh, without this package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export import fresh
+from albert_tf.export.encoder import HEADS, SIGNATURES, features
+from albert_tf.export.export_options import CheckOptions
+from albert_tf.export.task_exports import TASKS, Trained, create_task_model
+from albert_tf.files import exists
+from albert_tf.interop import layout
+from albert_tf.interop.companions import Companions, find_companions
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.models import head_of
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.tokenizers import Tokenizer
+
+TOLERANCE = 1e-5  # float32 sums in another order differ by less
+
+_BATCHES = (1, 8, 32)
+
+# What preprocessing is about: white space, case, accents, numbers, quotes, scripts, and no text.
+_TEXTS = (
+    "The cat sat on the mat.",
+    "",
+    "   ",
+    " leading,\ttabs\nand\r\nlines\u2028 too\u3000",
+    "ÉCOLE Ångström naïve coöperate İstanbul ıI ﬁn ½ ① ²",
+    "ΟΔΥΣΣΕΥΣ ΣΑΣ Σ 'Σ' ΑΣ\u0301 ΣΣ.",
+    "1,234,567.89 in 2019, and 3,000; 9,",
+    "`quoted'' \"text\" — it's [MASK] [CLS] <pad> C++ $5 ^ 50%",
+    "今天天气 很好。かガｶﾞ 한국어 각",
+    "Привет, мир! שלום مرحبا नमस्ते ภาษาไทย",
+    "🤗 👩🏽\u200d🚀 zero\u200bwidth\u00adhyphen\ufeff\u0007control\ufffd",
+    "antidisestablishmentarianism " + "x" * 250,
+)
+
+
+def _bytes(texts: Sequence[str]) -> np.ndarray:
+    return np.array([text.encode() for text in texts])
+
+
+# What a task's model is asked, by the names of its inputs.
+_STRINGS = {
+    "text": _bytes(_TEXTS),
+    "text_pair": _bytes(_TEXTS[::-1]),
+    "question": _bytes(_TEXTS),
+    "context": _bytes([f"{first} {' '.join(_TEXTS)}" for first in _TEXTS]),
+    "options": np.stack([_bytes(_TEXTS[n:] + _TEXTS[:n]) for n in range(4)], axis=1),
+}
+
+
+def check(options: CheckOptions) -> None:
+    """Looks at an export and prints what it found.
+
+    Raises:
+        InputError: something is not as it should be.
+    """
+    folder = _folder(options)
+    config = open_weights(folder).config
+    if config is None:
+        raise InputError(f"{folder}: no albert_config.json among the assets of {layout.ENCODER}/")
+    pretrained = head_of(open_weights(folder).tensors) == "pretraining"
+    model = AlbertForPreTraining(config) if pretrained else AlbertEncoder(config)
+    load_weights(model, options.init_checkpoint or folder)
+    inputs = _inputs(config)
+    found, times = _in_fresh_process(folder, inputs, _timed(options, config))
+    print(f"{folder}: loads in a process of its own, without albert_tf")
+
+    _check_signatures(folder, found)
+    for name, difference in _differences(found, model, inputs):
+        print(f"{name}: differs from the model by at most {difference:.2g}")
+        if not difference <= TOLERANCE:
+            raise InputError(
+                f"{folder}: {name} differs from the model by {difference:.2g}, more than "
+                f"{TOLERANCE:g}"
+            )
+    if exists(os.path.join(folder, layout.PREPROCESS)):
+        _check_ids(folder, found)
+        print(f"{layout.PREPROCESS}: {len(_TEXTS)} texts have the tokenizer's ids")
+    if task := _check_task(folder, options, config, found):
+        print(f"{task}: {len(_TEXTS)} inputs have the model's answers")
+    for batch, length, seconds in times:
+        rate = batch / seconds
+        print(
+            f"batch {batch:2d}, length {length:3d}: {1000 * seconds:.1f} ms, {rate:.1f} sequences/s"
+        )
+
+
+def _folder(options: CheckOptions) -> str:
+    words = [word for word in options.words if word.lower() != "check"]
+    if len(words) != 1 or len(options.words) != 2:
+        raise InputError("usage: python -m albert_tf.interop.saved_model check DIR")
+    if not exists(os.path.join(words[0], layout.ENCODER, layout.SAVED_MODEL)):
+        raise InputError(f"{words[0]}: is no export; there is no {layout.ENCODER}/ in it")
+    return words[0]
+
+
+def _timed(options: CheckOptions, config: AlbertConfig) -> list[tuple[int, int]]:
+    try:
+        lengths = [int(length) for length in options.seq_lengths]
+    except ValueError:
+        given = ",".join(options.seq_lengths)
+        raise InputError(f"--seq_lengths={given}: must be whole numbers") from None
+    longest = config.max_position_embeddings
+    return [(batch, n) for n in lengths if n <= longest for batch in _BATCHES]
+
+
+def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
+    """Random sequences of different lengths, with two segments and some masked positions."""
+    draw, batch = np.random.default_rng(0), 4
+    length = min(48, config.max_position_embeddings)
+    used = np.linspace(max(2, length // 3), length, batch).astype(int)[:, None]
+    place = np.arange(length)
+    mask = place < used
+    arrays = {
+        "input_word_ids": draw.integers(0, config.vocab_size, (batch, length)) * mask,
+        "input_mask": mask,
+        "input_type_ids": (place > used // 2) & mask & (config.type_vocab_size > 1),
+        "masked_lm_positions": draw.integers(0, used, (batch, 5)),
+    }
+    return {name: value.astype(np.int32) for name, value in arrays.items()}
+
+
+def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, list]:
+    """What `albert_tf.export.fresh` finds: outputs by name, and batch, length, seconds."""
+    with tempfile.TemporaryDirectory() as place:
+        names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
+        timed = np.array(timed, np.int32).reshape(-1, 2)
+        np.savez(names[0], **inputs, **_STRINGS, timed=timed, texts=_bytes(_TEXTS))
+        words = [sys.executable, "-c", inspect.getsource(fresh), os.path.abspath(folder), *names]
+        done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            raise InputError(f"{folder}: cannot be loaded and called ({reason})")
+        with np.load(names[1]) as found, open(names[2], encoding="utf-8") as times:
+            return dict(found), json.load(times)
+
+
+def _check_signatures(folder: str, found: dict[str, np.ndarray]) -> None:
+    heads = [name for name in HEADS if any(key.startswith(f"{name}/") for key in found)]
+    expected = [name for name in SIGNATURES if name not in HEADS or name in heads]
+    for name in expected:
+        outputs = (HEADS[name].output,) if name in HEADS else ("pooled_output", "sequence_output")
+        for output in outputs:
+            if f"{name}/{output}" not in found:
+                raise InputError(f"{folder}: the signature {name} gives no {output}")
+    print(f"signatures: {', '.join(expected)}")
+
+
+def _differences(
+    found: dict[str, np.ndarray], model: keras.Model, inputs: dict[str, np.ndarray]
+) -> Iterator[tuple[str, float]]:
+    """Yields how far each output is from the model's."""
+    outputs = model(features(**inputs))
+    per_layer = model.config.inner_group_num
+    layers = outputs["encoder_outputs"][per_layer - 1 :: per_layer]
+    expected = {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+    expected |= {f"layer_{number}": layer for number, layer in enumerate(layers)}
+    expected |= {h.output: outputs[h.name] for h in HEADS.values() if h.name in outputs}
+    for key, value in found.items():
+        kind, output = key.split("/")
+        if kind == layout.ENCODER or kind in SIGNATURES:
+            yield key, float(np.abs(value - np.asarray(expected[output])).max())
+
+
+def _tokenizer(folder: str, companions: Companions) -> Tokenizer:
+    if companions.vocabulary is None:
+        raise InputError(f"{folder}: no vocabulary among the assets of {layout.ENCODER}/")
+    return Tokenizer.load(companions.vocabulary, companions.do_lower_case is not False)
+
+
+def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
+    tokenizer = _tokenizer(folder, find_companions(folder))
+    lengths = found[f"{layout.PREPROCESS}/lengths"]
+    each = np.split(found[f"{layout.PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
+    packed = found[f"{layout.PREPROCESS}/input_word_ids"]
+    for text, ids, row in zip(_TEXTS, each, packed, strict=True):
+        expected = tokenizer.encode(text)
+        room = len(row) - 2
+        whole = [tokenizer.cls_id, *expected[:room], tokenizer.sep_id]
+        whole += [tokenizer.pad_id] * (len(row) - len(whole))
+        if ids.tolist() != expected or row.tolist() != whole:
+            raise InputError(
+                f"{folder}: {layout.PREPROCESS}/ gives {text!r} other ids than the tokenizer"
+            )
+
+
+def _check_task(
+    folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
+) -> str | None:
+    """Compares the answers of a fine-tuned model's folder, if there is one, and names it."""
+    manifest = layout.read_manifest(folder)
+    made_from = manifest.get("made_from", {})
+    if not made_from.get("task"):
+        return None
+    head, task = manifest["head"], TASKS[manifest["head"]]
+    path = options.init_checkpoint or os.path.join(folder, task.folder)
+    settings = task.settings(**made_from["task"])
+    model = create_task_model(head, config, settings, open_weights(path, config=config))
+    load_weights(model, path)
+    companions = dataclasses.replace(
+        find_companions(folder), labels=tuple(made_from["labels"]), results=made_from["results"]
+    )
+    trained = Trained(head, model, _tokenizer(folder, companions), companions, settings)
+    function = task.serve(trained, []).signatures()["serving_default"]
+    names = inspect.signature(function.python_function).parameters
+    expected = function(**{name: tf.constant(_STRINGS[name]) for name in names})
+    for name, values in expected.items():
+        given, values = found[f"{task.folder}/{name}"], fresh.without_objects(values)
+        is_float = values.dtype.kind == "f"
+        off = np.abs(given - values).max() if is_float else float(np.any(given != values))
+        if not off <= TOLERANCE:
+            raise InputError(f"{folder}: {task.folder}/ gives another {name} than the model")
+    return task.folder

@@ -1,0 +1,106 @@
+"""A multiple choice that takes texts."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from albert_tf.export.module import TEXTS, ServedModule
+from albert_tf.export.packing import kept, packed, slices
+from albert_tf.export.settings import ChoiceSettings
+from albert_tf.modeling.losses import MISSING_CHOICE
+from albert_tf.tokenizers import Tokenizer
+
+# Stands for a blank; taken out of questions first, where no tokenizer would see it either.
+_MARK = "\x01"
+_LOW_LINES = "[_\uff3f]+"
+_NO_NAME = "[^\\pL\\pN_\uff3f]"
+_SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
+
+
+class ServedChoice(ServedModule):
+    """Probabilities of the choices of questions.
+
+    Args:
+        model: with `logits` `[batch, choices]`.
+        tokenizer: of the model.
+        files: kept as assets.
+        settings: how texts are read.
+    """
+
+    def __init__(
+        self, model: keras.Model, tokenizer: Tokenizer, files: list[str], settings: ChoiceSettings
+    ):
+        super().__init__(model, tokenizer, files)
+        self._settings = settings
+
+    def signatures(self) -> dict:
+        """`serving_default` takes `context` and `question` `[batch]`, and `options`.
+
+        `options` are `[batch, options]`; where questions have fewer, "" fills them up. It gives
+        `probabilities` `[batch, options]` and `answer` `[batch]`, the number of the likeliest.
+        """
+        options = tf.TensorSpec([None, None], tf.string)
+
+        @tf.function(autograph=False, input_signature=[TEXTS, TEXTS, options])
+        def serving_default(context, question, options):
+            return self._answers(context, question, options)
+
+        return {"serving_default": serving_default}
+
+    def _answers(self, context, question, options):
+        settings = self._settings
+        rows, count = tf.unstack(tf.shape(options, tf.int64))
+        texts = filled(question, options, in_names=settings.task_name == "race")
+        candidates = kept(self.tokenizer.encode(texts), settings.max_qa_length, from_end=True)
+        contexts = self.tokenizer.encode(context)
+        of = tf.repeat(tf.range(rows), count)
+        room = settings.max_seq_length - 3 - candidates.row_lengths()
+        length = tf.minimum(tf.gather(contexts.row_lengths(), of), room)
+        parts = slices(contexts, of, tf.zeros_like(of), length)
+        features = {
+            name: tf.reshape(values, [rows, count, -1])
+            for name, values in packed(parts, candidates, self._symbols).items()
+        }
+        logits = self._model(features)["logits"]
+        if settings.task_name != "race":  # whose options may be empty, and are as many always
+            logits = tf.where(stripped(options) == "", MISSING_CHOICE, logits)
+        return {
+            "probabilities": tf.nn.softmax(logits),
+            "answer": tf.argmax(logits, axis=-1, output_type=tf.int32),
+        }
+
+
+def filled(question, options, in_names: bool):
+    """`albert_tf.finetuning.race.choices.fill` of every question with each of its options.
+
+    Args:
+        question: `[batch]`.
+        options: `[batch, options]`.
+        in_names: whether low lines beside letters and digits are blanks too.
+
+    Returns:
+        `[batch * options]`.
+    """
+    question = tf.strings.regex_replace(question, _MARK, "")
+    if in_names:
+        question = tf.strings.regex_replace(question, _LOW_LINES, _MARK)
+    else:
+        alone = f"(^|{_NO_NAME}){_LOW_LINES}($|{_NO_NAME})"
+        # What ends one match may begin the next, so that every second one is left at first.
+        for _ in range(2):
+            question = tf.strings.regex_replace(question, alone, rf"\1{_MARK}\2")
+    rows, count = tf.unstack(tf.shape(options, tf.int64))
+    of = tf.repeat(tf.range(rows), count)
+    option = tf.reshape(stripped(options), [-1])
+    parts = tf.gather(tf.strings.split(question, _MARK), of)
+    number = tf.ragged.range(parts.row_lengths()).flat_values
+    before = tf.where(number == 0, "", tf.gather(option, parts.value_rowids()))
+    joined = tf.strings.reduce_join(parts.with_flat_values(before + parts.flat_values), axis=1)
+    return tf.where(parts.row_lengths() == 1, tf.gather(question, of) + " " + option, joined)
+
+
+def stripped(texts):
+    """Texts without white space at their ends, as `str.strip` leaves them."""
+    texts = tf.strings.regex_replace(texts, f"^{_SPACE}", "", replace_global=False)
+    return tf.strings.regex_replace(texts, f"{_SPACE}$", "", replace_global=False)

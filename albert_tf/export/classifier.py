@@ -1,0 +1,102 @@
+"""A classifier that takes texts."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+from albert_tf.export.module import TEXTS, ServedModule
+from albert_tf.export.packing import kept, packed, shortened
+from albert_tf.export.settings import ClassifierSettings
+from albert_tf.tokenizers import Tokenizer
+
+
+def _one_label(logits, labels):
+    names = tf.constant(labels)
+    return {
+        "probabilities": tf.nn.softmax(logits),
+        "labels": _for_each(names, logits),
+        "label": tf.gather(names, tf.argmax(logits, axis=-1)),
+    }
+
+
+def _number(logits, labels):
+    return {"value": logits[:, 0]}
+
+
+def _several_labels(logits, labels):
+    return {
+        "probabilities": tf.sigmoid(logits),
+        "labels": _for_each(tf.constant(labels), logits),
+        "chosen": logits >= 0,
+    }
+
+
+def _for_each(names, logits):
+    """The names once for every row, since servers want as many rows of every output."""
+    return tf.tile(names[None], [tf.shape(logits)[0], 1])
+
+
+# Kind of target -> outputs, from logits `[batch, outputs]` and labels.
+_READINGS = {
+    "classification": _one_label,
+    "regression": _number,
+    "multi_label": _several_labels,
+}
+
+
+class ServedClassifier(ServedModule):
+    """Labels, or numbers, of single texts and of pairs.
+
+    Args:
+        model: with `logits` `[batch, outputs]`.
+        tokenizer: of the model.
+        files: kept as assets.
+        settings: how texts are read and what the outputs are.
+        labels: by id; () for numbers.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        files: list[str],
+        settings: ClassifierSettings,
+        labels: tuple[str, ...],
+    ):
+        super().__init__(model, tokenizer, files)
+        self._settings = settings
+        self._labels = labels
+
+    def _answers(self, text, pair=None):
+        first = self.tokenizer.encode(text)
+        second = None if pair is None else self.tokenizer.encode(pair)
+        if second is None:
+            first = kept(first, self._settings.max_seq_length - 2)
+        else:
+            lengths = shortened(
+                first.row_lengths(), second.row_lengths(), self._settings.max_seq_length - 3
+            )
+            first, second = kept(first, lengths[0]), kept(second, lengths[1])
+        logits = self._model(packed(first, second, self._symbols))["logits"]
+        return _READINGS[self._settings.kind](logits, list(self._labels))
+
+    def signatures(self) -> dict:
+        """`single` takes `text` `[batch]`, `pair` takes `text` and `text_pair` `[batch]`.
+
+        `serving_default` is the one that the model was trained for, `single` where that is unknown.
+        They give `probabilities` and their `labels` `[batch, labels]`, and `label` `[batch]`, the
+        likeliest; with several labels `chosen` `[batch, labels]` in its place; of a regression only
+        `value` `[batch]`.
+        """
+
+        @tf.function(autograph=False, input_signature=[TEXTS])
+        def single(text):
+            return self._answers(text)
+
+        @tf.function(autograph=False, input_signature=[TEXTS, TEXTS])
+        def pair(text, text_pair):
+            return self._answers(text, text_pair)
+
+        default = pair if self._settings.pairs else single
+        return {"serving_default": default, "single": single, "pair": pair}

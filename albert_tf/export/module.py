@@ -1,0 +1,38 @@
+"""What SavedModels of fine-tuned models share."""
+
+from __future__ import annotations
+
+import abc
+
+import keras
+import tensorflow as tf
+
+from albert_tf.export.tokenizers import graph_tokenizer
+from albert_tf.tokenizers import Tokenizer
+
+TEXTS = tf.TensorSpec([None], tf.string)
+
+
+class ServedModule(tf.Module, abc.ABC):
+    """A model behind its tokenizer: strings in, answers out.
+
+    Args:
+        model: of the task.
+        tokenizer: of the model.
+        files: kept as assets: config, vocabulary, labels.
+    """
+
+    def __init__(self, model: keras.Model, tokenizer: Tokenizer, files: list[str]):
+        super().__init__(name="albert")
+        # Not tracked: a model of Keras would have every weight saved a second time.
+        object.__setattr__(self, "_model", model)
+        # Keys of the weights as in training checkpoints, so that an export can be read as one.
+        self.params = {weight.path: weight.value for weight in model.weights}
+        self.dropout_state = model.encoder.seed_generator.state.value
+        self.tokenizer = graph_tokenizer(tokenizer)
+        self.files = [tf.saved_model.Asset(file) for file in files]
+        self._symbols = self.tokenizer.symbols
+
+    @abc.abstractmethod
+    def signatures(self) -> dict:
+        """Serving signatures by name."""

@@ -1,0 +1,131 @@
+"""Strings to what an encoder takes, with the interface of TF-Hub's text preprocessors.
+
+preprocess = tf.saved_model.load("export/preprocess")
+preprocess(tf.constant(["The cat sat."]))               # input_word_ids, input_mask, ...
+
+tokens = [preprocess.tokenize(questions), preprocess.tokenize(answers)]
+preprocess.bert_pack_inputs(tokens, seq_length=64)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.export.packing import kept, packed, shortened
+from albert_tf.export.tokenizers import GraphTokenizer
+
+TEXTS = tf.TensorSpec([None], tf.string, "inputs")
+
+# Feature of a model -> what encoders at TF-Hub call it.
+HUB_NAMES = {
+    "input_ids": "input_word_ids",
+    "input_mask": "input_mask",
+    "segment_ids": "input_type_ids",
+}
+
+
+class _Tokenize(tf.Module):
+    """Strings `[batch]` to int32 ids, `[batch, (tokens)]` or `[batch, (words), (pieces)]`."""
+
+    def __init__(self, tokenizer: GraphTokenizer):
+        super().__init__(name="tokenize")
+        self.tokenizer = tokenizer
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def __call__(self, inputs):
+        return self.tokenizer.tokenize(inputs)
+
+    @tf.function(input_signature=[], autograph=False)
+    def get_special_tokens_dict(self):
+        """Ids of the special symbols, and the size of the vocabulary: int32 scalars."""
+        tokenizer = self.tokenizer
+        numbers = {
+            "vocab_size": tokenizer.vocab_size,
+            "padding_id": tokenizer.pad_id,
+            "start_of_sequence_id": tokenizer.cls_id,
+            "end_of_segment_id": tokenizer.sep_id,
+            "mask_id": tokenizer.mask_id,
+        }
+        return {name: tf.constant(number, tf.int32) for name, number in numbers.items()}
+
+
+class _PackInputs(tf.Module):
+    """Puts the ids of one text, or of two, together to what an encoder takes."""
+
+    def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
+        super().__init__(name="bert_pack_inputs")
+        self._symbols = tokenizer.symbols
+        self._seq_length = seq_length
+
+    @tf.function(autograph=False)
+    def __call__(self, inputs, seq_length=None):
+        """Packs a batch; texts that are too long lose their ends, the longer one first.
+
+        Args:
+            inputs: a list of one or two RaggedTensors, int32, as `tokenize` gives them.
+            seq_length: tokens of an example, special symbols included; the length that the
+                preprocessor was made with when absent.
+
+        Returns:
+            `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq_length]`.
+        """
+        return pack(inputs, self._symbols, self._seq_length if seq_length is None else seq_length)
+
+    def trace(self) -> None:
+        """Traces every kind of call, which is what a SavedModel holds."""
+        for rank in (1, 2):
+            ids = tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, rank)
+            for count in (1, 2):
+                for length in (None, tf.TensorSpec([], tf.int32)):
+                    self.__call__.get_concrete_function([ids] * count, seq_length=length)
+
+
+class Preprocessor(tf.Module):
+    """Strings `[batch]` to `input_word_ids`, `input_mask`, `input_type_ids` `[batch, seq_length]`.
+
+    Args:
+        tokenizer: of the encoder.
+        files: kept as assets: the vocabulary.
+        do_lower_case: kept as a variable, for whoever tokenizes outside of it.
+        seq_length: tokens of an example, special symbols included.
+
+    Attributes:
+        tokenize: strings to ids; `tokenize.get_special_tokens_dict()` gives the special ones.
+        bert_pack_inputs: lists of ids to what the encoder takes.
+    """
+
+    def __init__(
+        self, tokenizer: GraphTokenizer, files: Sequence[str], do_lower_case: bool, seq_length: int
+    ):
+        super().__init__(name="preprocess")
+        self.tokenize = _Tokenize(tokenizer)
+        self.bert_pack_inputs = _PackInputs(tokenizer, seq_length)
+        self.bert_pack_inputs.trace()
+        self.files = [tf.saved_model.Asset(file) for file in files]
+        self.do_lower_case = tf.Variable(do_lower_case, trainable=False)
+
+    @tf.function(input_signature=[TEXTS], autograph=False)
+    def __call__(self, inputs):
+        return self.bert_pack_inputs([self.tokenize(inputs)])
+
+
+def pack(
+    segments: Sequence[tf.RaggedTensor], symbols, seq_length: int | tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """Packs a batch of one or two segments to `seq_length` tokens; as `_PackInputs` does."""
+    segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
+    room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
+    lengths = [part.row_lengths() for part in segments]
+    lengths = shortened(*lengths, room) if len(segments) == 2 else [room]
+    parts = [kept(part, length) for part, length in zip(segments, lengths, strict=True)]
+    features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
+    padding = {"input_ids": symbols.pad}
+    static = None if tf.is_tensor(seq_length) else seq_length
+    inputs = {}
+    for name, values in features.items():
+        missing = tf.maximum(seq_length - tf.shape(values)[1], 0)
+        values = tf.pad(values, [[0, 0], [0, missing]], constant_values=padding.get(name, 0))
+        inputs[HUB_NAMES[name]] = tf.ensure_shape(values[:, :seq_length], [None, static])
+    return inputs

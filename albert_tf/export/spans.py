@@ -1,0 +1,183 @@
+"""The best answer among all spans that a model scores, inside a TensorFlow graph.
+
+The counterpart of `albert_tf.finetuning.squad.spans` and `albert_tf.finetuning.squad.answers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.export.settings import SpanSettings
+from albert_tf.export.windows import Windows
+
+_NEVER = float("-inf")
+
+
+class Candidates(NamedTuple):
+    """Spans of each window, `[windows, spans]`.
+
+    Attributes:
+        score: float64; minus infinity for what is no span.
+        first: int64, its first token in the part of the context.
+        last: int64, its last one.
+    """
+
+    score: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+
+
+class Best(NamedTuple):
+    """The best span of each question, `[questions]`.
+
+    Attributes:
+        score: float64; 0 where there is none.
+        found: bool, whether there is one.
+        first: int64, its first token in the context; 0 where there is none.
+        last: int64, its last one.
+    """
+
+    score: tf.Tensor
+    found: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+
+
+def _independent(
+    windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
+) -> Candidates:
+    """Every span of up to `max_answer_length` tokens."""
+    part = tf.shape(windows.inside)[1]
+    place = tf.range(tf.cast(part, tf.int64))
+    within = tf.minimum(
+        windows.position[:, None] + place,
+        tf.shape(outputs["start_logits"], tf.int64)[1] - 1,
+    )
+    starts, ends = (
+        tf.cast(tf.gather(outputs[f"{kind}_logits"], within, batch_dims=1), tf.float64)
+        for kind in ("start", "end")
+    )
+    starts = tf.where(windows.may_start, starts, _NEVER)
+    ends = tf.where(windows.inside, ends, _NEVER)
+    longest = tf.minimum(settings.max_answer_length, part)
+    ends = tf.pad(ends, [[0, 0], [0, longest - 1]], constant_values=_NEVER)
+    more = tf.range(tf.cast(longest, tf.int64))
+    # score[:, i, k]: of the span of k + 1 tokens from token i on.
+    score = starts[:, :, None] + tf.gather(ends, place[:, None] + more, axis=1)
+    first = place[:, None] + tf.zeros([1, longest], tf.int64)
+    last = tf.minimum(first + more, tf.cast(part, tf.int64) - 1)  # of none beyond
+    count = tf.shape(score)[0]
+    flat = [count, part * longest]
+    return Candidates(
+        tf.reshape(score, flat),
+        *(tf.tile(tf.reshape(values, [1, -1]), [count, 1]) for values in (first, last)),
+    )
+
+
+def _conditional(
+    windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
+) -> Candidates:
+    """The ends that go with the best starts."""
+    position = windows.position[:, None]
+    first = tf.cast(outputs["start_top_index"], tf.int64) - position
+    first = tf.repeat(first, settings.end_n_top, axis=1)
+    last = tf.cast(outputs["end_top_index"], tf.int64) - position
+    score = tf.cast(
+        tf.repeat(outputs["start_top_log_probs"], settings.end_n_top, axis=1), tf.float64
+    )
+    score += tf.cast(outputs["end_top_log_probs"], tf.float64)
+    length = tf.reduce_sum(tf.cast(windows.inside, tf.int64), axis=1, keepdims=True)
+    possible = (first >= 0) & (first <= last) & (last < length)
+    possible &= last - first < settings.max_answer_length
+    place = tf.where(possible, first, 0)
+    possible &= tf.gather(windows.may_start, place, batch_dims=1)
+    return Candidates(tf.where(possible, score, _NEVER), place, tf.where(possible, last, 0))
+
+
+def _null_of_logits(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
+    starts, ends = (
+        tf.cast(outputs[f"{kind}_logits"][:, 0], tf.float64) for kind in ("start", "end")
+    )
+    return starts + ends - best
+
+
+def _null_of_class(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
+    return tf.cast(outputs["cls_logits"], tf.float64)
+
+
+class Finder(NamedTuple):
+    """A way of finding answers in a model's outputs.
+
+    Attributes:
+        outputs: of the model that answers are found in.
+        candidates: spans of the windows.
+        null: how sure each window is that there is no answer, given the score of the question's
+            best span.
+    """
+
+    outputs: tuple[str, ...]
+    candidates: Callable[[Windows, dict[str, tf.Tensor], SpanSettings], Candidates]
+    null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
+
+
+# Head of `albert_tf.interop.models.HEADS` -> its finder.
+FINDERS = {
+    "span": Finder(("start_logits", "end_logits"), _independent, _null_of_logits),
+    "conditional_span": Finder(
+        (
+            "start_top_log_probs",
+            "start_top_index",
+            "end_top_log_probs",
+            "end_top_index",
+            "cls_logits",
+        ),
+        _conditional,
+        _null_of_class,
+    ),
+}
+
+
+def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> Best:
+    """The best span of each question that is not only white space.
+
+    Of equal scores, the earlier and shorter span is taken.
+
+    Args:
+        windows: of the questions.
+        candidates: spans of each window.
+        start: int64 `[tokens of all contexts]`, where text begins at or after each token.
+        end: alike, where text ends that ends with it or before.
+        questions: how many there are.
+    """
+    # With one more, since there may be no token at all.
+    of_first, of_last = (
+        tf.gather(tf.pad(edge, [[0, 1]]), tf.gather(windows.token, place, batch_dims=1))
+        for edge, place in ((start, candidates.first), (end, candidates.last))
+    )
+    has_text = of_first < of_last
+    score = tf.where(has_text, candidates.score, _NEVER)
+    best_in_window = tf.reduce_max(score, axis=1)
+    best = tf.math.unsorted_segment_max(best_in_window, windows.question, questions)
+    found = best > tf.float64.min
+    best = tf.where(found, best, _NEVER)
+
+    # Both tokens as one number, the least of which is the earlier and shorter span.
+    most = tf.cast(tf.size(start) + 1, tf.int64)
+    both = (windows.first[:, None] + candidates.first) * most
+    both += windows.first[:, None] + candidates.last
+    ties = (score > _NEVER) & (score == tf.gather(best, windows.question)[:, None])
+    least = tf.reduce_min(tf.where(ties, both, tf.int64.max), axis=1)
+    least = tf.math.unsorted_segment_min(least, windows.question, questions)
+    least = tf.where(found, least, 0)
+    return Best(tf.where(found, best, 0.0), found, least // most, least % most)
+
+
+def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor:
+    """The least null score of each question's windows, float64, 7 significant digits."""
+    least = tf.math.unsorted_segment_min(of_windows, windows.question, questions)
+    # As the threshold was found among such numbers, they must be the same to the last digit.
+    written = tf.strings.as_string(least, precision=6, scientific=True)
+    return tf.strings.to_number(written, tf.float64)

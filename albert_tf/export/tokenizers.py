@@ -1,0 +1,245 @@
+"""The tokenizers of `albert_tf.tokenizers.base` inside a TensorFlow graph, with the same ids.
+
+    tokenizer = graph_tokenizer(Tokenizer.load("30k-clean.model"))
+    tokenizer.encode(tf.constant(["The cat sat."]))         # RaggedTensor [[14, 2008, 847, 9]]
+
+TensorFlow Text is needed for it, wherever such a graph is made, loaded or served.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export import characters, rewriting
+from albert_tf.export.characters import Characters
+from albert_tf.export.packing import Symbols
+from albert_tf.tokenizers import wordpiece
+from albert_tf.tokenizers.base import Tokenizer, without_accents
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
+
+# What no text is ever split into: pieces hold no white space, but for one that may be a space.
+_NO_PIECE = "  "
+
+
+def tensorflow_text() -> types.ModuleType:
+    """The module, whose operations every graph made here has.
+
+    Raises:
+        InputError: it is not installed, or was made for another TensorFlow.
+    """
+    try:
+        import tensorflow_text
+    except ImportError:
+        why = "is not installed"
+    except tf.errors.NotFoundError:  # a symbol that this TensorFlow does not have
+        why = f"was made for another TensorFlow than {tf.__version__}"
+    else:
+        return tensorflow_text
+    raise InputError(
+        f"TensorFlow Text {why}; pip install 'albert-tf[export]' installs it, in an environment "
+        "that has no newer TensorFlow than the latest it was made for"
+    )
+
+
+class GraphTokenizer(tf.Module, abc.ABC):
+    """Splits strings into the ids of a vocabulary.
+
+    Args:
+        tokenizer: whose ids they are to be.
+
+    Attributes:
+        vocab_size, pad_id, unk_id, cls_id, sep_id, mask_id: as of the tokenizer.
+        symbols: what `packed` puts around texts.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        super().__init__(name="tokenizer")
+        self.vocab_size = tokenizer.vocab_size
+        self.pad_id, self.unk_id = tokenizer.pad_id, tokenizer.unk_id
+        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
+        self.mask_id = tokenizer.mask_id
+        self.symbols = Symbols(self.cls_id, self.sep_id, self.pad_id)
+
+    @abc.abstractmethod
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """int32 ids of strings `[texts]`: `[texts, (tokens)]`, or `[texts, (words), (pieces)]`."""
+
+    @abc.abstractmethod
+    def encode_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """The ids of strings `[texts]` and what each stands for.
+
+        Returns:
+            Ids, int32 `[texts, (tokens)]`, and int64 `[texts, (tokens)]`: start and end of each in
+            characters of the text, as `Tokenizer.encode_with_offsets` gives them.
+        """
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """int32 ids of strings `[texts]`: `[texts, (tokens)]`."""
+        ids = self.tokenize(texts)
+        return ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids
+
+
+class SentencePieceInGraph(GraphTokenizer):
+    """The ids of a `SentencePieceTokenizer`; `tokenize` gives `[texts, (tokens)]`."""
+
+    def __init__(self, tokenizer: SentencePieceTokenizer):
+        super().__init__(tokenizer)
+        steps = [
+            characters.Whitespace(),
+            characters.Normalizer(rewriting.rewriting_of(without_accents)),
+        ]
+        if tokenizer.do_lower_case:
+            steps.append(characters.FinalSigma())
+            steps.append(characters.Normalizer(rewriting.rewriting_of(str.lower)))
+        self._steps = tuple(steps)
+        self._model = tensorflow_text().SentencepieceTokenizer(
+            tokenizer.serialized_model, out_type=tf.int32
+        )
+        self._commas = characters.Rewriting(rewriting.rewriting(tokenizer.ids_of_split))
+        self._visible = characters.Visible(
+            *(
+                rewriting.table({ord(c): 1 for c in among(rewriting.characters())})
+                for among in (tokenizer.spaces_among, tokenizer.dropped_among)
+            )
+        )
+        self._piece_lengths = tf.constant([len(piece) for piece in tokenizer.pieces], tf.int64)
+
+    def tokenize(self, texts):
+        ids = self._model.tokenize(_through(self._steps, texts).strings())
+        return self._with_commas_apart(ids)[0]
+
+    def encode_with_offsets(self, texts):
+        text = _through(self._steps, texts)
+        pieces, starts, ends = self._model.tokenize_with_offsets(text.strings())
+        rows = pieces.value_rowids()
+        first, after = (
+            characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
+            for part in (starts, ends)
+        )
+        ids, source, place = self._with_commas_apart(pieces)
+        # From the right: taken apart, a piece may lose the mark of a word's start.
+        lengths = tf.gather(self._piece_lengths, ids.values)
+        written = tf.cumsum(lengths)
+        last = characters.lower_bound(source, source + 1) - 1
+        behind = tf.gather(written, last) - written
+        first, after = tf.gather(first, source), tf.gather(after, source)
+        parts = self._visible.kept_before(text, after, behind + lengths, first)
+        after = tf.where(behind == 0, after, self._visible.kept_before(text, after, behind, first))
+        first = tf.where(place == 0, first, parts)
+        starts, ends = self._visible(text, tf.gather(rows, source), first, after)
+        return ids, ids.with_values(starts), ids.with_values(ends)
+
+    def _with_commas_apart(self, ids: tf.RaggedTensor):
+        """Ids by the digit-and-comma rule, from which piece each is, and its place among those."""
+        new, source, place, _ = self._commas(ids.values)
+        rows = tf.gather(ids.value_rowids(), source)
+        ragged = tf.RaggedTensor.from_value_rowids(new, rows, nrows=ids.nrows(), validate=False)
+        return ragged, source, place
+
+
+class WordPieceInGraph(GraphTokenizer):
+    """The ids of a `WordPieceTokenizer`; `tokenize` gives `[texts, (words), (pieces)]`."""
+
+    def __init__(self, tokenizer: WordPieceTokenizer):
+        super().__init__(tokenizer)
+        controls = rewriting.rewriting_of(wordpiece.without_controls)
+        steps = [characters.Normalizer(controls, accents=False)]
+        if tokenizer.do_lower_case:
+            lower = rewriting.rewriting_of(_lower_without_accents)
+            steps += [characters.FinalSigma(), characters.Normalizer(lower)]
+        self._steps = tuple(steps)
+        # Twice the same character: no word, one word, or two. Blocks of ideographs have gaps, which
+        # count as ideographs too.
+        kinds = {0: characters.SPACE, 1: 0, 2: characters.ALONE}
+        self._words = characters.Words(
+            rewriting.table(
+                {code: kinds[wordpiece.count(2 * chr(code))] for code in rewriting.code_points()}
+            )
+        )
+        self._piece_lengths = tf.constant(
+            [len(piece.removeprefix(wordpiece.CONTINUES)) for piece in tokenizer.pieces], tf.int64
+        )
+        vocabulary = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tokenizer.pieces, tf.range(tokenizer.vocab_size, dtype=tf.int64)
+            ),
+            default_value=-1,
+        )
+        self._model = tensorflow_text().WordpieceTokenizer(
+            vocabulary,
+            suffix_indicator=wordpiece.CONTINUES,
+            # Longer words are left out before, by characters.
+            max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
+            token_out_type=tf.int32,
+            unknown_token=tokenizer.pieces[tokenizer.unk_id],
+        )
+
+    def tokenize(self, texts):
+        text, firsts = self._split(texts)
+        pieces = self._pieces(text, firsts)
+        rows = tf.gather(text.rows, firsts)
+        return tf.RaggedTensor.from_value_rowids(pieces, rows, nrows=text.count, validate=False)
+
+    def encode_with_offsets(self, texts):
+        text, firsts = self._split(texts)
+        pieces = self._pieces(text, firsts)
+        ids, words = pieces.values, pieces.value_rowids()
+        lengths = tf.gather(self._piece_lengths, ids)
+        before = tf.cumsum(lengths, exclusive=True)
+        first = tf.gather(firsts, words) + before
+        first -= tf.gather(before, characters.lower_bound(words, words))
+        ends = tf.concat([firsts[1:], [tf.size(text.codes, tf.int64)]], 0)
+        after = tf.where(ids == self.unk_id, tf.gather(ends, words), first + lengths)
+        ids = tf.RaggedTensor.from_value_rowids(
+            ids, tf.gather(text.rows, first), nrows=text.count, validate=False
+        )
+        starts, ends = tf.gather(text.starts, first), tf.gather(text.ends, after - 1)
+        return ids, ids.with_values(starts), ids.with_values(ends)
+
+    def _split(self, texts):
+        return self._words(_through(self._steps, texts))
+
+    def _pieces(self, text: Characters, firsts: tf.Tensor) -> tf.RaggedTensor:
+        """int32 ids of each word, `[words, (pieces)]`."""
+        ends = tf.concat([firsts[1:], [tf.size(text.codes, tf.int64)]], 0)
+        words = tf.RaggedTensor.from_row_splits(
+            text.codes, tf.concat([[0], ends], 0), validate=False
+        )
+        strings = tf.strings.unicode_encode(words, "UTF-8")
+        long = words.row_lengths() > wordpiece.LONGEST_WORD
+        # Where there is no word, TensorFlow Text gives one that has no pieces.
+        return self._model.tokenize(tf.where(long, _NO_PIECE, strings))[: tf.size(firsts)]
+
+
+def _lower_without_accents(character: str) -> str:
+    return wordpiece.without_accents(character.lower())
+
+
+def _through(steps, texts: tf.Tensor) -> Characters:
+    text = characters.decode(texts)
+    for step in steps:
+        text = step(text)
+    return text
+
+
+# Tokenizer -> the same in a graph.
+_IN_GRAPH = {
+    SentencePieceTokenizer: SentencePieceInGraph,
+    WordPieceTokenizer: WordPieceInGraph,
+}
+
+
+def graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
+    """A tokenizer for graphs with the same vocabulary and ids.
+
+    Raises:
+        InputError: there is no TensorFlow Text.
+    """
+    return _IN_GRAPH[type(tokenizer)](tokenizer)

@@ -1,0 +1,83 @@
+"""Questions with parts of their contexts as a model reads them, inside a TensorFlow graph.
+
+The counterpart of `albert_tf.finetuning.squad.windows`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.export.packing import Symbols, kept, packed, slices
+from albert_tf.export.settings import SpanSettings
+
+
+class Windows(NamedTuple):
+    """What sequences hold of contexts; those of a question one after the other.
+
+    Attributes:
+        features: what the model reads, `[windows, seq]`.
+        question: int64 `[windows]`, the question of each.
+        position: int64 `[windows]`, place of the part's first token in the sequence.
+        first: int64 `[windows]`, that token's number in the context.
+        token: int64 `[windows, part]`, the tokens of the part by number among those of all
+            contexts; of a shorter part the last ones repeat some token.
+        inside: bool `[windows, part]`, whether the part has a token there.
+        may_start: bool `[windows, part]`, whether this is the window with the most context of it.
+    """
+
+    features: dict[str, tf.Tensor]
+    question: tf.Tensor
+    position: tf.Tensor
+    first: tf.Tensor
+    token: tf.Tensor
+    inside: tf.Tensor
+    may_start: tf.Tensor
+
+
+def make_windows(
+    queries: tf.RaggedTensor, contexts: tf.RaggedTensor, symbols: Symbols, settings: SpanSettings
+) -> Windows:
+    """The windows of questions.
+
+    Args:
+        queries: ids of the questions, int32 `[questions, (tokens)]`.
+        contexts: ids of their contexts, alike.
+        symbols: ids of the symbols around them.
+        settings: lengths.
+    """
+    queries = kept(queries, settings.max_query_length)
+    tokens = contexts.row_lengths()
+    room = settings.max_seq_length - 3 - queries.row_lengths()
+    step = tf.minimum(room, settings.doc_stride)
+    parts = 1 + (tf.maximum(tokens - room, 0) + step - 1) // step
+
+    question = tf.repeat(tf.range(tf.size(parts, tf.int64)), parts)
+    first = tf.ragged.range(parts).flat_values * tf.gather(step, question)
+    length = tf.minimum(tf.gather(tokens, question) - first, tf.gather(room, question))
+    queries = slices(
+        queries, question, tf.zeros_like(first), tf.gather(queries.row_lengths(), question)
+    )
+    features = packed(queries, slices(contexts, question, first, length), symbols)
+
+    place = tf.range(tf.maximum(tf.reduce_max(length), 1))[None]
+    inside = place < length[:, None]
+    token = tf.gather(contexts.row_starts(), question)[:, None] + first[:, None] + place
+    token = tf.where(inside, token, 0)
+    may_start = _has_most_context(token, inside, place, length, 1 + tf.size(contexts.flat_values))
+    position = queries.row_lengths() + 2
+    return Windows(features, question, position, first, token, inside, may_start)
+
+
+def _has_most_context(token, inside, place, length, tokens):
+    """`max_context` of `albert_tf.finetuning.squad.windows`, for the tokens of each window."""
+    before, after = place, length[:, None] - 1 - place
+    context = tf.cast(tf.minimum(before, after), tf.float64)
+    context += 0.01 * tf.cast(length[:, None], tf.float64)
+    context = tf.where(inside, context, -1.0)
+    most = tf.gather(tf.math.unsorted_segment_max(context, token, tokens), token)
+    window = tf.range(tf.size(length))[:, None] + tf.zeros_like(token, tf.int32)
+    window = tf.where(inside & (context == most), window, tf.int32.max)
+    earliest = tf.math.unsorted_segment_min(window, token, tokens)
+    return inside & (window == tf.gather(earliest, token))

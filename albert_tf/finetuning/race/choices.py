@@ -1,0 +1,258 @@
+"""Multiple-choice questions: the RACE folders as published, and JSON lines."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import is_folder, matches, read_lines
+from albert_tf.finetuning.finetuning_options import RaceOptions
+
+LETTERS = string.ascii_uppercase
+LEVELS = ("middle", "high")
+
+# Split -> folder of RACE, as published.
+_FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+
+# Any run of low lines is one blank in RACE, where they stand for nothing else; elsewhere they may
+# be part of a name, unless they touch no letter or digit.
+_RACE_BLANK = re.compile("[_\uff3f]+")
+_BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
+
+
+class Question(NamedTuple):
+    """A question, what it is about, and the choices.
+
+    Attributes:
+        location: "file:line", named in errors.
+        id: written beside its prediction.
+        group: what results are told apart by, such as "middle"; "" for nothing.
+        context: text that the question is about; may be empty.
+        question: may be empty, or hold blanks that the choices fill.
+        choices: two at least.
+        candidates: question and choice as one text, per choice.
+        answer: number of the right choice; None where it is not known.
+    """
+
+    location: str
+    id: str
+    group: str
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    candidates: tuple[str, ...]
+    answer: int | None
+
+
+def fill(question: str, choice: str, blank: re.Pattern[str] = _BLANK) -> str:
+    """A question and one of its choices as one text.
+
+    The choice stands in every blank of the question; without a blank it follows the question.
+    """
+    choice = choice.strip()
+    filled, blanks = blank.subn(lambda _: choice, question)
+    return filled if blanks else f"{question} {choice}".strip()
+
+
+def read_questions(options: RaceOptions, split: str) -> list[Question]:
+    """The questions of a split, as `--task_name` says.
+
+    Raises:
+        InputError: there is no such task, a file is missing, or something in one is not what it
+            should be; the message names file and line.
+    """
+    name = options.task_name.lower()
+    if name not in READERS:
+        raise InputError(f"--task_name={options.task_name}: must be one of {', '.join(READERS)}")
+    questions = list(READERS[name](options, split))
+    if not questions:
+        raise InputError(f"{_source(options, split)}: holds no question")
+    return questions
+
+
+def _files(options: RaceOptions) -> dict[str, str | None]:
+    return {
+        "train": options.train_file,
+        "eval": options.eval_file,
+        "predict": options.predict_file,
+    }
+
+
+def _source(options: RaceOptions, split: str) -> str | None:
+    """What a split is read from, for messages."""
+    return _files(options)[split] if options.task_name.lower() == "json" else options.data_dir
+
+
+def _read_race(options: RaceOptions, split: str) -> Iterator[Question]:
+    if options.data_dir is None:
+        raise InputError("--data_dir: the folder of RACE is needed")
+    if _files(options)[split]:
+        print(f"note: --{split}_file is of no use to --task_name=race, which reads --data_dir")
+    levels = [
+        level
+        for level in LEVELS
+        if not (options.high_only and level != "high")
+        and not (options.middle_only and level != "middle")
+    ]
+    outer = f"{options.data_dir}/RACE"
+    root = outer if is_folder(outer) else options.data_dir
+    for level in levels:
+        folder = f"{root}/{_FOLDERS[split]}/{level}"
+        paths = matches(f"{folder}/*.txt")
+        if not paths:
+            raise InputError(
+                f"--data_dir={options.data_dir}: no .txt file in {folder}; RACE has "
+                "RACE/{train,dev,test}/{middle,high}/*.txt"
+            )
+        for path in paths:
+            for location, record in _read_json_lines(path):
+                yield from _race_questions(location, record, level, split)
+
+
+def _race_questions(
+    location: str, record: dict[str, Any], level: str, split: str
+) -> Iterator[Question]:
+    article = _text(location, record, "article")
+    name = _text(location, record, "id")
+    questions, options = (_list(location, record, field) for field in ("questions", "options"))
+    hidden = split == "predict" and "answers" not in record
+    answers = [None] * len(questions) if hidden else _list(location, record, "answers")
+    if not len(questions) == len(options) == len(answers):
+        raise InputError(
+            f"{location}: {len(questions)} questions, {len(options)} options and {len(answers)} "
+            "answers; there must be one of each to a question"
+        )
+    for number, (question, choices, answer) in enumerate(
+        zip(questions, options, answers, strict=True), start=1
+    ):
+        where = f"{location}: question {number}"
+        if not isinstance(question, str):
+            raise InputError(f"{where}: must be a text, not {_shown(question)}")
+        # Published files hold a few options without a word, so they may be empty.
+        choices = _choices(where, choices, "options", empty=True)
+        right = None if answer is None else _letter(where, answer, choices)
+        texts = tuple(fill(question, choice, _RACE_BLANK) for choice in choices)
+        yield Question(
+            location, f"{name}-{number}", level, article, question, choices, texts, right
+        )
+
+
+def _read_json(options: RaceOptions, split: str) -> Iterator[Question]:
+    path = _files(options)[split]
+    if path is None:
+        raise InputError(f"--{split}_file: a file of JSON lines is needed to {split}")
+    for number, (location, record) in enumerate(_read_json_lines(path), start=1):
+        context, question = (_text(location, record, name) for name in ("context", "question"))
+        if not context.strip() and not question.strip():
+            raise InputError(f"{location}: neither context nor question")
+        if "choices" not in record:
+            raise InputError(f"{location}: no field 'choices'; there are {_fields(record)}")
+        choices = _choices(location, record["choices"], "choices")
+        answer = None
+        if split != "predict" or record.get("answer") is not None:
+            if "answer" not in record:
+                raise InputError(f"{location}: no field 'answer'; there are {_fields(record)}")
+            answer = _answer(location, record["answer"], choices)
+        texts = tuple(fill(question, choice) for choice in choices)
+        name = record.get("id", number)
+        if isinstance(name, bool) or not isinstance(name, (str, int)):
+            raise InputError(f"{location}: 'id' must be a text or a number, not {_shown(name)}")
+        yield Question(
+            location, " ".join(str(name).split()), "", context, question, choices, texts, answer
+        )
+
+
+READERS: dict[str, Callable[[RaceOptions, str], Iterator[Question]]] = {
+    "race": _read_race,
+    "json": _read_json,
+}
+
+
+def _read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON objects of a file, one a line, each with its "file:line"."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        location = f"{path}:{number}"
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{location}: not JSON ({error})") from None
+        if not isinstance(record, dict):
+            raise InputError(f"{location}: must be a JSON object, not {_shown(record)}")
+        yield location, record
+
+
+def _fields(record: dict[str, Any]) -> str:
+    return ", ".join(map(repr, record)) or "none"
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _field(location: str, record: dict[str, Any], name: str, kind: type, kind_name: str) -> Any:
+    if name not in record:
+        raise InputError(f"{location}: no field {name!r}; there are {_fields(record)}")
+    if not isinstance(record[name], kind):
+        raise InputError(f"{location}: {name!r} must be a {kind_name}, not {_shown(record[name])}")
+    return record[name]
+
+
+def _text(location: str, record: dict[str, Any], name: str) -> str:
+    return _field(location, record, name, str, "text")
+
+
+def _list(location: str, record: dict[str, Any], name: str) -> list:
+    return _field(location, record, name, list, "list")
+
+
+def _choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
+        raise InputError(f"{location}: {name!r} must be a list of texts, not {_shown(value)}")
+    if not 2 <= len(value) <= len(LETTERS):
+        raise InputError(
+            f"{location}: {len(value)} choices; there must be 2 to {len(LETTERS)} to a question"
+        )
+    if not empty and not all(choice.strip() for choice in value):
+        raise InputError(f"{location}: a choice is empty in {_shown(value)}")
+    return tuple(value)
+
+
+def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
+    letters = LETTERS[: len(choices)]
+    if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
+        raise InputError(
+            f"{location}: answer {_shown(answer)} must be a letter from A to {letters[-1]}"
+        )
+    return letters.index(answer)
+
+
+def _answer(location: str, answer: Any, choices: tuple[str, ...]) -> int:
+    """An answer by its number, counted from 0, its text or its letter."""
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        if not 0 <= answer < len(choices):
+            raise InputError(
+                f"{location}: answer {answer} must be 0 to {len(choices) - 1}, the numbers of "
+                f"{len(choices)} choices"
+            )
+        return answer
+    texts = [choice.strip() for choice in choices]
+    if isinstance(answer, str):
+        found = [number for number, text in enumerate(texts) if text == answer.strip()]
+        if len(found) > 1:
+            raise InputError(f"{location}: answer {_shown(answer)} is {len(found)} of the choices")
+        if found:
+            return found[0]
+        letter = answer.strip()
+        if len(letter) == 1 and letter in LETTERS[: len(choices)]:
+            return LETTERS.index(letter)
+    raise InputError(
+        f"{location}: answer {_shown(answer)} must be the number of a choice (from 0), its letter "
+        f"(A to {LETTERS[len(choices) - 1]}) or its text"
+    )

@@ -1,0 +1,95 @@
+"""Flags of run_squad.py; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.options import option
+
+HEAD_NAMES = ("span", "conditional")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadOptions(FineTuningOptions):
+    """Flags of run_squad.py; names and defaults are those of the original's two programs."""
+
+    train_file: str | None = option(None, "SQuAD file (.json) to train on.")
+    predict_file: str | None = option(
+        None, "SQuAD file to predict, and to evaluate on where it holds the answers."
+    )
+    version_2_with_negative: bool | None = option(
+        None, "Whether questions may have no answer (SQuAD 2.0); by default as the files say."
+    )
+    squad_head: str = option(
+        "auto",
+        "span: start and end each by itself, as the original for 1.1; conditional: the end given "
+        "the start, and whether there is an answer, as the original for 2.0; auto: by version.",
+        choices=("auto", *HEAD_NAMES),
+    )
+    max_seq_length: int = option(384, "Length of a question with a part of its context, in tokens.")
+    doc_stride: int = option(
+        128, "Tokens from the start of a part of a long context to that of the next."
+    )
+    max_query_length: int = option(64, "Tokens of a question that are kept.")
+
+    num_train_epochs: float = option(3.0, "Passes over the questions, where no --train_step is.")
+    train_step: int = option(0, "Steps in all; 0: as --num_train_epochs says.")
+    warmup_proportion: float = option(0.1, "Part of the steps, where no --warmup_step is.")
+    warmup_step: int = option(-1, "Steps of linear warm-up; -1: as --warmup_proportion says.")
+    dropout_prob: float | None = option(None, "The original's name of --classifier_dropout.")
+
+    n_best_size: int = option(20, "Answers of a question in nbest_predictions.json.")
+    max_answer_length: int = option(30, "Tokens in an answer, at most.")
+    start_n_top: int = option(5, "Starts that the conditional head looks at.")
+    end_n_top: int = option(5, "Ends of each of them.")
+    null_score_diff_threshold: float | None = option(
+        None,
+        "Null score above which a question has no answer; by default the one with which F1 is best "
+        "in --do_eval, or was best when the model in the folder was last evaluated.",
+    )
+
+    train_feature_file: str | None = option(None, "Not needed: features are made in memory.")
+    predict_feature_file: str | None = option(None, "Not needed: features are made in memory.")
+    predict_feature_left_file: str | None = option(None, "Not needed: as above.")
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or flags that do not go together."""
+        if not 0 <= self.warmup_proportion <= 1:
+            raise InputError(f"--warmup_proportion={self.warmup_proportion}: must be in [0, 1]")
+        if self.num_train_epochs <= 0:
+            raise InputError(f"--num_train_epochs={self.num_train_epochs}: must be above 0")
+        for name in ("doc_stride", "max_query_length", "n_best_size", "max_answer_length"):
+            self._check_minimum(name, 1)
+        for name in ("start_n_top", "end_n_top"):
+            self._check_minimum(name, 1)
+            if getattr(self, name) > self.max_seq_length:
+                raise InputError(
+                    f"--{name}={getattr(self, name)}: must be at most --max_seq_length="
+                    f"{self.max_seq_length}"
+                )
+        if self.max_seq_length <= self.max_query_length + 3:
+            raise InputError(
+                f"--max_seq_length={self.max_seq_length}: must be more than --max_query_length="
+                f"{self.max_query_length} + 3, or no token of the context has a place"
+            )
+        super().check()
+
+    def resolved(self, train_questions: int) -> SquadOptions:
+        """The options with numbers of steps in the place of epochs and proportions.
+
+        Args:
+            train_questions: in the training file; 0 without training.
+        """
+        steps = self.train_step
+        if not steps:
+            batch = max(self.train_batch_size, 1)
+            steps = max(1, int(train_questions / batch * self.num_train_epochs))
+        warmup = self.warmup_step
+        if warmup < 0:
+            warmup = int(steps * self.warmup_proportion)
+        dropout = self.classifier_dropout if self.dropout_prob is None else self.dropout_prob
+        return dataclasses.replace(
+            self, train_step=steps, warmup_step=warmup, classifier_dropout=dropout
+        )

@@ -1,0 +1,85 @@
+"""Sections of a report on answers found in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.finetuning.squad.answers import Prediction
+from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.squad_metrics import question_scores
+from albert_tf.report.breakdowns import by_group
+from albert_tf.report.intervals import Interval, bootstrap, wilson
+from albert_tf.report.sections import Section, error_section, excerpt
+
+
+def squad_sections(
+    questions: Sequence[Question],
+    predictions: Mapping[str, Prediction],
+    threshold: float | None,
+    version_2: bool,
+) -> list[Section]:
+    """Results with and without an answer, and the worst errors.
+
+    Args:
+        questions: with their answers.
+        predictions: by the questions' ids.
+        threshold: of null scores, above which no answer is given; None for always one.
+        version_2: whether questions may have no answer.
+    """
+    answers = [predictions[question.id].answer(threshold) for question in questions]
+    scores = np.array(
+        [question_scores(q, a, version_2) for q, a in zip(questions, answers, strict=True)]
+    )
+    has_answer = np.array([bool(question.answers) for question in questions])
+    sections = []
+    if version_2 and len(set(has_answer)) > 1:
+        names = ["with an answer" if has else "without an answer" for has in has_answer]
+        sections.append(by_group("Exact matches", names, scores[:, 0] > 0, "questions"))
+    errors = _errors(questions, predictions, answers, scores)
+    intervals = _intervals(scores, "exact_match", "f1")
+    if version_2:
+        for name, of in (("HasAns", has_answer), ("NoAns", ~has_answer)):
+            if of.any():
+                intervals |= _intervals(scores[of], f"{name}_exact", f"{name}_f1")
+    return [*sections, errors._replace(intervals=intervals)]
+
+
+def answered_section(answers: Sequence[str]) -> Section:
+    """How many questions were given an answer."""
+    given = sum(bool(answer) for answer in answers)
+    return Section("Predictions", f"{given:,} of {len(answers):,} questions were given an answer.")
+
+
+def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Interval]:
+    """Of the means of both columns, in percent."""
+    share = wilson(scores[:, 0].sum(), len(scores))
+    return {
+        exact_match: share._replace(low=100 * share.low, high=100 * share.high),
+        f1: bootstrap(np.mean, 100 * scores[:, 1]),
+    }
+
+
+def _errors(
+    questions: Sequence[Question],
+    predictions: Mapping[str, Prediction],
+    answers: Sequence[str],
+    scores: np.ndarray,
+) -> Section:
+    """Wrong answers: those with the least F1 first, and of these the surest."""
+    rows = []
+    for question, answer, (exact, f1) in zip(questions, answers, scores, strict=True):
+        if exact:
+            continue
+        best = predictions[question.id].nbest()
+        sure = best[0]["probability"] if best and answer else 0.0
+        truth = "\n".join(dict.fromkeys(each.text for each in question.answers)) or "(none)"
+        guess = f"{answer} ({sure:.1%})" if answer else "(none)"
+        cells = (question.text, excerpt(question.context), truth, guess, f"{f1:.2f}")
+        rows.append((f1, -sure, cells))
+    rows.sort(key=lambda row: row[:2])
+    columns = ("question", "context", "answers", "guess", "F1")
+    return error_section(
+        columns, [cells for _, _, cells in rows], len(questions), frozenset({4}), "questions"
+    )

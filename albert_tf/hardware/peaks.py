@@ -1,0 +1,117 @@
+"""The most that devices can compute: dense bfloat16 products (float16 where there is no bfloat16).
+
+Numbers are those of the vendors' data sheets, in TFLOP/s, without sparsity and without boost beyond
+the sheet. The tables need no TensorFlow.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import TYPE_CHECKING
+
+from albert_tf.hardware.slices import GENERATIONS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# By a part of the name that TensorFlow reports; the first that is found counts.
+GPU_PEAKS: dict[str, float] = {
+    "B200": 2250.0,
+    "GH200": 989.4,
+    "H200 NVL": 835.5,
+    "H200": 989.4,
+    "H100 NVL": 835.5,
+    "H100 PCIe": 756.0,
+    "H100": 989.4,
+    "H800": 989.4,
+    "A100": 312.0,
+    "A800": 312.0,
+    "A10G": 70.0,
+    "A10": 125.0,
+    "A30": 165.0,
+    "A40": 149.7,
+    "L40S": 362.1,
+    "L40": 181.1,
+    "L4": 121.0,
+    "V100S": 130.0,
+    "V100 PCIE": 112.0,
+    "V100": 125.0,
+    "T4": 65.0,
+}
+
+# PCI device and, where that is not enough, subsystem, of a TPU virtual machine's chips.
+_TPU_VENDOR = "0x1ae0"
+_TPU_CHIPS: dict[tuple[str, str | None], str] = {
+    ("0x0027", "0x004e"): "v2",
+    ("0x0027", "0x004f"): "v3",
+    ("0x005e", None): "v4",
+    ("0x0062", None): "v5p",
+    ("0x0063", None): "v5e",
+    ("0x006f", None): "v6e",
+}
+
+
+def peak_flops(strategy: tf.distribute.Strategy, peak_tflops: float = 0.0) -> float | None:
+    """Operations a second of all of a strategy's replicas together.
+
+    Args:
+        strategy: where it runs.
+        peak_tflops: TFLOP/s of one replica, where it is given; 0 to look it up.
+
+    Returns:
+        None where it is not known: a CPU, a GPU that is not in the table, or a TPU that is not
+        this machine's.
+    """
+    import tensorflow as tf
+
+    if peak_tflops:
+        return peak_tflops * 1e12 * strategy.num_replicas_in_sync
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        # However many replicas a chip is, all chips of all hosts are at work.
+        chips = [GENERATIONS[name] for name in tpu_chips()]
+        peak = sum(chip.devices * chip.peak_flops for chip in chips)
+        return peak * strategy.extended.num_hosts or None
+    name = _gpu_name(strategy)
+    peak = gpu_peak(name) if name else None
+    return peak * 1e12 * strategy.num_replicas_in_sync if peak else None
+
+
+def gpu_peak(name: str) -> float | None:
+    """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB"."""
+    words = name.replace("-", " ").split()
+    for model, peak in GPU_PEAKS.items():
+        wanted = model.split()
+        if all(word in words for word in wanted):
+            return peak
+    return None
+
+
+def _gpu_name(strategy: tf.distribute.Strategy) -> str | None:
+    """The name of the GPUs that a strategy runs on, None if there are none."""
+    import tensorflow as tf
+
+    if "GPU" not in "".join(strategy.extended.worker_devices):
+        return None
+    gpus = tf.config.list_physical_devices("GPU")
+    return tf.config.experimental.get_device_details(gpus[0]).get("device_name") if gpus else None
+
+
+def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
+    """The generation of every TPU chip of this machine, empty where there is none."""
+    found = []
+    for device in sorted(glob.glob(f"{folder}/*")):
+        if _read(f"{device}/vendor") != _TPU_VENDOR:
+            continue
+        number, subsystem = _read(f"{device}/device"), _read(f"{device}/subsystem_device")
+        chip = _TPU_CHIPS.get((number, subsystem)) or _TPU_CHIPS.get((number, None))
+        if chip:
+            found.append(chip)
+    return found
+
+
+def _read(path: str) -> str:
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()

@@ -1,0 +1,184 @@
+"""Subwords of a SentencePiece model, with the digit-and-comma rule of the original."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.tokenizers import alignment, sentencepiece_model
+from albert_tf.tokenizers.base import (
+    WORD_START,
+    TextPart,
+    Tokenizer,
+    preprocess_with_spans,
+    starts_word,
+)
+
+
+class SentencePieceTokenizer(Tokenizer, suffix=".model"):
+    """A SentencePiece model with `<pad>` and the control symbols `[CLS]`, `[SEP]` and `[MASK]`."""
+
+    def __init__(self, path: str, do_lower_case: bool = True):
+        import sentencepiece
+
+        super().__init__(path, do_lower_case)
+        if not files.exists(path):
+            raise InputError(f"{path}: no such vocabulary file")
+        with files.open_file(path, "rb") as file:
+            model = file.read()
+        self._processor = processor = sentencepiece.SentencePieceProcessor()
+        try:
+            # An empty file parses as a model with no pieces at all.
+            if not model or not processor.LoadFromSerializedProto(model):
+                raise RuntimeError
+        except RuntimeError:
+            raise InputError(f"{path}: not a SentencePiece model") from None
+        # Some vocabularies have them as pieces that text may hold.
+        symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
+        if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
+            model = sentencepiece_model.with_control_pieces(model, symbols)
+            processor.LoadFromSerializedProto(model)
+        self.serialized_model = model
+
+        self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+        self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
+        specials = [processor.piece_to_id(symbol) for symbol in ("[CLS]", "[SEP]", "[MASK]")]
+        if self.pad_id < 0 or self.unk_id in specials:
+            raise InputError(
+                f"{path}: the vocabulary lacks <pad>, [CLS], [SEP] or [MASK]; "
+                "data_prep/train_vocabulary.py trains one that has them"
+            )
+        self.cls_id, self.sep_id, self.mask_id = specials
+        self.word_starts = np.array([starts_word(piece) for piece in self.pieces])
+        self.replacement_ids = np.array(
+            [
+                id
+                for id in range(self.vocab_size)
+                if not (processor.is_control(id) or processor.is_unknown(id))
+            ],
+            np.int32,
+        )
+        self._split_at_comma = {
+            piece: self._comma_apart(piece) for piece in self.pieces if _ends_in_digit_comma(piece)
+        }
+        self.ids_to_split = {processor.piece_to_id(piece) for piece in self._split_at_comma}
+
+    @property
+    def ids_of_split(self) -> dict[int, list[int]]:
+        """The ids of `ids_to_split`, and those of what takes their place."""
+        id_of = self._processor.piece_to_id
+        return {
+            id_of(piece): [id_of(token) for token in tokens]
+            for piece, tokens in self._split_at_comma.items()
+        }
+
+    def spaces_among(self, characters: Sequence[str]) -> list[str]:
+        """Those that are white space to the model, once they are preprocessed."""
+        found = self._normalized_apart(characters)
+        return [c for c, new in zip(characters, found, strict=True) if new == WORD_START != c]
+
+    def dropped_among(self, characters: Sequence[str]) -> list[str]:
+        """Those that the model leaves out, once they are preprocessed."""
+        found = self._normalized_apart(characters)
+        return [c for c, new in zip(characters, found, strict=True) if not new]
+
+    def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
+        """What the model makes of each character, apart from each other since it folds spaces."""
+        found = [""] * len(characters)
+        normalized, offsets = self._processor.normalize("x".join(characters), with_offsets=True)
+        for c, offset in zip(normalized, offsets, strict=False):
+            if offset % 2 == 0:
+                found[offset // 2] += c
+        return found
+
+    def _tokenize(self, part: TextPart) -> list[str]:
+        processed = self.preprocess(part.text)
+        processor = self._processor_of(part, processed)
+        return self._with_commas_apart(processor.encode(processed, out_type=str))
+
+    def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        encoded = self._encode(texts, num_threads=1)
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, int(lengths.sum()))
+        return ids, lengths
+
+    def _encode(self, texts: Sequence[str], num_threads: int) -> list[list[int]]:
+        texts = [self.preprocess(text) for text in texts]
+        encoded = self._processor.encode(texts, num_threads=num_threads)
+        for number, ids in enumerate(encoded):
+            if not self.ids_to_split.isdisjoint(ids):
+                tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
+                encoded[number] = [self._processor.piece_to_id(token) for token in tokens]
+        return encoded
+
+    def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
+        processed, spans = preprocess_with_spans(part.text, self.do_lower_case)
+        processor = self._processor_of(part, processed)
+        normalized, offsets = processor.normalize(processed, with_offsets=True)
+        spans = alignment.composed_spans(offsets, spans)
+        is_space = [
+            c == WORD_START and processed[min(offset, len(processed) - 1)] != WORD_START
+            for c, offset in zip(normalized, offsets, strict=False)
+        ]
+        found, found_spans = [], []
+        walk = alignment.PieceWalk(normalized)
+        pieces = processor.encode(processed, out_type=str)
+        for piece, id in zip(pieces, processor.encode(processed), strict=True):
+            first, after = walk.next(piece, processor.is_byte(id))
+            tokens = self._split_at_comma.get(piece) or (piece,)
+            found += [id] if len(tokens) == 1 else map(processor.piece_to_id, tokens)
+            # From the right: taken apart, a piece may lose the mark of a word's start.
+            ends = [after]
+            for token in reversed(tokens[1:]):
+                ends.append(max(first, ends[-1] - len(token)))
+            for end in reversed(ends):
+                found_spans.append(alignment.visible(first, end, is_space, spans, part.text))
+                first = end
+        return found, found_spans
+
+    def _processor_of(self, part: TextPart, processed: str):
+        if part.starts_word:
+            return self._processor
+        # Some characters are white space only to the model, or once they are normalised.
+        begins = self._continuing.normalize(f"x{processed[:1]}x")
+        return self._processor if WORD_START in begins else self._continuing
+
+    @functools.cached_property
+    def _continuing(self):
+        """The model without the space that SentencePiece puts before a text."""
+        import sentencepiece
+
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(
+            sentencepiece_model.without_dummy_prefix(self.serialized_model)
+        )
+        return processor
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self._processor.decode([int(id) for id in ids])
+
+    def _comma_apart(self, piece: str) -> list[str]:
+        """`▁1999,` -> `▁1999` `,`: the original keeps digits and the comma after them apart."""
+        digits = piece[:-1].replace(WORD_START, "")
+        tokens = self._processor.encode(digits, out_type=str)
+        if not piece.startswith(WORD_START) and tokens[0].startswith(WORD_START):
+            tokens[0] = tokens[0][len(WORD_START) :]
+        return [token for token in tokens if token] + [","]
+
+    def _with_commas_apart(self, pieces: Iterable[str]) -> list[str]:
+        tokens: list[str] = []
+        for piece in pieces:
+            tokens.extend(self._split_at_comma.get(piece) or (piece,))
+        return tokens
+
+
+def _ends_in_digit_comma(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()

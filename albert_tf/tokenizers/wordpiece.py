@@ -1,0 +1,250 @@
+"""WordPiece vocabularies (`vocab.txt`) of BERT and of the Chinese ALBERT models; no TensorFlow.
+
+Words are found as by the `BasicTokenizer` of the original's tokenization.py, and split as by its
+`WordpieceTokenizer`: greedily, the longest piece first. The `BertNormalizer` of the `tokenizers`
+library differs from it at a final sigma, private-use characters, 256 ideographs and whatever is
+younger than its Unicode tables, so only the splitting of words is left to that library.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import re
+import string
+import sys
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.tokenizers import alignment
+from albert_tf.tokenizers.base import TextPart, Tokenizer
+
+SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUES = "##"  # what a piece inside a word begins with
+LONGEST_WORD = 200  # a longer one is unknown as a whole
+
+# Characters that are words of their own: the blocks of CJK ideographs that the original names.
+IDEOGRAPHS = (
+    "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
+    "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f"
+)
+_UNUSED = re.compile(r"\[unused\d+\]")  # rows kept free for pieces that somebody may add
+_MOST_WORDS = 200_000  # words whose ids are remembered, some 50 MB
+
+
+class WordPieceTokenizer(Tokenizer, suffix=".txt"):
+    """A vocabulary of a piece a line, with the special symbols anywhere in it."""
+
+    def __init__(self, path: str, do_lower_case: bool = True):
+        super().__init__(path, do_lower_case)
+        self.pieces = read_pieces(path)
+        ids = {piece: id for id, piece in enumerate(self.pieces)}
+        missing = [symbol for symbol in SPECIAL_SYMBOLS if symbol not in ids]
+        if missing:
+            raise InputError(
+                f"{path}: the vocabulary lacks {', '.join(missing)}; "
+                "data_prep/train_vocabulary.py --model_type=wordpiece trains one that has them"
+            )
+        specials = [ids[symbol] for symbol in SPECIAL_SYMBOLS]
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = specials
+        self.word_starts = np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
+        self.replacement_ids = np.array(
+            [
+                id
+                for id, piece in enumerate(self.pieces)
+                if id not in specials and not _UNUSED.fullmatch(piece)
+            ],
+            np.int32,
+        )
+        self._ids_of_word = _IdsOfWord(ids)
+
+    def preprocess(self, text: str) -> str:
+        """The words of a text with a space between them."""
+        return " ".join(words(text, self.do_lower_case))
+
+    def _tokenize(self, part: TextPart) -> list[str]:
+        return self.convert_ids_to_tokens(self._encode(part.text))
+
+    def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [np.fromiter(self._encode(text), np.int32) for text in texts]
+
+    def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
+        processed, spans = normalize_with_spans(part.text, self.do_lower_case)
+        found, found_spans = [], []
+        for match in _words_in(processed).finditer(processed):
+            ids = self._ids_of_word[match[0]]
+            found += ids
+            first = match.start()
+            for number, id in enumerate(ids):
+                length = len(self.pieces[id]) - (len(CONTINUES) if number else 0)
+                after = match.end() if id == self.unk_id else first + length
+                found_spans.append((int(spans[first, 0]), int(spans[after - 1, 1])))
+                first = after
+        return found, found_spans
+
+    def decode(self, ids: Iterable[int]) -> str:
+        from tokenizers.decoders import WordPiece
+
+        specials = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
+        tokens = self.convert_ids_to_tokens(id for id in map(int, ids) if id not in specials)
+        return _space_in_ideographs().sub("", WordPiece(prefix=CONTINUES).decode(tokens))
+
+    def _encode(self, text: str) -> Iterable[int]:
+        found = words(text, self.do_lower_case)
+        return itertools.chain.from_iterable(map(self._ids_of_word.__getitem__, found))
+
+
+class _IdsOfWord(dict):
+    """word -> ids, split when first asked for: most words of a text are few words again."""
+
+    def __init__(self, vocabulary: dict[str, int]):
+        from tokenizers.models import WordPiece
+
+        super().__init__()
+        self._model = WordPiece(
+            vocabulary,
+            unk_token="[UNK]",
+            max_input_chars_per_word=LONGEST_WORD,
+            continuing_subword_prefix=CONTINUES,
+        )
+
+    def __missing__(self, word: str) -> list[int]:
+        if len(self) >= _MOST_WORDS:
+            self.clear()
+        ids = self[word] = [token.id for token in self._model.tokenize(word)]
+        return ids
+
+
+def read_pieces(path: str) -> list[str]:
+    """The pieces of a vocabulary file, by id; as in the original, a blank line stands for a space.
+
+    Raises:
+        InputError: the file is missing, not UTF-8, or has a piece twice, which would leave open
+            whether the ids are the numbers of the lines.
+    """
+    if not files.exists(path):
+        raise InputError(f"{path}: no such vocabulary file")
+    pieces = [(line.split() or [" "])[0] for line in files.read_lines(path)]
+    while pieces and pieces[-1] == " ":
+        pieces.pop()
+    first: dict[str, int] = {}
+    for number, piece in enumerate(pieces, start=1):
+        if first.setdefault(piece, number) != number:
+            raise InputError(
+                f"{path}: line {number} repeats line {first[piece]}, {piece!r}; "
+                "a vocabulary has a piece a line, each once"
+            )
+    return pieces
+
+
+def words(text: str, do_lower_case: bool) -> list[str]:
+    """The words of a text: punctuation marks and CJK ideographs are words of their own.
+
+    Control characters go; if lower-cased, accents go too (NFD without nonspacing marks).
+    """
+    text = _normalize(without_controls(text), do_lower_case)
+    return _words_in(text).findall(text)
+
+
+def count(text: str) -> int:
+    """How many words a text has that needs no normalising."""
+    return len(_words_in(text).findall(text))
+
+
+def without_controls(text: str) -> str:
+    """A text without control characters, and without U+FFFD."""
+    return _patterns().dropped.sub("", text)
+
+
+def without_accents(text: str) -> str:
+    """NFD without nonspacing marks."""
+    return _patterns().marks.sub("", unicodedata.normalize("NFD", text))
+
+
+def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
+    """What the words of a text are found in, and where each of its characters comes from.
+
+    Returns:
+        The text, and int64 `[characters, 2]`: start and end in the raw text.
+    """
+    positions = np.ones(len(text), bool)
+    for match in _patterns().dropped.finditer(text):
+        positions[match.start() : match.end()] = False
+    kept = without_controls(text)
+    spans = alignment.expanded_spans(
+        kept, np.flatnonzero(positions), lambda character: _normalize(character, do_lower_case)
+    )
+    return _normalize(kept, do_lower_case), spans
+
+
+def _normalize(text: str, do_lower_case: bool) -> str:
+    if not do_lower_case:
+        return text
+    text = text.lower()
+    return text if text.isascii() else without_accents(text)
+
+
+def _words_in(text: str) -> re.Pattern:
+    return _patterns().ascii_words if text.isascii() else _patterns().words
+
+
+class _Patterns(NamedTuple):
+    """Compiled once: the characters of the Unicode version of this Python, by category."""
+
+    dropped: re.Pattern
+    marks: re.Pattern
+    ascii_words: re.Pattern
+    words: re.Pattern
+
+
+@functools.cache
+def _patterns() -> _Patterns:
+    of_category: dict[str, list[int]] = collections.defaultdict(list)
+    for character in range(sys.maxunicode + 1):
+        of_category[unicodedata.category(chr(character))].append(character)
+    control = {*of_category["Cc"], *of_category["Cf"], 0xFFFD}.difference(map(ord, "\t\n\r"))
+    # ASCII symbols such as ^ and $ count as punctuation, those of other scripts do not.
+    punctuation = set(map(ord, string.punctuation))
+    for category, characters in of_category.items():
+        if category.startswith("P"):
+            punctuation.update(characters)
+    return _Patterns(
+        dropped=re.compile(f"[{character_ranges(control)}]+"),
+        marks=re.compile(f"[{character_ranges(of_category['Mn'])}]+"),
+        ascii_words=_words_pattern(re.escape(string.punctuation)),
+        words=_words_pattern(character_ranges(punctuation) + IDEOGRAPHS),
+    )
+
+
+def character_ranges(
+    characters: Iterable[int], write: Callable[[int], str] = r"\U{:08x}".format
+) -> str:
+    """The inside of a character class; as ranges, since beyond U+FFFF each entry costs time.
+
+    Args:
+        characters: code points.
+        write: how a regular expression writes one.
+    """
+    ranges: list[list[int]] = []
+    for character in sorted(characters):
+        if ranges and ranges[-1][1] == character - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
+
+
+def _words_pattern(alone: str) -> re.Pattern:
+    """One of the characters `alone`, or as many others as there are without white space."""
+    return re.compile(rf"[{alone}]|[^\s{alone}]+")
+
+
+@functools.cache
+def _space_in_ideographs() -> re.Pattern:
+    return re.compile(f"(?<=[{IDEOGRAPHS}]) (?=[{IDEOGRAPHS}])")

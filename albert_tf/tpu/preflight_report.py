@@ -1,0 +1,92 @@
+"""The preflight's report, line by line."""
+
+from __future__ import annotations
+
+from albert_tf.config import AlbertConfig
+from albert_tf.hardware.slices import GIB, Slice
+from albert_tf.tpu.bounds import Compiled, StepTime, step_time
+from albert_tf.tpu.preflight_options import PreflightOptions
+
+COLUMNS = (
+    f"{'micro-batch':>11}  {'remat':5}  {'HBM needed of GiB':>17}  {'fits':4}  {'TFLOP':>8}  "
+    f"{'GB moved':>8}  {'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
+)
+SLICE_COLUMNS = (
+    f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  "
+    f"{'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
+)
+_DAY = 24 * 60 * 60
+
+
+def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
+    """What is asked."""
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    lines = [
+        f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
+        f"{options.optimizer}, batch {options.train_batch_size} of {options.max_seq_length} "
+        f"tokens, {options.num_train_steps:,} steps, {options.dtype}"
+    ]
+    if where:
+        share = options.train_batch_size // where.replicas
+        lines.append(
+            f"{where.name} ({where.accelerator}): {where.replicas} devices, {share} examples each, "
+            f"{where.data.memory / GIB:.2f} GiB of HBM for a program"
+        )
+    return lines
+
+
+def _times(time: StepTime, steps: int) -> str:
+    bound, estimate = time.bound, time.estimate
+    known = (f"{1e3 * estimate:12.1f}", f"{steps * estimate / _DAY:6.2f}") if estimate else ("", "")
+    return (
+        f"{1e3 * bound:9.1f}  {time.bound_by:7}  {steps * bound / _DAY:6.2f}  "
+        f"{known[0]:>12}  {known[1]:>6}"
+    ).rstrip()
+
+
+def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps: int) -> str:
+    """One micro-batch size on one slice."""
+    how = {None: "-", False: "no", True: "yes"}[remat]
+    start = f"{micro:11}  {how:5}"
+    if compiled.error:
+        return f"{start}  does not compile: {compiled.error}"
+    available = compiled.available or where.data.memory
+    start += f"  {compiled.memory / GIB:8.2f} of {available / GIB:5.2f}"
+    if not compiled.fits:
+        return f"{start}  no"
+    return (
+        f"{start}  {'yes':4}  {compiled.flops / 1e12:8.3f}  {compiled.memory_bytes / 1e9:8.1f}  "
+        f"{_times(step_time(compiled, where), steps)}"
+    )
+
+
+def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
+    """One slice, with its largest micro-batch or the reason why there is none."""
+    start = f"{where.name:12}  {where.accelerator:13}  {where.replicas:7}"
+    if micro is None:
+        return f"{start}  {found}"
+    return f"{start}  {micro:11}  {_times(step_time(found, where), steps)}"
+
+
+def conclusion(fitting: list[tuple[int, bool | None]], share: int) -> list[str]:
+    """The largest micro-batch that fits, for each way to keep activations."""
+    lines = []
+    for remat in dict.fromkeys(remat for _, remat in fitting):
+        micro = max(size for size, how in fitting if how == remat)
+        flags = f"--micro_batch_size={micro}" if micro < share else "the whole share at once"
+        with_remat = {None: "", False: " without --remat", True: " with --remat"}[remat]
+        lines.append(f"largest micro-batch that fits{with_remat}: {micro} ({flags})")
+    return lines
+
+
+def legend(where: Slice | None = None) -> list[str]:
+    """How to read the numbers."""
+    lines = [
+        "TFLOP and GB moved from and to HBM: of one step on one device. bound: no step is quicker, "
+        "even at the full speed of what it is bound by.",
+        "estimate: the compiler's own count of cycles, and the network; input, evaluation and "
+        "checkpoints come on top.",
+    ]
+    if where and not where.data.clock:
+        lines[-1] = f"There is no estimate: the clock of {where.generation} is not known."
+    return lines

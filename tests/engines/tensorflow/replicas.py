@@ -1,0 +1,141 @@
+"""Run by a test: the same steps on 1, 2 and 4 parts of the CPU end in the same weights.
+
+So they do with 1, 2 and 4 micro-batches on each, and when a run goes on with another number of
+parts than it began with. Masks and lengths are uneven: whole shares of a replica have next to none.
+One of the steps is not finite, on one replica; all skip it.
+"""
+
+import dataclasses
+import os
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.strategy import create_strategy
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.health import Health, Workload
+from albert_tf.training.loop import train
+from albert_tf.training.options import DeviceOptions
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+
+STEPS, BATCH = 20, 16
+
+# Replicas, micro-batches on each, whether layers are computed again, and whether XLA compiles it.
+SPLITS = ((1, 1, 0, 0), (1, 4, 0, 0), (2, 2, 1, 0), (4, 1, 0, 0), (2, 2, 0, 1))
+
+
+def main() -> None:
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 4
+    )
+    config = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    dataset = uneven_data()
+    results = []
+    for replicas, micro_batches, *ways in SPLITS:
+        remat, jit_compile = map(bool, ways)
+        step = create_step(config, replicas, micro_batches, remat=remat, jit_compile=jit_compile)
+        iterator = iter(step.strategy.experimental_distribute_dataset(dataset))
+        history = step(iterator, tf.constant(STEPS))["history"]
+        assert history["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
+        results.append(final_values(step))
+    results.append(final_values(going_on(config, dataset, [1, 2, 1])))
+    assert all(np.isfinite(values).all() for values in results[0])
+    for result in results[1:]:
+        for values, expected in zip(result, results[0], strict=True):
+            # Second moments are so small that a fixed limit would let anything pass.
+            limit = 1e-5 * min(1.0, np.abs(expected).max())
+            np.testing.assert_allclose(values, expected, rtol=0, atol=limit)
+
+
+def uneven_data() -> tf.data.Dataset:
+    """Batches in which no two shares weigh the same, as the end of a corpus makes them."""
+    data = [batch(BATCH, seed=number) for number in range(STEPS)]
+    for number, examples in enumerate(data):
+        # The last of a document is a few tokens and padding; some shares have no other examples.
+        for row in range(BATCH // 4 * (number % 4), BATCH // 4 * (number % 4 + 1)):
+            shorten(examples, row, length=4, predictions=row % 2)
+    data[1]["masked_lm_weights"][0] = np.nan  # in the share of one replica only
+    stacked = {name: np.concatenate([b[name] for b in data]) for name in data[0]}
+    return ending_at_once(tf.data.Dataset.from_tensor_slices(stacked).batch(BATCH))
+
+
+def shorten(examples: dict[str, np.ndarray], row: int, length: int, predictions: int) -> None:
+    """Makes an example of so many tokens and predictions of one that has more."""
+    for name in ("input_ids", "input_mask", "segment_ids", "token_boundary"):
+        examples[name][row, length:] = 0
+    examples["masked_lm_positions"][row] %= length
+    for name in ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"):
+        examples[name][row, predictions:] = 0
+    assert predictions <= PREDICTIONS
+
+
+def create_step(
+    config,
+    replicas: int,
+    micro_batches: int = 1,
+    seed: int = 7,
+    remat: bool = False,
+    jit_compile: bool | None = None,
+) -> TrainStep:
+    strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
+    assert strategy.num_replicas_in_sync == replicas
+    keras.utils.set_random_seed(seed)
+    with strategy.scope():
+        model = AlbertForPreTraining(config)
+        optimizer = create_optimizer("lamb", 0.01)
+    return TrainStep(
+        model,
+        optimizer,
+        PretrainingObjective(),
+        strategy,
+        micro_batches=micro_batches,
+        remat=remat,
+        jit_compile=jit_compile,
+    )
+
+
+def final_values(step: TrainStep) -> list[np.ndarray]:
+    """Weights, first moments and second moments, which every replica has alike."""
+    moments = step.optimizer.variables[2:]
+    kinds = step.model.weights, moments[::2], moments[1::2]
+    for weight in [weight for kind in kinds for weight in kind]:
+        first, *others = step.strategy.experimental_local_results(weight.value)
+        for other in others:
+            np.testing.assert_array_equal(first.numpy(), other.numpy())
+    return [np.concatenate([v.numpy().ravel() for v in variables]) for variables in kinds]
+
+
+def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep:
+    """A run that is started again with each number of replicas, after as many steps each."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, count in enumerate(replicas):
+            # What a process starts from must not matter once there is a checkpoint.
+            step = create_step(config, count, seed=7 + number)
+            checkpoints = Checkpoints(folder, step.model, step.optimizer)
+            assert checkpoints.restore_latest() == (number > 0)
+            train(
+                step,
+                lambda first: dataset.skip(first),
+                checkpoints,
+                folder,
+                Health(step.objective, max_nonfinite_steps=10, what_to_try=""),
+                Workload(batch_size=BATCH, tokens_per_example=LENGTH, flops_per_example=1.0),
+                num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
+                save_checkpoints_steps=STEPS,
+                iterations_per_loop=STEPS,
+            )
+    assert int(step.optimizer.iterations.numpy()) == STEPS
+    return step
+
+
+if __name__ == "__main__":
+    main()

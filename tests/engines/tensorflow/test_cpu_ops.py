@@ -1,0 +1,225 @@
+"""The fused kernels compute what the plain ones do, values and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow import cpu_ops as cpu_kernels
+from albert_tf.engines.tensorflow.cpu_ops import CPU_KERNELS
+from albert_tf.modeling import kernels
+
+DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
+
+
+def value_and_gradients(function, *inputs):
+    """The function's value, and the gradients of a sum that weighs every element differently."""
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        y = function(*inputs)
+        weights = tf.reshape(tf.linspace(-1.0, 1.0, tf.size(y)), tf.shape(y))
+        total = tf.reduce_sum(tf.cast(y, tf.float32) * weights)
+    return y, *tape.gradient(total, inputs)
+
+
+def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
+    """The kernel in `dtype` against the plain one in float32; `vectors` are inputs in float32."""
+    inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
+    fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
+    wide = [tf.cast(x, tf.float32) for x in inputs]
+    exact = value_and_gradients(getattr(kernels.PLAIN, name), *wide)
+    for one, other, like in zip(fused, exact, [inputs[0], *inputs], strict=True):
+        assert one.dtype == like.dtype
+        # Sums over many rows are as far off as the largest of them.
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(
+            tf.cast(one, tf.float32) / scale, other / scale, rtol=tolerance, atol=tolerance
+        )
+
+
+def draw(*shapes):
+    random = np.random.default_rng(0)
+    return [tf.constant(random.normal(size=shape), tf.float32) for shape in shapes]
+
+
+@DTYPES
+def test_gelu(dtype, tolerance):
+    x = tf.reshape(tf.linspace(-12.0, 12.0, 960), [8, 10, 12])
+    assert_like_plain("gelu", [x, *draw(12)], dtype, tolerance)
+
+
+@DTYPES
+def test_gelu_product(dtype, tolerance):
+    x = tf.reshape(tf.linspace(-4.0, 4.0, 960), [8, 10, 12])
+    assert_like_plain("gelu_product", [x, *draw(12, (12, 7))], dtype, tolerance)
+
+
+@DTYPES
+@pytest.mark.parametrize("width", [12, 40])
+def test_add_norm(dtype, tolerance, width):
+    shape = (3, 5, width)
+    inputs = draw(shape, width, shape, width, width)
+    # Large means beside small deviations are what a careless variance gets wrong.
+    inputs[2] += 30.0 if dtype == "float32" else 1.0
+    assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
+
+
+def attention(of, mask_scores, dropped=()):
+    """Of queries, keys and values, without the weights of the positions `dropped`."""
+
+    def drop(weights):
+        kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
+        return weights * tf.constant(kept, weights.dtype)
+
+    return lambda *inputs: of.attention(*inputs, mask_scores, 0.125, drop)
+
+
+@DTYPES
+@pytest.mark.parametrize("length", [7, 64])
+def test_attention(dtype, tolerance, length):
+    inputs = draw((2, 3, 5, 8), (2, 3, length, 8), (2, 3, length, 8))
+    inputs = [tf.cast(4 * x, dtype) for x in inputs]
+    mask_scores = tf.constant([[[[0.0] * 4 + [-10000.0] * (length - 4)]], [[[0.0] * length]]])
+    dropped = (1, 5)
+    fused = value_and_gradients(attention(CPU_KERNELS, mask_scores, dropped), *inputs)
+    wide = [tf.cast(x, tf.float32) for x in inputs]
+    exact = value_and_gradients(attention(kernels.PLAIN, mask_scores, dropped), *wide)
+    for one, other in zip(fused, exact, strict=True):
+        assert one.dtype == dtype
+        scale = np.abs(other).max()
+        np.testing.assert_allclose(
+            tf.cast(one, "float32") / scale, other / scale, rtol=tolerance, atol=tolerance
+        )
+    # Neither padding nor what is dropped is looked at, exactly.
+    of_value = tf.cast(fused[3], "float32").numpy()
+    assert of_value.any()
+    assert not of_value[0, :, 4:].any()
+    assert not of_value[:, :, dropped].any()
+
+
+def test_weights_of_attention_are_computed_again_for_the_gradient(monkeypatch):
+    calls = []
+    softmax = cpu_kernels._softmax_forward
+    monkeypatch.setattr(
+        cpu_kernels, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
+    )
+    inputs = draw((1, 1, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        context = attention(CPU_KERNELS, tf.zeros([1, 1, 1, 5]))(*inputs)
+    assert len(calls) == 1
+    tape.gradient(context, inputs)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("count", [1, 3, 5, 13])
+def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
+    (weight,) = draw((8,))
+    weight = tf.cast(weight, dtype)
+    factors = [256.0] + [1.0] * (count - 1)  # in bfloat16, 256 + 1 is 256
+    with tf.GradientTape() as tape:
+        tape.watch(weight)
+        copies = CPU_KERNELS.copies(weight, len(factors))
+        total = tf.add_n([factor * copy for factor, copy in zip(factors, copies, strict=True)])
+    for copy in copies:
+        np.testing.assert_array_equal(tf.cast(copy, "float32"), tf.cast(weight, "float32"))
+    gradient = tape.gradient(total, weight)
+    assert gradient.dtype == dtype
+    exact = tf.cast(tf.cast(256.0 + count - 1, dtype), "float32")
+    np.testing.assert_array_equal(tf.cast(gradient, "float32"), exact)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4)])
+def test_cross_entropy(shape):
+    draw = np.random.default_rng(0)
+    logits = tf.constant(draw.normal(scale=8, size=(*shape, 50)), tf.float32)
+    labels = tf.constant(draw.integers(0, 50, shape), tf.int32)
+    fused = value_and_gradients(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
+    plain = value_and_gradients(lambda x: kernels.PLAIN.cross_entropy(x, labels), logits)
+    for one, other in zip(fused, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+# Inputs as large as in training: XLA treats smaller ones in other ways.
+COMPILED = {
+    "_gelu_forward": [(8, 128, 512), (512,)],
+    "_gelu_backward_and_again": [(8, 128, 512), (512,), (8, 128, 512)],
+    "_add_norm_forward": [(8, 128, 512), (512,), (8, 128, 512), (512,), (512,)],
+    "_add_norm_backward": [(8, 128, 512), (8, 128, 1), (512,), (8, 128, 512)],
+    "_softmax_forward": [(4, 8, 128, 128), (4, 1, 1, 128), ()],
+    "_softmax_backward": [(4, 8, 128, 128), (), (4, 8, 128, 128)],
+    "_sum": [[(512, 512)] * 3],
+    "_cross_entropy_forward": [(160, 3000), "labels"],
+    "_cross_entropy_backward": [(160, 3000), "labels", (160,), (160,)],
+}
+
+
+def optimized(function, shapes):
+    """What XLA makes of a compiled function, as text."""
+
+    def zeros(shape):
+        if isinstance(shape, list):
+            return [zeros(each) for each in shape]
+        return tf.zeros([160], tf.int32) if shape == "labels" else tf.zeros(shape)
+
+    inputs = [zeros(shape) for shape in shapes]
+    return function.experimental_get_compiler_ir(*inputs)(stage="optimized_hlo")
+
+
+@pytest.fixture(scope="module")
+def xla_calls_a_library():
+    @tf.function(jit_compile=True)
+    def largest(logits):
+        return tf.reduce_max(logits, axis=-1)
+
+    if "ynn" not in optimized(largest, [(160, 3000)]):
+        pytest.skip("this XLA does not hand reductions to YNNPACK")
+
+
+@pytest.mark.usefixtures("xla_calls_a_library")
+@pytest.mark.parametrize("name", COMPILED)
+def test_no_kernel_calls_what_two_threads_must_not_enter_at_once(name):
+    assert "ynn" not in optimized(getattr(cpu_kernels, name), COMPILED[name])
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 128, 3000])
+def test_row_maxima(width):
+    (x,) = draw((5, 3, width))
+    np.testing.assert_array_equal(cpu_kernels._row_maxima(x), np.max(x, axis=-1, keepdims=True))
+    x = tf.tensor_scatter_nd_update(x, [[1, 2, width // 2]], [float("nan")])
+    assert np.isnan(cpu_kernels._row_maxima(x)[1, 2])
+
+
+def test_attention_over_lengths_as_they_come():
+    def of(kernels):
+        def results(*inputs):
+            *inputs, mask_scores = inputs
+            return value_and_gradients(
+                lambda *each: kernels.attention(*each, mask_scores, 0.125, lambda weights: weights),
+                *inputs,
+            )
+
+        return results
+
+    signature = [tf.TensorSpec([None, 3, None, 8])] * 3 + [tf.TensorSpec([None, 1, 1, None])]
+    fused = tf.function(of(CPU_KERNELS), input_signature=signature)
+    for length in (1, 6, 33, 128):
+        inputs = [*draw(*[(2, 3, length, 8)] * 3), tf.zeros([2, 1, 1, length])]
+        for one, other in zip(fused(*inputs), of(kernels.PLAIN)(*inputs), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_all_compiled_kernels_are_looked_at():
+    compiled = {
+        name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
+    }
+    assert compiled - {"_gelu_backward"} == set(COMPILED)  # it is the first of `and_again`
+
+
+def test_kernels_are_in_place_inside_the_block_only():
+    other = kernels.PLAIN._replace(gelu=lambda x, bias: "other")
+    with kernels.using(other):
+        assert kernels.gelu(1.0, 0.0) == "other"
+    assert float(kernels.gelu(1.0, 0.0)) == pytest.approx(0.841192, abs=1e-6)

@@ -1,0 +1,138 @@
+"""Several input pipelines: together they make the batches of one, each parses its own rows only."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow import batches as in_memory_batches
+from albert_tf.engines.tensorflow.records import evaluation_batches, training_batches
+from albert_tf.engines.tensorflow.share import Share
+from albert_tf.engines.tensorflow.strategy import distribute
+from albert_tf.input.features import pretraining_features, unmasked_features
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import Masking
+from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
+
+BATCH, COUNT = 8, 29
+STATIC = (pretraining_features(LENGTH, PREDICTIONS), None)
+DYNAMIC = (
+    unmasked_features(LENGTH),
+    DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32)),
+)
+SPLITS = [(1, 2), (2, 1), (2, 2), (4, 2), (8, 1)]
+
+
+class Pod:
+    """Several input pipelines in one client, as of a TPU pod: which dataset each of them gets."""
+
+    def __init__(self, pipelines: int, replicas: int):
+        self.contexts = [
+            tf.distribute.InputContext(pipelines, number, pipelines * replicas)
+            for number in range(pipelines)
+        ]
+        self.replicas = replicas
+
+    def distribute_datasets_from_function(self, function):
+        """Global batches, put together again of what the replicas get, in their order."""
+        iterators = [function(context).as_numpy_iterator() for context in self.contexts]
+        try:
+            while True:
+                parts = [next(each) for each in iterators for _ in range(self.replicas)]
+                assert len({len(part["input_ids"]) for part in parts}) == 1
+                yield {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        except StopIteration:
+            for iterator in iterators:  # they end together
+                assert next(iterator, None) is None
+
+
+def assert_same(found, expected) -> None:
+    found, expected = list(found), list(expected)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in other.items():
+            np.testing.assert_array_equal(one[name], value, err_msg=name)
+            assert one[name].dtype == value.dtype
+
+
+@pytest.fixture
+def files(tmp_path):
+    examples = batch(COUNT, seed=5)
+    paths = [str(tmp_path / f"{part}.tfrecord") for part in range(2)]
+    write_records(paths[0], {name: value[:11] for name, value in examples.items()})
+    write_records(paths[1], {name: value[11:] for name, value in examples.items()})
+    return paths
+
+
+@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+@pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
+def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
+    features, masks = form
+
+    def read(share=None, first_step=0):
+        share = {"share": share} if share else {}
+        return training_batches(files, features, BATCH, 3, 16, first_step, masks, **share)
+
+    whole = list(read().take(11).as_numpy_iterator())
+    for first in (0, 6):
+        parts = distribute(
+            Pod(pipelines, replicas),
+            lambda share, first=first: read(share, first).take((11 - first) * replicas),
+        )
+        assert_same(parts, whole[first:])
+
+
+@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+@pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
+def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
+    features, masks = form
+    whole = evaluation_batches(files, features, BATCH, 3, masks).as_numpy_iterator()
+    parts = distribute(
+        Pod(pipelines, replicas),
+        lambda share: evaluation_batches(files, features, BATCH, 3, masks, share),
+    )
+    parts = list(parts)
+    assert parts[-1]["is_real_example"].tolist() == [1] * 5 + [0] * 3
+    assert_same(parts, whole)
+
+
+@pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
+def test_examples_in_memory(pipelines, replicas):
+    features = in_memory(batch(COUNT))
+    batches = in_memory_batches.evaluation_batches(features, LENGTH, BATCH)
+    assert_same(distribute(Pod(pipelines, replicas), batches), batches.as_numpy_iterator())
+    training = in_memory_batches.training_batches(features, LENGTH, BATCH, seed=3, first_step=2)
+    parts = distribute(Pod(pipelines, replicas), training)
+    assert_same(itertools.islice(parts, 9), training.take(9).as_numpy_iterator())
+
+
+@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+def test_training_has_no_end_and_no_batch_an_unknown_shape(files, form):
+    features, masks = form
+    for share, rows in ((Share(), BATCH), (Share(1, 2, 2), BATCH // 4)):
+        batches = training_batches(files, features, BATCH, 3, masks=masks, share=share)
+        assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
+        for dataset in (batches, evaluation_batches(files, features, BATCH, 3, masks, share)):
+            assert dataset.element_spec["input_ids"].shape == [rows, LENGTH]
+            assert all(spec.shape.is_fully_defined() for spec in dataset.element_spec.values())
+
+
+def test_rows_of_others_are_never_parsed(tmp_path):
+    path = str(tmp_path / "mixed.tfrecord")
+    write_records(path, batch(BATCH))
+    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    with tf.io.TFRecordWriter(path) as writer:
+        for number, record in enumerate(records):
+            writer.write(record if number < 4 else b"not an example")
+
+    def read(pipeline):
+        share = Share(pipeline, 2)
+        return evaluation_batches([path], STATIC[0], BATCH, share=share).as_numpy_iterator()
+
+    assert len(next(read(0))["input_ids"]) == 4
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(read(1))

@@ -1,0 +1,210 @@
+"""One step is the same step, however it is split."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.step import (
+    EvalStep,
+    PredictStep,
+    TracedOnce,
+    TrainStep,
+    clip_by_global_norm,
+)
+from albert_tf.modeling.encoder import SelfAttention
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective, means
+from albert_tf.optimization import create_optimizer
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+
+
+def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
+    """Weights after some steps on the same batches."""
+    keras.utils.set_random_seed(7)
+    model = AlbertForPreTraining(config)
+    step = TrainStep(
+        model,
+        create_optimizer("lamb", 0.01),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=micro_batches,
+        seed=seed,
+        remat=remat,
+    )
+    batches = [batch(8, seed=number) for number in range(steps)]
+    stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
+    step(iter(ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))), tf.constant(steps))
+    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
+    calls = []
+    call = TracedOnce.__call__
+
+    def counting(self, *args, **kwargs):
+        calls[-1] += 1
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(TracedOnce, "__call__", counting)
+    results = []
+    for remat in (False, True):
+        calls.append(0)
+        results.append(trained(micro_batches, remat=remat))
+    np.testing.assert_allclose(*results, rtol=0, atol=1e-6)
+    assert calls[1] == 2 * calls[0] > 0
+
+
+def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
+    traced = []
+    attend = SelfAttention.attend
+
+    def counting(self, query, *args):
+        traced.append(query.shape[2])
+        return attend(self, query, *args)
+
+    monkeypatch.setattr(SelfAttention, "attend", counting)
+    trained(config=dataclasses.replace(CONFIG, num_hidden_layers=6), steps=1)
+    # In the last layer the masked positions and [CLS] ask.
+    assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
+
+
+def test_replicas_and_micro_batches_do_not_change_what_is_computed():
+    # A process of its own: devices are split before TensorFlow starts.
+    completed = subprocess.run(
+        [sys.executable, "-m", "tests.engines.tensorflow.replicas"], capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]
+
+
+def in_micro_batches(count, config) -> TrainStep:
+    return TrainStep(
+        AlbertForPreTraining(config),
+        create_optimizer("adamw", 0.001),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=count,
+    )
+
+
+def test_micro_batches_go_on_where_memory_is_short():
+    # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
+    config = dataclasses.replace(
+        CONFIG,
+        intermediate_size=2048,
+        num_hidden_layers=4,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    keras.utils.set_random_seed(7)
+    step = in_micro_batches(2, config)
+    large = batch(512)
+    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
+    losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_one_micro_batch_is_in_memory_at_a_time():
+    step = in_micro_batches(4, CONFIG)
+    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(8)).repeat()))
+    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+    nodes = [
+        *graph.node,
+        *(node for part in graph.library.function for node in part.node_def),
+    ]
+    loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
+    assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
+
+
+@pytest.mark.parametrize("jit_compile", [None, False, True])
+def test_xla_compiles_what_it_is_asked_to(jit_compile):
+    step = TrainStep(
+        AlbertForPreTraining(CONFIG),
+        create_optimizer("lamb", 0.001),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        jit_compile=jit_compile,
+    )
+    batches = iter(tf.data.Dataset.from_tensors(batch(2)))
+    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+    compiled = [
+        part.signature.name for part in graph.library.function if part.attr["_XlaMustCompile"].b
+    ]
+    for name in ("gradients", "update"):
+        assert any(f"_{name}_" in function for function in compiled) == bool(jit_compile)
+    assert any("softmax_forward" in function for function in compiled) == (not jit_compile)
+
+
+def test_xla_does_not_change_what_is_computed():
+    model = AlbertForPreTraining(CONFIG)
+    strategy, examples = tf.distribute.get_strategy(), batch(6)
+    plain, compiled = (
+        EvalStep(model, PretrainingObjective(), strategy, jit_compile)(examples)
+        for jit_compile in (False, True)
+    )
+    for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
+        assert float(one) == pytest.approx(float(other), rel=1e-5)
+    examples["example_number"] = np.arange(6)
+    plain, compiled = (
+        PredictStep(model, strategy, ("sentence_order_logits",), jit_compile)(
+            iter(tf.data.Dataset.from_tensors(examples))
+        )
+        for jit_compile in (False, True)
+    )
+    for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_is_drawn_from_the_seed_and_acts():
+    assert np.array_equal(trained(seed=1), trained(seed=1))
+    assert not np.array_equal(trained(seed=1), trained(seed=2))
+
+
+def test_dropout_differs_between_steps_micro_batches_and_places():
+    keras.utils.set_random_seed(7)
+    model = AlbertForPreTraining(CONFIG)
+    features = batch(4)
+    state = model.encoder.seed_generator.state
+    outputs = set()
+    for seeds in ([5, 0], [5, 2], [6, 0]):
+        state.assign(seeds)
+        outputs.add(float(tf.reduce_sum(model(features, training=True)["sequence_output"] ** 3)))
+    assert len(outputs) == 3
+    state.assign([5, 0])
+    first = model(features, training=True)["encoder_outputs"]
+    state.assign([5, 0])
+    again = model(features, training=True)["encoder_outputs"]
+    np.testing.assert_array_equal(first[-1], again[-1])
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5, 100.0])
+def test_clipping_is_by_the_norm_of_all_gradients(clip):
+    gradients = [tf.constant([3.0, 0.0]), tf.constant([[4.0]])]
+    clipped, norm = clip_by_global_norm(gradients, clip)
+    assert float(norm) == pytest.approx(5.0)
+    expected = 1.0 if clip in (0.0, 100.0) else clip / 5.0
+    for gradient, before in zip(clipped, gradients, strict=True):
+        np.testing.assert_allclose(gradient, before * expected, rtol=1e-6)
+
+
+def test_filled_up_examples_count_for_nothing():
+    model = AlbertForPreTraining(CONFIG)
+    step = EvalStep(model, PretrainingObjective(), tf.distribute.get_strategy())
+    examples = batch(6)
+    real = step({**examples, "is_real_example": np.ones(6, "int32")})
+    padded = {name: np.concatenate([v, v[:2]]) for name, v in examples.items()}
+    filled = step({**padded, "is_real_example": np.array([1] * 6 + [0] * 2, "int32")})
+    for one, other in zip(tf.nest.flatten(real), tf.nest.flatten(filled), strict=True):
+        assert float(one) == pytest.approx(float(other), rel=1e-5)
+
+
+def test_means_of_nothing_are_zero():
+    assert means({"masked_lm_loss": 0.0}, {"masked_lm": 0.0}) == {"masked_lm_loss": 0.0}

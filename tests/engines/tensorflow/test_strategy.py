@@ -1,0 +1,140 @@
+"""The table of strategies: flags that contradict each other, and what is said of the choice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow import strategy as strategies
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.cluster import Cluster
+from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_strategy, describe
+from albert_tf.errors import InputError
+from albert_tf.training.options import DeviceOptions, PretrainingOptions
+from albert_tf.training.pretraining import Records, _check_masks
+
+TF_CONFIG = json.dumps(
+    {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+)
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Which row of the table was taken, with which options, instead of the strategy itself."""
+    for name in ("_tpu", "_multi_worker", "_mirrored", "_one_device"):
+        monkeypatch.setattr(strategies, name, lambda options, name=name: (name, options))
+    monkeypatch.setitem(STRATEGIES, "tpu", strategies._tpu)
+    return lambda **flags: create_strategy(DeviceOptions(**flags))
+
+
+def test_all_strategies_are_in_the_table():
+    assert list(STRATEGIES) == ["auto", "one_device", "mirrored", "multi_worker", "tpu"]
+    with pytest.raises(InputError, match="--strategy=magic: must be one of auto, one_device, mirr"):
+        create_strategy(DeviceOptions(strategy="magic"))
+
+
+@pytest.mark.parametrize("name", ["local", "my-tpu"])
+@pytest.mark.parametrize("strategy", ["auto", "tpu"])
+def test_tpu_is_short_for_two_flags(chosen, name, strategy):
+    row, options = chosen(tpu=name, strategy=strategy, tpu_zone="z", gcp_project="p")
+    assert row == "_tpu"
+    assert (options.use_tpu, options.tpu_name) == (True, name)
+    assert (options.tpu_zone, options.gcp_project) == ("z", "p")
+    assert chosen(tpu=name, tpu_name=name, use_tpu=True)[0] == "_tpu"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"tpu": "a", "tpu_name": "b"}, "--tpu=a: .* contradicts --tpu_name=b"),
+        ({"tpu": "a", "use_tpu": False}, "--tpu=a: .* contradicts --use_tpu=False"),
+        ({"tpu": "a", "master": "grpc://x"}, "--tpu=a: .* contradicts --master=grpc://x"),
+        ({"tpu": "local", "strategy": "mirrored"}, "--strategy=mirrored: contradicts --use_tpu"),
+        ({"use_tpu": True, "strategy": "one_device"}, "--strategy=one_device: contradicts"),
+        ({"use_tpu": False, "strategy": "tpu"}, "--strategy=tpu: contradicts --nouse_tpu"),
+        ({"use_tpu": True, "jit_compile": False}, "--nojit_compile: a TPU runs only"),
+        ({"num_replicas": 2, "strategy": "multi_worker"}, "--num_replicas=2: is for"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_errors(flags, message):
+    with pytest.raises(InputError, match=message):
+        create_strategy(DeviceOptions(**flags))
+
+
+def test_auto_takes_several_machines_where_tf_config_names_them(chosen, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
+    assert chosen()[0] == "_multi_worker"
+    assert chosen(use_tpu=True)[0] == "_tpu"
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG.replace(', "b:1"', ""))
+    assert chosen()[0] == "_one_device"
+    assert chosen(num_replicas=2)[0] == "_mirrored"
+
+
+def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
+    seen = []
+    monkeypatch.setattr(workers, "join", lambda cluster, settings: seen.append((cluster, settings)))
+    for folder, batch in (("a", 8), ("b", 8), ("a", 16)):
+        options = PretrainingOptions(
+            albert_config_file=folder, output_dir=folder, train_batch_size=batch, random_seed=3
+        )
+        create_strategy(options)
+    (cluster, one), (_, moved), (_, larger) = seen
+    assert cluster == Cluster(("a:1", "b:1"), 0)
+    assert one["random_seed"] == "3"
+    assert one == moved
+    assert {name for name in one if one[name] != larger[name]} == {"train_batch_size"}
+
+
+def test_a_tpu_that_is_not_there_is_one_line():
+    with pytest.raises(InputError, match="--tpu_name=local: no TPU to be had"):
+        create_strategy(DeviceOptions(tpu="local"))
+
+
+@pytest.mark.parametrize(("hosts", "here"), [({}, True), ({"worker": ["10.0.0.1:8470"]}, False)])
+def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
+    class Resolver:
+        def cluster_spec(self):
+            return tf.train.ClusterSpec(hosts)
+
+    class Named(tf.distribute.TPUStrategy):
+        cluster_resolver = Resolver()
+
+        def __init__(self):
+            pass
+
+    records = Records([], {}, object(), "sop", {})
+    static = records._replace(masks=None)
+    _check_masks(Named(), static, None)
+    _check_masks(tf.distribute.get_strategy(), records, records)
+    with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
+        _check_masks(Named(), static, records)
+
+
+def test_the_choice_is_told(monkeypatch):
+    one = create_strategy(DeviceOptions(strategy="one_device"))
+    assert describe(one) == "OneDeviceStrategy over 1 replica(s): CPU:0"
+    cluster = Cluster(("a:1", "b:2"), 1)
+    monkeypatch.setattr(workers, "_joined", workers._Workers(cluster, lambda values: values))
+    assert describe(one).endswith("CPU:0; this is worker 1 of 2 (b:2)")
+
+
+def test_slurms_gpus_are_shared_out_among_the_tasks_that_see_them_all(monkeypatch):
+    gpus = [f"gpu{number}" for number in range(4)]
+    visible = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda some, kind: visible.append(some))
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")
+    for place in range(2):
+        workers._share_gpus(Cluster(("a:1", "a:2"), place, (place, 2)))
+    assert visible == [["gpu0", "gpu1"], ["gpu2", "gpu3"]]
+    with pytest.raises(InputError, match="SLURM_GPUS_ON_NODE=4: .* evenly among its 3 tasks"):
+        workers._share_gpus(Cluster(("a:1", "a:2", "a:3"), 0, (0, 3)))
+    # One task alone, tasks that SLURM gave their own GPUs, and clusters of TF_CONFIG.
+    workers._share_gpus(Cluster(("a:1",), 0, (0, 1)))
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
+    workers._share_gpus(Cluster(("a:1", "a:2"), 0, (0, 2)))
+    assert len(visible) == 2

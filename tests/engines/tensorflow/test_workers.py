@@ -1,0 +1,50 @@
+"""Two processes that train together: see `worker_checks.py`. And a process alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.engines.tensorflow import workers
+from albert_tf.errors import InputError
+from tests.conftest import ROOT
+from tests.ports import free_addresses
+
+
+def test_two_workers():
+    addresses = free_addresses(2)
+    processes = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        config = {"cluster": {"worker": addresses}, "task": task}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.engines.tensorflow.worker_checks", str(index)],
+                cwd=ROOT,
+                env={**os.environ, "TF_CONFIG": json.dumps(config)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    try:
+        for process in processes:
+            output, _ = process.communicate(timeout=600)
+            assert process.returncode == 0, output
+            assert output.splitlines()[-1] == "all is well"
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_a_process_alone_agrees_with_itself():
+    assert (workers.count(), workers.is_chief(), workers.describe()) == (1, True, "")
+    assert workers.agree(15) == 15
+    assert workers.agree(None) is None
+    assert workers.from_chief(lambda: {1, 2}) == {1, 2}
+    with pytest.raises(InputError, match="mine"), workers.everyone():
+        raise InputError("mine")

@@ -1,0 +1,98 @@
+"""Run by a test as each of two workers: what they agree on, predict, and notice of each other."""
+
+import os
+import signal
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow.batches import evaluation_batches
+from albert_tf.engines.tensorflow.replicas import check_replicas, checksums
+from albert_tf.engines.tensorflow.step import PredictStep
+from albert_tf.engines.tensorflow.strategy import create_strategy
+from albert_tf.errors import InputError
+from albert_tf.modeling.heads import AlbertForSequenceClassification
+from albert_tf.training.loop import predict
+from albert_tf.training.options import DeviceOptions
+from tests.tiny import CONFIG, LENGTH, batch, in_memory
+
+COUNT = 13  # neither a multiple of the batch nor of a worker's share
+
+
+def main(index: int) -> None:
+    strategy = create_strategy(DeviceOptions(strategy="multi_worker"))
+    assert (workers.count(), workers.is_chief()) == (2, index == 0)
+    assert not is_caught(signal.SIGTERM)  # it ends the process, as before
+    agreement(index)
+    keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
+    with strategy.scope():
+        model = AlbertForSequenceClassification(CONFIG, 3)
+    check_replicas(strategy, model.weights, 0)
+    predictions(strategy, model)
+    drift(strategy, model, index)
+    with workers.everyone():
+        print("all is well")
+
+
+def is_caught(number: int) -> bool:
+    """Whether anything in this process, Python or not, takes a signal (Linux)."""
+    with open("/proc/self/status") as status:
+        (mask,) = (line.split()[1] for line in status if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def agreement(index: int) -> None:
+    assert workers.agree(None) is None
+    assert workers.agree(15 if index else None) == 15
+    assert workers.agree((2, 15)[index]) == 15
+    value = {"path": "a/ü-5", "more": [1, None, 0.5]}
+    assert workers.from_chief(lambda: value if index == 0 else pytest.fail("called")) == value
+    assert workers.from_chief(lambda: None) is None
+    for failing in (0, 1):
+        # Who fails raises its own error, the other one says who it was.
+        with pytest.raises(InputError) as error, workers.everyone():
+            may_fail(index == failing)
+        mine = "no such file" if index == failing else f"worker {failing} ("
+        assert str(error.value).startswith(mine)
+    with workers.everyone():
+        pass
+
+
+def may_fail(fails: bool) -> None:
+    if fails:
+        raise InputError("no such file")
+
+
+def predictions(strategy, model) -> None:
+    examples = batch(COUNT)
+    step = PredictStep(model, strategy, ["logits"])
+    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    # Here without the other worker, all at once.
+    expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
+    assert len(np.unique(logits, axis=0)) == COUNT  # so that another order would show
+
+
+def drift(strategy, model, index: int) -> None:
+    before = checksums(strategy, model.weights)
+    weight = model.weights[3]
+    value = weight.numpy()
+    value.flat[1] = np.nextafter(value.flat[1], np.float32(9))  # by the smallest step there is
+    if index == 1:
+        strategy.experimental_local_results(weight.value)[0].assign(value)
+    found = checksums(strategy, model.weights) != before
+    assert np.argwhere(found).tolist() == [[1, 3]]
+    with pytest.raises(InputError) as error:
+        check_replicas(strategy, model.weights, 7)
+    assert "after step 7, replica 1 of 2 (worker 1) has other values" in str(error.value)
+    assert weight.path in str(error.value)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,303 @@
+"""Exported encoders: their outputs, how they go on training, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export import check as export_check
+from albert_tf.export import exports
+from albert_tf.export.encoder import ExportedEncoder
+from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.exports import export_saved_model
+from albert_tf.finetuning.finetuning_options import ClassifierOptions
+from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from tests import tiny
+from tests.interop.models import CONFIGS, features, letters, random_model, write_trained
+
+
+def inputs_of(batch) -> dict[str, tf.Tensor]:
+    named = {"input_ids": "input_word_ids", "input_mask": "input_mask"}
+    named |= {"segment_ids": "input_type_ids", "masked_lm_positions": "masked_lm_positions"}
+    return {there: tf.constant(batch[here]) for here, there in named.items()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> str:
+    return write_trained(tmp_path_factory.mktemp("saved_model") / "trained")
+
+
+@pytest.fixture(scope="module")
+def options(trained) -> ExportOptions:
+    folder = f"{os.path.dirname(trained)}/export"
+    return ExportOptions(
+        init_checkpoint=trained, export_path=folder, preprocess=False, measure_latency=False
+    )
+
+
+@pytest.fixture(scope="module")
+def export(options) -> str:
+    export_saved_model(options)
+    return options.export_path
+
+
+@pytest.fixture(scope="module")
+def model(trained) -> AlbertForPreTraining:
+    model = AlbertForPreTraining(tiny.CONFIG)
+    load_weights(model, trained)
+    return model
+
+
+def close(actual, expected, name: str) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("structure", CONFIGS)
+def test_outputs_are_the_models(structure, tmp_path):
+    config = CONFIGS[structure]
+    model = random_model("encoder", config)
+    files = [tmp_path / "albert_config.json", tmp_path / "vocab.txt"]
+    for file in files:
+        file.write_text(config.to_json())
+    module = ExportedEncoder(model, str(files[0]), [str(files[1])], do_lower_case=True)
+    batch = features(config)
+    expected = model(batch)
+    inputs = inputs_of(batch)
+    inputs.pop("masked_lm_positions")
+    found = module(inputs)
+    for name in ("pooled_output", "sequence_output"):
+        close(found[name], expected[name], name)
+    close(found["default"], expected["pooled_output"], "default")
+    per_layer = config.inner_group_num
+    assert len(found["encoder_outputs"]) == config.num_hidden_layers
+    for number, layer in enumerate(found["encoder_outputs"]):
+        close(layer, expected["encoder_outputs"][(number + 1) * per_layer - 1], f"layer {number}")
+
+
+@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
+def test_outputs_are_the_originals(name, shared, tmp_path):
+    folder = shared(f"golden/google_tf1_{name}")
+    config = json.loads((folder / "albert_config.json").read_text())
+    (tmp_path / "vocab.txt").write_text(letters(config["vocab_size"]))
+    options = ExportOptions(
+        init_checkpoint=str(folder),
+        export_path=str(tmp_path / "export"),
+        spm_model_file=str(tmp_path / "vocab.txt"),
+        preprocess=False,
+        measure_latency=False,
+    )
+    export_saved_model(options)
+    loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
+    expected = np.load(folder / "outputs.npz")
+    inputs = inputs_of(np.load(folder / "inputs.npz"))
+    found = loaded.mlm(inputs)
+    logits = tf.reshape(found["mlm_logits"], [-1, config["vocab_size"]])
+    close(tf.nn.log_softmax(logits), expected["masked_lm_log_probs"], "mlm")
+    for output in ("pooled_output", "sequence_output"):
+        close(found[output], expected[output], output)
+    for number, layer in enumerate(found["encoder_outputs"]):
+        close(layer, expected[f"encoder_layer_{number:02d}"], f"layer {number}")
+    inputs.pop("masked_lm_positions")
+    orders = loaded.signatures["sop"](**inputs)["sop_logits"]
+    close(tf.nn.log_softmax(orders), expected["sentence_order_log_probs"], "sop")
+
+
+def test_every_entry_of_an_export(export, model):
+    loaded = tf.saved_model.load(f"{export}/encoder")
+    batch = tiny.batch(3)
+    expected = model(batch)
+    with_masks = inputs_of(batch)
+    inputs = {n: v for n, v in with_masks.items() if n != "masked_lm_positions"}
+    tokens = {name: tf.constant(batch[name]) for name in ("input_ids", "input_mask", "segment_ids")}
+    assert set(loaded.signatures) == {"serving_default", "tokens", "mlm", "sop"}
+    for found in (
+        loaded(inputs),
+        loaded.signatures["serving_default"](**inputs),
+        loaded.signatures["tokens"](**tokens),
+        loaded.mlm(with_masks),
+        loaded.sop(inputs),
+    ):
+        for name in ("pooled_output", "sequence_output"):
+            close(found[name], expected[name], name)
+    for found in (loaded.mlm(with_masks), loaded.signatures["mlm"](**with_masks)):
+        close(found["mlm_logits"], expected["masked_lm_logits"], "mlm")
+    for found in (loaded.sop(inputs), loaded.signatures["sop"](**inputs)):
+        close(found["sop_logits"], expected["sentence_order_logits"], "sop")
+    # Any batch and length.
+    short = {name: value[:1, :5] for name, value in inputs.items()}
+    assert loaded(short)["sequence_output"].shape == (1, 5, tiny.CONFIG.hidden_size)
+    assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
+    assert assets == {"albert_config.json", "vocab.txt"}
+
+
+def test_it_goes_on_training(export):
+    loaded = tf.saved_model.load(f"{export}/encoder")
+    paths = {weight.path for weight in AlbertEncoder(tiny.CONFIG).weights}
+    assert len(loaded.variables) == len(loaded.trainable_variables) == len(paths)
+    assert list(loaded.regularization_losses) == []
+    head = {"mlm": "cls/predictions/", "sop": "cls/seq_relationship/"}
+    for name, scope in head.items():
+        expected = [w for w in AlbertForPreTraining(tiny.CONFIG).weights if scope in w.path]
+        member = getattr(loaded, name)
+        assert len(member.trainable_variables) == len(paths) + len(expected)
+
+    batch = tiny.batch(8)
+    inputs = inputs_of(batch)
+    positions = inputs.pop("masked_lm_positions")
+    dropped = [loaded(inputs, training=True)["pooled_output"] for _ in range(2)]
+    assert not np.allclose(dropped[0], dropped[1]), "dropout draws anew"
+    np.testing.assert_array_equal(
+        loaded(inputs)["pooled_output"], loaded(inputs, training=False)["pooled_output"]
+    )
+
+    before = [variable.numpy() for variable in loaded.trainable_variables]
+    kernel = tf.Variable(tf.random.stateless_normal([tiny.CONFIG.hidden_size, 2], [1, 2]))
+    losses = []
+    for _ in range(3):
+        with tf.GradientTape() as tape:
+            logits = loaded(inputs, training=False)["pooled_output"] @ kernel
+            loss = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    batch["next_sentence_labels"][:, 0], logits
+                )
+            )
+        variables = [*loaded.trainable_variables, kernel]
+        gradients = tape.gradient(loss, variables)
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.assign_sub(0.05 * tf.convert_to_tensor(gradient))
+        losses.append(float(loss))
+    assert losses[2] < losses[0]
+    for old, variable in zip(before, loaded.trainable_variables, strict=True):
+        if "key/bias" not in variable.name:  # whose gradient is zero
+            assert not np.array_equal(old, variable.numpy()), variable.name
+    mlm = tf.saved_model.load(f"{export}/encoder").mlm  # all that is kept of it
+    with tf.GradientTape() as tape:
+        logits = mlm({**inputs, "masked_lm_positions": positions})["mlm_logits"]
+        loss = tf.reduce_sum(logits**2)
+    variables = mlm.trainable_variables
+    for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+        if "pooler" not in variable.name:
+            assert np.any(tf.convert_to_tensor(gradient)), variable.name
+
+
+def test_it_is_where_fine_tuning_starts(export, trained):
+    for handle in (export, f"{export}/encoder"):
+        options = with_hub_module(
+            ClassifierOptions(
+                output_dir=f"{export}-none",
+                albert_hub_module_handle=handle,
+                spm_model_file="from_tf_hub",
+            )
+        )
+        tokenizer = find_tokenizer(options)
+        assert (tokenizer.vocab_size, tokenizer.do_lower_case) == (tiny.VOCAB, False)
+        assert find_config(options) == tiny.CONFIG
+        weights, expected = open_weights(options.init_checkpoint), open_weights(trained)
+        assert set(weights.tensors) == set(expected.tensors)
+        for name in expected.tensors:
+            np.testing.assert_array_equal(weights.read(name), expected.read(name))
+
+
+def test_the_same_command_again_finds_its_work_done(export, options, trained, capsys):
+    stamp = os.stat(f"{export}/encoder/saved_model.pb").st_mtime_ns
+    export_saved_model(options)
+    assert "is there already" in capsys.readouterr().out
+    assert os.stat(f"{export}/encoder/saved_model.pb").st_mtime_ns == stamp
+    for changes in ({"do_lower_case": True}, {"max_seq_length": 9}):
+        with pytest.raises(InputError, match="is not what this command writes"):
+            export_saved_model(dataclasses.replace(options, **changes))
+    assert json.loads(pathlib.Path(export, "export.json").read_text())["step"] == 7
+
+
+def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, monkeypatch):
+    options = ExportOptions(
+        init_checkpoint=trained,
+        export_path=str(tmp_path / "export"),
+        preprocess=False,
+        measure_latency=False,
+    )
+
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            export_saved_model(dataclasses.replace(options, **changes))
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert "exists already; remove it" in message(export_path=trained)
+    assert "nowhere.model: no such vocabulary file" in message(spm_model_file="nowhere.model")
+    assert "--init_checkpoint=nowhere: no checkpoint" in message(init_checkpoint="nowhere")
+    assert "--max_seq_length=17: must be 3 to 16" in message(max_seq_length=17)
+    other = tmp_path / "other"
+    write_trained(other)
+    (other / "vocab.txt").unlink()
+    assert "there is none beside" in message(init_checkpoint=str(other))
+    (other / "albert_config.json").unlink()
+    assert "has no albert_config.json beside it" in message(init_checkpoint=str(other))
+
+    def full(*arguments, **settings):
+        raise tf.errors.ResourceExhaustedError(None, None, "no space left")
+
+    monkeypatch.setattr(exports.tf.saved_model, "save", full)
+    with pytest.raises(OSError, match="no space left"):
+        export_saved_model(options)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_heads_that_the_weights_lack_are_left_out(tmp_path):
+    folder = write_trained(tmp_path / "encoder_only", head="encoder")
+    options = ExportOptions(
+        init_checkpoint=folder,
+        export_path=str(tmp_path / "export"),
+        preprocess=False,
+        measure_latency=False,
+    )
+    export_saved_model(options)
+    loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
+    assert set(loaded.signatures) == {"serving_default", "tokens"}
+    assert not hasattr(loaded, "mlm")
+
+
+def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
+    options = CheckOptions(words=("CHECK", export), seq_lengths=("8",))
+    kept = []
+    fresh = export_check._in_fresh_process
+    monkeypatch.setattr(
+        export_check, "_in_fresh_process", lambda *a: (kept or kept.append(fresh(*a)) or kept)[0]
+    )
+    export_check.check(options)
+    printed = capsys.readouterr().out
+    assert "signatures: serving_default, tokens, mlm, sop" in printed
+    assert "mlm/mlm_logits: differs from the model by at most" in printed
+    assert "batch 32, length   8: " in printed
+
+    # With what that process found, and other weights to compare with.
+    export_check.check(dataclasses.replace(options, init_checkpoint=trained))
+    other = write_trained(tmp_path / "other")
+    values = {n: open_weights(other).read(n) for n in open_weights(other).tensors}
+    values["cls/predictions/output_bias"] += 0.1
+    write_training_checkpoint(f"{other}/model.ckpt-7", values, 7)
+    with pytest.raises(InputError, match=r"mlm/mlm_logits differs from the model by 0\.1"):
+        export_check.check(dataclasses.replace(options, init_checkpoint=other))
+    del kept[0][0]["tokens/pooled_output"]
+    with pytest.raises(InputError, match="the signature tokens gives no pooled_output"):
+        export_check.check(options)
+
+    def message(*words, **changes) -> str:
+        with pytest.raises(InputError) as error:
+            export_check.check(dataclasses.replace(options, words=words, **changes))
+        return str(error.value)
+
+    assert "usage: " in message("check")
+    assert "is no export; there is no encoder/ in it" in message("check", trained)
+    assert "--seq_lengths=a: must be whole numbers" in message("check", export, seq_lengths=("a",))

@@ -1,0 +1,45 @@
+"""What fine-tuned models note of themselves, and what exports read of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.export.settings import (
+    ChoiceSettings,
+    ClassifierSettings,
+    SpanSettings,
+    read_settings,
+)
+from albert_tf.finetuning.classification.targets import OneLabel
+from albert_tf.finetuning.classification.tasks import Task
+from albert_tf.interop.companions import TARGET_FILE
+
+
+def test_what_training_notes_is_what_exports_read(tmp_path):
+    target = OneLabel(Task("table", {}), ("a", "b"))
+    for name, text in target.description(pairs=True, max_seq_length=77).items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "model.ckpt-1").write_text("")
+    expected = ClassifierSettings("classification", True, 77)
+    for place in (tmp_path, tmp_path / "model.ckpt-1"):
+        assert read_settings(ClassifierSettings, str(place), TARGET_FILE, {}) == expected
+    changed = read_settings(
+        ClassifierSettings, str(tmp_path), TARGET_FILE, {"max_seq_length": 9, "kind": None}
+    )
+    assert changed == dataclasses.replace(expected, max_seq_length=9)
+
+
+@pytest.mark.parametrize("kind", [ClassifierSettings, SpanSettings, ChoiceSettings])
+def test_without_a_note_there_are_defaults(tmp_path, kind):
+    assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
+    told = {"max_seq_length": 30, "something": "else"}
+    (tmp_path / "told.json").write_text(json.dumps(told))
+    settings = read_settings(kind, str(tmp_path), "told.json", {})
+    assert settings == dataclasses.replace(kind(), max_seq_length=30)
+    (tmp_path / "told.json").write_text("{")
+    with pytest.raises(InputError, match=r"told\.json: not a JSON file"):
+        read_settings(kind, str(tmp_path), "told.json", {})

@@ -1,0 +1,206 @@
+"""export_saved_model of fine-tuned models: folders, TFLite files, cards, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export import check as export_check
+from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.exports import export_saved_model
+from albert_tf.export.task_exports import TASKS
+from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from tests.export.served import LONGEST, config_for, texts, write_vocabulary
+from tests.interop.models import random_model
+
+LABELS = ["bad", "fair", "good"]
+
+
+def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
+    """What a fine-tuning program leaves, with random weights."""
+    folder.mkdir()
+    tokenizer = write_vocabulary(folder)
+    model = random_model(head, config_for(tokenizer), labels=labels)
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return trained_folder(
+        tmp_path_factory.mktemp("trained") / "out",
+        "classifier",
+        labels__json=json.dumps(LABELS),
+        target__json=json.dumps({"kind": "classification", "pairs": False, "max_seq_length": 16}),
+        eval_results__txt="eval_accuracy = 0.75\nglobal_step = 7\n",
+    )
+
+
+def options_of(trained: pathlib.Path, path: pathlib.Path, **changes) -> ExportOptions:
+    return ExportOptions(init_checkpoint=str(trained), export_path=str(path), **changes)
+
+
+def lite_outputs(file: pathlib.Path, **inputs):
+    interpreter = tf.lite.Interpreter(str(file))
+    return interpreter.get_signature_runner("serving_default")(**inputs)
+
+
+def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
+    options = options_of(
+        classifier,
+        tmp_path / "export",
+        head="encoder",
+        preprocess=False,
+        tflite_lengths=("12", "16"),
+        license="apache-2.0",
+    )
+    export_saved_model(options)
+    folder = tmp_path / "export"
+    printed = capsys.readouterr().out
+    encoder = tf.saved_model.load(str(folder / "encoder"))
+    ids = np.arange(5, 17, dtype=np.int32)[None]
+    inputs = {
+        "input_word_ids": ids,
+        "input_mask": (ids < 14).astype(np.int32),
+        "input_type_ids": ((ids > 8) & (ids < 14)).astype(np.int32),
+    }
+    expected = encoder({name: tf.constant(value) for name, value in inputs.items()})
+    card = (folder / "README.md").read_text()
+    for precision, tolerance in (("float32", 1e-5), ("int8", 0.1)):
+        file = folder / "tflite" / f"encoder_12_{precision}.tflite"
+        given = lite_outputs(file, **inputs)
+        for name in ("pooled_output", "sequence_output"):
+            np.testing.assert_allclose(given[name], expected[name], atol=tolerance)
+        size = f"{file.stat().st_size:,} bytes"
+        assert f"{file.name}: {size}" in printed
+        assert f"| tflite/{file.name} | {size} |" in card
+    assert len(list((folder / "tflite").iterdir())) == 4
+    header = card.split("---")[1]
+    assert "license: apache-2.0" in header
+    assert "pipeline_tag: feature-extraction" in header
+    for known in (
+        "eval_accuracy | 0.75",
+        "Training steps: 7",
+        'load("export/encoder")',
+        f"| 32 x {LONGEST} tokens |",  # the latency, with the longest that it can read
+    ):
+        assert known in card
+    assert str(tmp_path) not in card
+
+
+def test_a_classifier_is_exported_with_all_that_goes_with_it(classifier, tmp_path):
+    try:
+        tensorflow_text()
+    except InputError as error:
+        pytest.skip(str(error))
+    options = options_of(
+        classifier, tmp_path / "export", tflite_lengths=("16",), measure_latency=False
+    )
+    export_saved_model(options)
+    folder = tmp_path / "export"
+    signature = tf.saved_model.load(str(folder / "classifier")).signatures["serving_default"]
+    lines = tf.constant([text for text in texts(9, 30) if text])
+    given = signature(text=lines)
+    assert {label.decode() for label in given["labels"].numpy()[0]} == set(LABELS)
+
+    # What preprocess/ makes of the texts, the TFLite file classifies alike: the same length.
+    inputs = tf.saved_model.load(str(folder / "preprocess"))
+    packed = inputs.bert_pack_inputs([inputs.tokenize(lines)], seq_length=16)
+    for row, probabilities in enumerate(given["probabilities"].numpy()):
+        one = {name: value[row : row + 1] for name, value in packed.items()}
+        file = folder / "tflite" / "classifier_16_float32.tflite"
+        logits = lite_outputs(file, **one)["logits"][0]
+        np.testing.assert_allclose(tf.nn.softmax(logits), probabilities, atol=1e-5)
+    card = (folder / "README.md").read_text()
+    assert "pipeline_tag: text-classification" in card
+    assert 'load("export/classifier").signatures["serving_default"]' in card
+    assert "bad, fair, good" in card
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "folder", "outputs", "settings"),
+    [
+        ("classifier", 3, "classifier", 3, {"kind": "classification", "pairs": True}),
+        ("span", 3, "squad", 5, {"version_2_with_negative": True, "max_query_length": 9}),
+        ("choice", 1, "choice", 2, {"task_name": "json", "max_qa_length": 16}),
+    ],
+)
+def test_the_check_compares_answers(
+    head, labels, folder, outputs, settings, tmp_path, capsys, monkeypatch
+):
+    try:
+        tensorflow_text()
+    except InputError as error:
+        pytest.skip(str(error))
+    beside = {TASKS[head].file.replace(".", "__"): json.dumps(settings)}
+    trained = trained_folder(tmp_path / "trained", head, labels, **beside)
+    options = options_of(trained, tmp_path / "export", head=head, measure_latency=False)
+    export_saved_model(options)
+    check = CheckOptions(words=("check", options.export_path), seq_lengths=())
+    kept = []
+    fresh = export_check._in_fresh_process
+    monkeypatch.setattr(
+        export_check, "_in_fresh_process", lambda *a: (kept or kept.append(fresh(*a)) or kept)[0]
+    )
+    for weights in (None, str(trained)):
+        export_check.check(dataclasses.replace(check, init_checkpoint=weights))
+        assert f"{folder}: 12 inputs have the model's answers" in capsys.readouterr().out
+    found, _ = kept[0]
+    answers = [name for name in found if name.startswith(f"{folder}/")]
+    assert len(answers) == outputs
+    for name in answers:
+        right = found[name]
+        found[name] = np.zeros_like(right)
+        with pytest.raises(InputError, match=f"gives another {name.split('/')[1]} than the model"):
+            export_check.check(check)
+        found[name] = right
+
+
+def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
+    options = options_of(classifier, tmp_path / "export", preprocess=False, head="encoder")
+
+    def message(**changes) -> str:
+        with pytest.raises(InputError) as error:
+            export_saved_model(dataclasses.replace(options, **changes))
+        assert "\n" not in str(error.value)
+        assert not (tmp_path / "export").exists()
+        assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+        return str(error.value)
+
+    assert "has no such head; the one it has is: classifier" in message(head="span")
+    assert "has a classifier of 3 labels, a choice has one score" in message(head="choice")
+    assert "exists already" in str(
+        pytest.raises(
+            InputError,
+            export_saved_model,
+            dataclasses.replace(options, export_path=str(classifier)),
+        ).value
+    )
+    assert f"--max_seq_length=99: must be 3 to {LONGEST}" in message(
+        head="classifier", max_seq_length=99
+    )
+    assert "--max_seq_length=4: must be at least 5" in message(head="classifier", max_seq_length=4)
+    assert f"--tflite_lengths=16,99: must be 1 to {LONGEST}" in message(tflite_lengths=("16", "99"))
+    assert "--tflite_lengths=a: must be numbers" in message(tflite_lengths=("a",))
+
+    score = trained_folder(tmp_path / "score", "classifier", labels=1)
+    assert "give --head=classifier for a number" in message(init_checkpoint=str(score), head="auto")
+    (score / "multiple_choice.json").write_text("{")
+    assert "multiple_choice.json: not a JSON file" in message(
+        init_checkpoint=str(score), head="auto"
+    )
+    (score / "small.model").unlink()
+    assert "--spm_model_file: the vocabulary of the model is needed" in message(
+        init_checkpoint=str(score), head="choice"
+    )

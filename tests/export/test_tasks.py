@@ -1,0 +1,215 @@
+"""Served models give what the fine-tuning programs predict, from the same texts."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.choice import filled
+from albert_tf.export.settings import ChoiceSettings, ClassifierSettings, SpanSettings
+from albert_tf.export.task_exports import TASKS, Trained, write_task
+from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.finetuning.classification import featurize
+from albert_tf.finetuning.classification.targets import TARGETS
+from albert_tf.finetuning.classification.tasks import Example, Task
+from albert_tf.finetuning.race import multiple_choice
+from albert_tf.finetuning.race.choices import _BLANK, _RACE_BLANK, Question, fill
+from albert_tf.finetuning.squad.answers import predict_answers
+from albert_tf.finetuning.squad.question_answering import HEADS
+from albert_tf.finetuning.squad.squad_files import Question as SquadQuestion
+from albert_tf.finetuning.squad.windows import make_windows
+from albert_tf.interop.companions import Companions
+from albert_tf.modeling.losses import MISSING_CHOICE
+from tests.export.served import LONGEST, config_for, texts, write_vocabulary
+from tests.interop.models import random_model
+
+try:
+    tensorflow_text()
+except InputError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+LABELS = ("bad", "fair, or so", "good")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"))
+
+
+@pytest.fixture(scope="module")
+def trained(tokenizer):
+    def create(head, settings, labels=3, companions=None):
+        model = random_model(head, config_for(tokenizer), labels=labels)
+        companions = companions or Companions(labels=LABELS)
+        return Trained(head, model, tokenizer, companions, settings)
+
+    return create
+
+
+def signature_of(trained):
+    """The default signature, without writing and loading it."""
+    module = TASKS[trained.head].serve(trained, [trained.tokenizer.path])
+    return module.signatures()["serving_default"]
+
+
+@pytest.fixture(scope="module")
+def classifier(trained, tmp_path_factory):
+    """A classifier of pairs, and its export, loaded."""
+    given = trained("classifier", ClassifierSettings(pairs=True, max_seq_length=16))
+    folder = tmp_path_factory.mktemp("export")
+    write_task(str(folder), given)
+    return given, tf.saved_model.load(str(folder / "classifier"))
+
+
+def padded(features, length=LONGEST):
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {name: value for name, value in features.padded(length).items() if name in names}
+
+
+def expected_logits(trained, firsts, seconds=None, length=16):
+    pairs = seconds or [None] * len(firsts)
+    examples = [Example("", *pair, None) for pair in zip(firsts, pairs, strict=True)]
+    features = featurize.featurize(examples, trained.tokenizer, length)
+    return trained.model(padded(features))["logits"].numpy()
+
+
+def test_a_classifier_gives_the_probabilities_of_the_program(classifier):
+    trained, export = classifier
+    firsts, seconds = texts(40, 12), texts(40, 12, seed=2)
+    target = TARGETS["classification"](Task("table", {}), LABELS)
+    for name, second in (("pair", seconds), ("single", None)):
+        logits = expected_logits(trained, firsts, second)
+        inputs = {"text": firsts} | ({"text_pair": second} if second else {})
+        given = export.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+        np.testing.assert_allclose(given["probabilities"], target.values(logits), atol=1e-6)
+        assert [label.decode() for label in given["label"].numpy()] == target.answers(logits)
+        assert {tuple(row) for row in given["labels"].numpy()} == {
+            tuple(label.encode() for label in LABELS)
+        }
+        if name == "pair":  # which it was trained for
+            default = export.signatures["serving_default"]
+            again = default(**{k: tf.constant(v) for k, v in inputs.items()})
+            np.testing.assert_array_equal(again["probabilities"], given["probabilities"])
+
+
+def test_concurrent_requests_get_the_answers_of_single_ones(classifier):
+    _, export = classifier
+    signature = export.signatures["single"]
+    lines = texts(200, 12, seed=3)
+
+    def ask(line):
+        return signature(text=tf.constant([line]))["probabilities"].numpy()[0]
+
+    alone = [ask(line) for line in lines]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(ask, lines))
+    np.testing.assert_array_equal(together, alone)
+    batch = signature(text=tf.constant(lines))["probabilities"]
+    np.testing.assert_allclose(batch, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "outputs"), [("regression", 1), ("multi_label", 3)])
+def test_numbers_and_several_labels(trained, kind, outputs):
+    given = trained("classifier", ClassifierSettings(kind, False, 16), outputs)
+    served = signature_of(given)
+    lines = texts(30, 12)
+    logits = expected_logits(given, lines)
+    target = TARGETS[kind](Task("table", {}, label_separator="|"), LABELS)
+    answer = served(text=tf.constant(lines))
+    if kind == "regression":
+        assert set(answer) == {"value"}
+        np.testing.assert_allclose(answer["value"], target.values(logits)[:, 0], atol=1e-5)
+        return
+    np.testing.assert_allclose(answer["probabilities"], target.values(logits), atol=1e-6)
+    chosen = ["|".join(np.array(LABELS)[row]) for row in answer["chosen"].numpy()]
+    assert chosen == target.answers(logits)
+
+
+@pytest.mark.parametrize(("race", "blank"), [(True, _RACE_BLANK), (False, _BLANK)])
+def test_blanks_are_filled_as_in_python(race, blank):
+    questions = [
+        "",
+        "_",
+        "_ _ _",
+        "a_b _",
+        "__ is ＿.",
+        "_a a_ 1_ é_ _漢",
+        " _ ",
+        "no blank",
+        "_\n_",
+    ]
+    options = [["x", " y\u3000", r"\1 $0 \\"]] * len(questions)
+    given = filled(tf.constant(questions), tf.constant(options), in_names=race).numpy()
+    expected = [
+        fill(question, option, blank)
+        for question, row in zip(questions, options, strict=True)
+        for option in row
+    ]
+    assert [text.decode().strip() for text in given] == [text.strip() for text in expected]
+
+
+@pytest.mark.parametrize("task", ["race", "json"])
+def test_choices_are_those_of_the_program(trained, task):
+    length, most = LONGEST, 8
+    given = trained("choice", ChoiceSettings(task, length, most))
+    contexts, asked = texts(12, 30), texts(12, 8, seed=4)
+    choices = [[text.strip() or "x" for text in texts(4, 4, seed)] for seed in range(12)]
+    if task == "json":  # where some questions have fewer
+        choices = [row[: 2 + number % 3] for number, row in enumerate(choices)]
+    questions = [
+        Question("", "", "", context, text, tuple(row), tuple(fill(text, c, blank) for c in row), 0)
+        for blank in [_RACE_BLANK if task == "race" else _BLANK]
+        for context, text, row in zip(contexts, asked, choices, strict=True)
+    ]
+    features = multiple_choice.featurize(questions, given.tokenizer, length, most).features
+    logits = given.model(padded(features))["logits"].numpy()
+    logits = np.where(features.arrays["choice_mask"] > 0, logits, MISSING_CHOICE)
+    options = [row + [""] * (4 - len(row)) for row in choices]
+    answer = signature_of(given)(
+        context=tf.constant(contexts), question=tf.constant(asked), options=tf.constant(options)
+    )
+    probabilities = multiple_choice.softmax(logits)
+    np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-6)
+    np.testing.assert_array_equal(answer["answer"], probabilities.argmax(axis=-1))
+
+
+@pytest.mark.parametrize("head", ["span", "conditional_span"])
+def test_answers_are_those_of_the_program(trained, head):
+    settings = SpanSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
+    given = trained(head, settings)
+    contexts = ["", " \n", *texts(48, 60, seed=5)]  # up to a dozen windows
+    asked = texts(50, 12, seed=6)
+    questions = [
+        SquadQuestion(str(number), *pair, ())
+        for number, pair in enumerate(zip(asked, contexts, strict=True))
+    ]
+    windows = make_windows(questions, given.tokenizer, LONGEST, 8, 6)
+    assert len(windows.windows) > 150
+    how = HEADS["span" if head == "span" else "conditional"]
+    outputs = given.model(padded(windows.features))
+    outputs = {name: outputs[name].numpy() for name in how.outputs}
+    predictions = predict_answers(windows.windows, outputs, how.find, how.null, 5, 20)
+    nulls = [predictions[question.id].null_score for question in questions]
+    threshold = float(np.median(nulls))
+    expected = [predictions[question.id].answer(threshold) for question in questions]
+    assert 10 < sum(map(bool, expected)) < 40
+
+    results = {"null_score_diff_threshold": str(threshold)}
+    for version_2, companions in ((True, Companions(results=results)), (False, Companions())):
+        settings = dataclasses.replace(settings, version_2_with_negative=version_2)
+        signature = signature_of(given._replace(settings=settings, companions=companions))
+        answer = signature(question=tf.constant(asked), context=tf.constant(contexts))
+        if not version_2:
+            expected = [predictions[question.id].answer() for question in questions]
+        assert [text.decode() for text in answer["answer"].numpy()] == expected
+        np.testing.assert_allclose(answer["null_score"], nulls, rtol=1e-5, atol=1e-5)
+        edges = zip(answer["start"].numpy(), answer["end"].numpy(), strict=True)
+        for text, context, (start, end) in zip(expected, contexts, edges, strict=True):
+            assert context[start:end] == text if text else (start, end) == (-1, -1)
+        alone = signature(question=tf.constant(asked[:1]), context=tf.constant(contexts[:1]))
+        assert alone["answer"].numpy().tolist() == [b""]

@@ -1,0 +1,160 @@
+"""Tokenizers inside a graph give the ids and offsets of the ones in Python, and pack them alike."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from albert_tf.export.preprocessor import HUB_NAMES, Preprocessor
+from albert_tf.export.tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.finetuning.classification.featurize import featurize
+from albert_tf.finetuning.classification.tasks import Example
+from albert_tf.tokenizers import Tokenizer
+
+try:
+    tensorflow_text()
+except InputError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+MODEL = "data/albert_en_vocab/30k-clean.model"
+GOLDEN = "golden/tokenization/tokenization_en_30k.json"
+
+# What normalisation is about: case, accents, spaces, marks, scripts, and what maps to several.
+LETTERS = (
+    "aZ1,.' \t\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\xad\x07\0ÀéñÅßİıſΣσςΑΆ᾽ʰ·ǅﬁ½①´¨ﷺ한글각漢字かガｶﾞﾊﾟ"
+    "🤗👩🏽\u200d🚀\u0301\u0345\u093f\ufffd[]#'<=>"
+)
+
+ANY = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(LETTERS)
+
+
+def tricky_lines(count: int) -> list[str]:
+    """Short texts of characters that are treated in different ways."""
+    draw = random.Random(7)
+    return ["".join(draw.choices(LETTERS, k=draw.randint(0, 24))) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory) -> str:
+    pieces = [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abz1.,'[]中日本가", " ", "##b", "##z",
+        "##1", "cat", "e", "##e", "ss", "σ", "##ς", "##σ", "i", "##i", "É", "##é",
+    ]  # fmt: skip
+    path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
+    path.write_text("\n".join(pieces) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def pairs(shared, wordpiece):
+    """Every kind of vocabulary, lower-casing and not: the tokenizer, and the one for graphs."""
+    files = {"sentencepiece": str(shared(MODEL)), "wordpiece": wordpiece}
+    tokenizers = {
+        (kind, lower): Tokenizer.load(path, lower)
+        for kind, path in files.items()
+        for lower in (True, False)
+    }
+    return {key: (each, graph_tokenizer(each)) for key, each in tokenizers.items()}
+
+
+KINDS = [(kind, lower) for kind in ("sentencepiece", "wordpiece") for lower in (True, False)]
+
+
+def check(pair, texts: list[str]) -> None:
+    """Ids and offsets are those of Python, one by one."""
+    tokenizer, in_graph = pair
+    encode = in_graph.encode(tf.constant(texts))
+    ids, starts, ends = in_graph.encode_with_offsets(tf.constant(texts))
+    found = zip(
+        texts, encode.to_list(), ids.to_list(), starts.to_list(), ends.to_list(), strict=True
+    )
+    for text, plain, ids, starts, ends in found:
+        expected, offsets = tokenizer.encode_with_offsets(text)
+        assert plain == ids == expected.tolist(), repr(text)
+        assert [starts, ends] == offsets.T.tolist(), repr(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
+    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
+    lines = [example["text"] for example in examples] + tricky_lines(300)
+    assert len(lines) > 450
+    check(pairs[kind], lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(deadline=None, max_examples=25)
+@given(texts=st.lists(st.text(ANY), max_size=8))
+def test_ids_of_any_texts(kind, pairs, texts):
+    tokenizer, in_graph = pairs[kind]
+    expected = [ids.tolist() for ids in tokenizer.encode_batch(texts)]
+    assert in_graph.encode(tf.constant(texts, tf.string)).to_list() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_character(kind, pairs):
+    tokenizer, in_graph = pairs[kind]
+    codes = [*range(0xD800), *range(0xE000, 0x32000), *range(0xE0000, 0xE0200)]
+    # TensorFlow writes U+FFFD for the code points that are reserved never to be characters.
+    codes = [c for c in codes if c & 0xFFFE != 0xFFFE and not 0xFDD0 <= c <= 0xFDEF]
+    texts = ["x".join(map(chr, codes[i : i + 64])) for i in range(0, len(codes), 64)]
+    expected = [ids.tolist() for ids in tokenizer.encode_batch(texts)]
+    for text, ids, found in zip(
+        texts, expected, in_graph.encode(tf.constant(texts)).to_list(), strict=True
+    ):
+        assert found == ids, ascii(text)
+
+
+def test_words_beyond_two_hundred_characters_are_unknown(pairs):
+    texts = [f"cat {letter * length} cat" for letter in "aé中" for length in (199, 200, 201, 500)]
+    check(pairs["wordpiece", True], texts)
+    check(pairs["wordpiece", False], texts)
+
+
+def test_the_chinese_vocabulary(shared):
+    tokenizer = Tokenizer.load(str(shared("data/chinese/vocab.txt")))
+    lines = shared("data/chinese/news_zh_1.txt").read_text("utf-8").splitlines()[:60]
+    check((tokenizer, graph_tokenizer(tokenizer)), lines)
+
+
+def test_words_keep_their_pieces_together(pairs):
+    _, in_graph = pairs["wordpiece", True]
+    pieces = in_graph.tokenize(tf.constant(["Cat abz, 中日", ""]))
+    assert [[len(word) for word in text] for text in pieces.to_list()] == [[1, 3, 1, 1, 1], []]
+
+
+def test_bytes_that_are_no_text_are_taken_for_unknown_characters(pairs):
+    for tokenizer, in_graph in pairs.values():
+        found = in_graph.encode(tf.constant([b"a \xff\xc3 b"])).to_list()
+        assert found == [tokenizer.encode("a \ufffd\ufffd b")]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_packing_as_in_fine_tuning(ranks, pairs):
+    tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", True]
+    preprocessor = Preprocessor(in_graph, [tokenizer.path], True, seq_length=12)
+    draw = random.Random(1)
+    texts = [
+        ["".join(draw.choices("abz ", k=draw.randint(0, 20))) for _ in range(30)] for _ in range(2)
+    ]
+    tokens = [preprocessor.tokenize(tf.constant(part)) for part in texts]
+    assert tokens[0].ragged_rank == ranks
+    pairs_of_texts = list(zip(*texts, strict=True))
+    for length in (5, 8, 12, 40):
+        for count in (1, 2):
+            examples = [
+                Example("", first, second if count == 2 else None, None)
+                for first, second in pairs_of_texts
+            ]
+            expected = featurize(examples, tokenizer, length).padded(length)
+            seq_length = None if length == 12 else length
+            found = preprocessor.bert_pack_inputs(tokens[:count], seq_length=seq_length)
+            for here, name in HUB_NAMES.items():
+                np.testing.assert_array_equal(found[name], expected[here], (length, count, name))

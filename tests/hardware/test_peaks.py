@@ -1,0 +1,51 @@
+"""Peaks of devices by the names that drivers give them."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.hardware.peaks import gpu_peak, peak_flops, tpu_chips
+
+
+@pytest.mark.parametrize(("name", "peak"), [
+    ("NVIDIA H100 80GB HBM3", 989.4), ("NVIDIA H100 PCIe", 756.0), ("NVIDIA H100 NVL", 835.5),
+    ("NVIDIA H200", 989.4), ("NVIDIA GH200 480GB", 989.4), ("NVIDIA A100-SXM4-40GB", 312.0),
+    ("NVIDIA A100-PCIE-40GB", 312.0), ("Tesla V100-SXM2-16GB", 125.0), ("NVIDIA A10", 125.0),
+    ("Tesla V100-PCIE-32GB", 112.0), ("Tesla T4", 65.0), ("NVIDIA L4", 121.0),
+    ("NVIDIA A10G", 70.0), ("NVIDIA L40S", 362.1), ("NVIDIA L40", 181.1),
+    ("NVIDIA T400", None), ("NVIDIA RTX A1000", None), ("Quadro P4000", None),
+])  # fmt: skip
+def test_gpus(name, peak):
+    assert gpu_peak(name) == peak
+
+
+def test_a_cpu_has_no_peak_unless_one_is_given():
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    assert peak_flops(strategy) is None
+    assert peak_flops(strategy, 1.5) == 1.5e12
+
+
+@pytest.mark.parametrize(("device", "subsystem", "kind"), [
+    ("0x0027", "0x004e", "v2"), ("0x0027", "0x004f", "v3"), ("0x005e", "0x0000", "v4"),
+    ("0x0063", "0x0001", "v5e"), ("0x0062", "0x0001", "v5p"), ("0x006f", "0x0001", "v6e"),
+])  # fmt: skip
+def test_tpu_chips_are_known_by_their_bus(tmp_path, device, subsystem, kind):
+    for number, vendor in enumerate(("0x1ae0", "0x8086", "0x1ae0")):
+        folder = tmp_path / f"0000:00:0{number}.0"
+        folder.mkdir()
+        for name, value in (
+            ("vendor", vendor),
+            ("device", device),
+            ("subsystem_device", subsystem),
+        ):
+            (folder / name).write_text(value + "\n")
+    assert tpu_chips(str(tmp_path)) == [kind, kind]
+
+
+def test_an_unknown_chip_is_none(tmp_path):
+    folder = tmp_path / "0000:00:00.0"
+    folder.mkdir()
+    (folder / "vendor").write_text("0x1ae0\n")
+    (folder / "device").write_text("0x9999\n")
+    assert tpu_chips(str(tmp_path)) == []

@@ -1,0 +1,155 @@
+"""Where in the raw text each token comes from."""
+
+from __future__ import annotations
+
+import io
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.tokenizers.base import Tokenizer, preprocess, preprocess_with_spans
+from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
+
+MODEL = "data/albert_en_vocab/30k-clean.model"
+GOLDEN = "golden/tokenization/tokenization_en_30k.json"
+NASTY = st.text(
+    st.one_of(
+        st.sampled_from(
+            "ab cAB zé\u0301\u0323ﬁﬃ中国年カ\uff9eİßΣς’“”``''\"-–—1239,,.\u00a0\t\n\x00\x1c"
+            "\x85\u200b\u200d\ufe0f👩🏽▁½²¨Åㅏ각\u1100\u1161"
+        ),
+        st.characters(exclude_categories=["Cs"]),
+    ),
+    max_size=30,
+)
+
+
+@pytest.fixture(scope="module", params=["english", "cased", "bytes", "wordpiece", "chinese"])
+def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
+    folder = tmp_path_factory.mktemp("vocabulary")
+    if request.param in ("english", "cased"):
+        return Tokenizer.load(str(shared(MODEL)), do_lower_case=request.param == "english")
+    if request.param == "bytes":
+        path = folder / "bytes.model"
+        path.write_bytes(train(byte_fallback=True, vocab_size=300))
+        return Tokenizer.load(str(path))
+    if request.param == "wordpiece":
+        path = folder / "vocab.txt"
+        letters = "abceéz19,.ß中ﬁ"
+        path.write_text("\n".join([*SPECIAL_SYMBOLS, *letters, *(f"##{c}" for c in letters)]))
+        return Tokenizer.load(str(path), do_lower_case=False)
+    return Tokenizer.load(str(shared("data/chinese/vocab.txt")))
+
+
+def train(**settings) -> bytes:
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        **{
+            "sentence_iterator": iter(["the cat sat on 19, mats", "a dog ran over 1, 2,"] * 20),
+            "model_writer": model, "vocab_size": 40, "hard_vocab_limit": False, "pad_id": 0,
+            "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]",
+            "minloglevel": 3, **settings,
+        }
+    )  # fmt: skip
+    return model.getvalue()
+
+
+def check(tokenizer: Tokenizer, text: str) -> np.ndarray:
+    ids, offsets = tokenizer.encode_with_offsets(text)
+    assert ids.tolist() == tokenizer.encode(text)
+    assert ids.dtype == offsets.dtype == np.int32
+    assert offsets.shape == (len(ids), 2)
+    assert (offsets[:, 0] <= offsets[:, 1]).all()
+    assert (np.diff(offsets, axis=0) >= 0).all()
+    assert ((offsets >= 0) & (offsets <= len(text))).all()
+    for start, end in offsets:
+        assert text[start:end] == text[start:end].strip()
+    return offsets
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=NASTY)
+def test_offsets_of_any_text(tokenizer, text):
+    covered = np.zeros(len(text), bool)
+    for start, end in check(tokenizer, text):
+        covered[start:end] = True
+    for character, is_covered in zip(text, covered, strict=True):
+        # Controls and the like may go; what is left as a token when alone never does.
+        if unicodedata.category(character)[0] in "LNPS" and any(
+            end > start for start, end in tokenizer.encode_with_offsets(character)[1]
+        ):
+            assert is_covered, character
+
+
+@settings(deadline=None, max_examples=300)
+@given(NASTY, st.booleans())
+def test_spans_of_the_normalised_text(text, do_lower_case):
+    processed, spans = preprocess_with_spans(text, do_lower_case)
+    assert processed == preprocess(text, do_lower_case)
+    assert len(spans) == len(processed)
+    # A character's own span holds what it was made from.
+    for character, (start, end) in zip(processed, spans, strict=True):
+        if not character.isspace():
+            assert character.lower() in preprocess(text[start:end], do_lower_case).lower() or (
+                character == "ς"
+            )
+    found, spans = normalize_with_spans(text, do_lower_case)
+    assert len(spans) == len(found)
+
+
+def test_examples(tokenizer):
+    text = " The  cafe\u0301 éa ﬁne, 1999, \t"
+    offsets = check(tokenizer, text).tolist()
+    shown = {text[start:end] for start, end in offsets}
+    assert "," in shown
+    assert offsets[-1] == [len(text.rstrip()) - 1, len(text.rstrip())]
+    if tokenizer.path.endswith("30k-clean.model") and tokenizer.do_lower_case:
+        assert [text[start:end] for start, end in offsets] == [
+            "The", "cafe\u0301", "éa", "ﬁne", ",", "1999", ",",
+        ]  # fmt: skip
+
+
+def test_a_piece_stands_for_its_own_characters(shared):
+    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
+    articles = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
+    paragraphs = [p for article in articles for p in article["paragraphs"]]
+    texts = [e["text"] for e in examples] + [p["context"] for p in paragraphs[:60]]
+    for text in texts:
+        offsets = check(tokenizer, text)
+        for piece, (start, end) in zip(tokenizer.tokenize(text), offsets, strict=True):
+            surface = unicodedata.normalize("NFKC", piece.lstrip("▁")).replace("⁄", "/")
+            raw = unicodedata.normalize("NFKC", tokenizer.preprocess(text[start:end]))
+            raw = raw.replace("⁄", "/")
+            # Several pieces may share a character that was expanded.
+            assert surface == raw or (surface in raw and not text[start:end].isascii()), text
+
+
+def test_answers_are_found_again(shared):
+    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    articles = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
+    asked = found = at_borders = 0
+    for article in articles[:12]:
+        for paragraph in article["paragraphs"]:
+            _, offsets = tokenizer.encode_with_offsets(paragraph["context"])
+            offsets = offsets[offsets[:, 1] > offsets[:, 0]]
+            for question in paragraph["qas"]:
+                for answer in question["answers"][:1]:
+                    start = answer["answer_start"]
+                    end = start + len(answer["text"].rstrip())
+                    covering = offsets[(offsets[:, 1] > start) & (offsets[:, 0] < end)]
+                    first, last = covering[0, 0], covering[-1, 1]
+                    asked += 1
+                    assert first <= start
+                    assert end <= last
+                    found += (first, last) == (start, end)
+                    at_borders += start in offsets[:, 0] and end in offsets[:, 1]
+    assert asked > 100
+    assert found == at_borders
+    assert found / asked > 0.98

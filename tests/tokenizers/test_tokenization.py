@@ -1,0 +1,157 @@
+"""The ids of the original tokenizer, and what word boundaries it sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from albert_tf.tokenizers.base import Tokenizer, preprocess, starts_word
+
+MODEL = "data/albert_en_vocab/30k-clean.model"
+GOLDEN = "golden/tokenization/tokenization_en_30k.json"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(shared) -> Tokenizer:
+    return Tokenizer.load(str(shared(MODEL)))
+
+
+@pytest.mark.parametrize("case", ["lower", "cased"])
+def test_ids_and_tokens_of_the_original(shared, case):
+    tokenizer = Tokenizer.load(str(shared(MODEL)), do_lower_case=case == "lower")
+    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
+    assert len(examples) > 150
+    for example in examples:
+        expected = example[case]
+        assert tokenizer.preprocess(example["text"]) == expected["preprocessed"]
+        assert tokenizer.tokenize(example["text"]) == expected["tokens"]
+        assert tokenizer.encode(example["text"]) == expected["ids"]
+    batch = tokenizer.encode_batch([example["text"] for example in examples])
+    assert [ids.tolist() for ids in batch] == [example[case]["ids"] for example in examples]
+    assert {ids.dtype for ids in batch} == {np.dtype(np.int32)}
+
+
+def test_ids_and_tokens_of_the_original_without_its_preprocessing(shared, monkeypatch):
+    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    monkeypatch.setattr(tokenizer, "preprocess", lambda text: text)
+    for example in json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]:
+        assert tokenizer.tokenize(example["text"]) == example["raw"]["tokens"]
+        assert tokenizer.encode(example["text"]) == example["raw"]["ids"]
+
+
+def test_words_of_equal_scores_split_as_in_the_original(tokenizer):
+    # Taken from sentencepiece 0.1.99; 0.2.2 and 0.2.3 put the single letter first.
+    assert tokenizer.tokenize("eee eeeee") == ["▁", "ee", "e", "▁", "ee", "ee", "e"]
+
+
+def test_special_symbols(tokenizer):
+    specials = tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id
+    assert (*specials, tokenizer.mask_id) == (0, 1, 2, 3, 4)
+    assert tokenizer.vocab_size == 30_000
+    assert tokenizer.convert_ids_to_tokens([2, 14, 3]) == ["[CLS]", "▁the", "[SEP]"]
+    assert tokenizer.replacement_ids.tolist() == list(range(5, 30_000))
+    assert tokenizer.mask_id not in tokenizer.encode("[MASK] [CLS] <pad>")
+    assert tokenizer.decode(np.array([2, 14, 2008, 3, 0])) == "the cat"
+
+
+def test_word_starts_are_the_original_ones(tokenizer):
+    """The rule of the original's `is_start_piece`, on every piece of its own vocabulary."""
+    special = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
+    letters = set("abcdefghijklmnopqrstuvwxyz")
+
+    def is_start_piece(piece):
+        if piece.startswith(("▁", "<")) or piece in special:
+            return True
+        return not all(character.lower() in letters | special for character in piece)
+
+    # Control symbols are counted as words where examples are built.
+    for id in range(5, tokenizer.vocab_size):
+        assert tokenizer.word_starts[id] == is_start_piece(tokenizer.pieces[id]), id
+
+
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [
+        ("▁wort", True), ("größe", False), ("ция", False), ("λόγος", False), ("مات", False),
+        ("中国", True), ("カ", True), ("ไทย", True), ("12", True), ("'", True), ("s", False),
+        ("co-op", False), ("-", True), ("€", True), ("<unk>", True),
+    ],
+)  # fmt: skip
+def test_word_starts_in_other_scripts(piece, expected):
+    assert starts_word(piece) is expected
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_preprocessing_is_stable_and_leaves_one_kind_of_space(text):
+    once = preprocess(text, do_lower_case=True)
+    assert "  " not in preprocess(once, True)
+    assert not any(c in once for c in "\n\t\r\u00e9\u0301")
+    assert preprocess(text, False).lower() == once
+
+
+@settings(deadline=None)
+@given(texts=st.lists(st.text("ab 1239,.é'-ß", max_size=20), max_size=5))
+def test_a_batch_is_what_its_texts_are(tokenizer, texts):
+    for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        assert ids.tolist() == tokenizer.encode(text)
+        pieces = tokenizer.tokenize(text)
+        assert len(pieces) == len(ids)
+        known = ids != tokenizer.unk_id
+        tokens = np.array(tokenizer.convert_ids_to_tokens(ids), object)
+        assert (tokens[known] == np.array(pieces, object)[known]).all()
+        # The rule that keeps digits and a comma apart.
+        assert not any(len(p) > 1 and p[-1] == "," and p[-2].isdigit() for p in pieces)
+
+
+def test_unusable_vocabularies_are_named(tmp_path):
+    for name, content, message in [
+        ("none.model", None, "no such vocabulary file"),
+        ("empty.model", b"", "not a SentencePiece model"),
+        ("text.model", b"the cat sat on the mat\n" * 50, "not a SentencePiece model"),
+        ("vocab.json", b"{}", "ends in .model"),
+    ]:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=message) as error:
+            Tokenizer.load(str(path))
+        assert str(path) in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_a_vocabulary_without_control_symbols_is_refused(tmp_path):
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the cat sat on the mat", "a dog ran over the hill"] * 20),
+        model_prefix=str(tmp_path / "plain"),
+        vocab_size=20,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        minloglevel=3,
+    )
+    with pytest.raises(InputError, match=r"plain\.model: the vocabulary lacks"):
+        Tokenizer.load(str(tmp_path / "plain.model"))
+
+
+def test_loads_neither_tensorflow_nor_keras():
+    code = (
+        "import sys, albert_tf.tokenizers.base, albert_tf.input.masking;"
+        "sys.exit(bool({'tensorflow', 'keras'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_combining_mark_is_beyond_where_they_are_looked_for():
+    assert not [c for c in map(chr, range(0x20000, sys.maxunicode + 1)) if unicodedata.combining(c)]
