@@ -13,7 +13,7 @@ EXPORT := $(VENV)/export
 # TensorFlow, PyTorch, transformers and KerasHub side by side, to be timed.
 BENCH := $(VENV)/bench
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench docs clean
 
 $(INSTALLED): pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
@@ -58,6 +58,14 @@ test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed $(EXPORT)/.installed
 # parts, BOOKS=DIR makes training data of the .txt files of a folder.
 bench: $(BENCH)/.installed
 	@$(BENCH)/bin/python -m benchmarks $(if $(ONLY),--only='$(ONLY)') $(if $(BOOKS),--books='$(BOOKS)')
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+# The documentation site, build/docs/html/index.html. Warnings, such as broken links, are errors.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W -q docs build/docs/html
 
 clean:
 	rm -rf $(VENV) demo build *.egg-info

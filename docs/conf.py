@@ -1,0 +1,65 @@
+"""Settings of the documentation site: `make docs` builds it into build/docs/html.
+
+The pages are Markdown (MyST) that also reads well on a code host; the API reference comes from the
+docstrings. Warnings are errors, so a broken link, a page outside the navigation or a public name
+without an entry in the API reference fails the build.
+"""
+
+import importlib
+import pathlib
+import re
+
+from sphinx.util import logging
+
+import albert_tf
+from albert_tf.quiet import quiet_import
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+project = "albert_tf"
+author = "the albert_tf authors"
+copyright = "the albert_tf authors, Apache 2.0"
+version = release = re.search(
+    r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE
+).group(1)
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["images/*"]
+# An entry of the navigation without a page is left out; a page without an entry is an error.
+suppress_warnings = ["toc.not_readable"]
+
+# Links to headings use the anchors that code hosts generate, so that they work in both places.
+myst_heading_anchors = 4
+myst_url_schemes = ["http", "https", "mailto"]
+
+# Docstrings write code in single backquotes, as Markdown does.
+default_role = "code"
+# Blocks without a language are commands and their output.
+highlight_language = "none"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+html_theme = "furo"
+html_title = f"albert_tf {release}"
+html_show_sphinx = False
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_theme_options = {"navigation_with_keys": True}
+
+
+def _check_public_names(app, env):
+    """Fails the build if a public name of the package is missing from the API reference."""
+    documented = env.get_domain("py").objects
+    for name in albert_tf.__all__:
+        if f"albert_tf.{name}" not in documented:
+            logging.getLogger(__name__).warning("docs/reference/api.md lacks albert_tf.%s", name)
+
+
+def setup(app):
+    with quiet_import():  # autodoc would load it with all its greetings
+        importlib.import_module("keras")
+    app.connect("env-check-consistency", _check_public_names)
