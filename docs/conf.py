@@ -51,6 +51,21 @@ html_css_files = ["custom.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 
+# Pages that the site takes from outside of docs/, under the names that they have there.
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/README.md": "benchmarks.md",
+}
+
+
+def _link_within_the_site(app, docname, source):
+    """Points links to pages outside of docs/, which work in a checkout, to their copies."""
+    for path, page in OUTSIDE.items():
+        source[0] = re.sub(rf"\]\((?:\.\./)+{re.escape(path)}", f"](/{page}", source[0])
+
+
 def _check_public_names(app, env):
     """Fails the build if a public name of the package is missing from the API reference."""
     documented = env.get_domain("py").objects
@@ -62,4 +77,5 @@ def _check_public_names(app, env):
 def setup(app):
     with quiet_import():  # autodoc would load it with all its greetings
         importlib.import_module("keras")
+    app.connect("source-read", _link_within_the_site)
     app.connect("env-check-consistency", _check_public_names)
