@@ -1,1 +1,1 @@
-"""From text to a pretrained, evaluated, fine-tuned and exported ALBERT, and a report of it."""
+"""Pretrains, evaluates, fine-tunes and exports an ALBERT from raw text, and writes a report."""

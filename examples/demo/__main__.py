@@ -1,4 +1,4 @@
-"""Runs every stage from raw text to a report; what is finished is not done again.
+"""Runs every stage from raw text to a report; finished stages are skipped.
 
     python -m examples.demo [--corpus=DIR] [--output_dir=demo]
 
@@ -27,7 +27,7 @@ class DemoOptions:
     corpus: str | None = option(
         None, "Folder of .txt files; without it, the documentation of installed Python packages."
     )
-    output_dir: str = option("demo", "Folder for everything that is made.")
+    output_dir: str = option("demo", "Folder for all output.")
 
 
 def run(options: DemoOptions) -> None:
@@ -63,10 +63,10 @@ def run(options: DemoOptions) -> None:
 
 
 class State:
-    """Which stages were started and finished, in `stages.json`.
+    """The stages that were started and finished, stored in `stages.json`.
 
-    A stage goes by a key of its commands, their settings and the stages before it: when one of them
-    changes, what was made before does not count any more.
+    A stage is identified by a key of its commands, their settings and the preceding stages. When
+    one of these changes, the stage runs again.
     """
 
     def __init__(self, path: str, corpus: str, started: dict[str, str], done: dict[str, dict]):
@@ -74,17 +74,17 @@ class State:
 
     @classmethod
     def open(cls, folder: str, corpus: str) -> State:
-        """The state of a folder; one that holds a run on another corpus is moved aside."""
+        """Opens the state of a folder; a folder with a run on another corpus is moved aside."""
         path = f"{folder}/stages.json"
         if exists(path):
-            there = json.loads(read_text(path))
-            if there["corpus"] == corpus:
-                return cls(path, **there)
+            saved = json.loads(read_text(path))
+            if saved["corpus"] == corpus:
+                return cls(path, **saved)
             number = 1
             while exists(f"{folder}.{number}"):
                 number += 1
             os.rename(folder, f"{folder}.{number}")
-            print(f"{folder} held a run on {there['corpus']}; it is now {folder}.{number}")
+            print(f"{folder} held a run on {saved['corpus']}; it is now {folder}.{number}")
         make_folder(folder, "output_dir")
         return cls(path, corpus, {}, {})
 
@@ -103,7 +103,7 @@ class State:
 
 
 def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
-    """The words of a command line, with folders filled in."""
+    """Returns the words of a command line, with folders filled in."""
     filled = [word.format(out=options.output_dir) for word in words]
     if options.corpus and "data_prep.extract_corpus" in filled:
         filled += ["--format=books", f"--input_file={options.corpus}"]
@@ -111,7 +111,7 @@ def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
 
 
 def _key(before: str, commands: list[list[str]]) -> str:
-    """Stands for some commands, the settings in the files they name, and what came before."""
+    """Returns a digest of commands, the settings in the files they name, and the previous key."""
     digest = hashlib.sha256(before.encode())
     for word in (word for words in commands for word in words):
         digest.update(word.encode() + b"\0")
@@ -122,7 +122,7 @@ def _key(before: str, commands: list[list[str]]) -> str:
 
 
 def _run_commands(commands: list[list[str]]) -> dict:
-    """Runs commands one after the other; says how long they took and how much memory."""
+    """Runs commands one after the other and measures their time and peak memory."""
     start = time.monotonic()
     peak = 0
     for words in commands:
@@ -137,7 +137,7 @@ def _run_commands(commands: list[list[str]]) -> dict:
 
 
 def _size(path: str) -> str:
-    """Size of a file, or of all that is in a folder."""
+    """Returns the size of a file, or of all files in a folder, as text."""
     if os.path.isdir(path):
         total = sum(
             os.path.getsize(os.path.join(folder, name))

@@ -1,10 +1,9 @@
-"""Loads an exported model in a process without this project, and looks at what it does.
+"""Loads and evaluates an exported model in a process without this project.
 
     python -m examples.demo.check_export EXPORT_DIR TFRECORD OUTPUT_JSON
 
-Only TensorFlow and SentencePiece are used, on the exported folder and on held-out TFRecords: masked
-tokens and sentence orders are scored through the serving signatures, and a few examples are kept
-for people to read.
+Uses only TensorFlow and SentencePiece, the exported folder and held-out TFRecords. Scores masked
+tokens and sentence order through the serving signatures, and saves a few examples for the report.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import sys
 import numpy as np
 import sentencepiece
 
-# What TensorFlow's core says of missing GPUs while it loads would stand in front of the results.
+# Hides what TensorFlow's core prints about missing GPUs while it loads.
 _errors = os.dup(2)
 with open(os.devnull, "w") as nowhere:
     os.dup2(nowhere.fileno(), 2)
@@ -30,7 +29,7 @@ MASKED_EXAMPLES, ORDER_EXAMPLES = 8, 6
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """All examples of a TFRecord file, stacked."""
+    """Reads all examples of a TFRecord file, stacked by feature."""
     rows: dict[str, list] = {}
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         for name, feature in tf.train.Example.FromString(record).features.feature.items():
@@ -40,7 +39,7 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The five best tokens `[examples, predictions, 5]`, and order probabilities `[examples]`."""
+    """Returns the top five tokens `[examples, predictions, 5]` and P(swapped) `[examples]`."""
     best, swapped = [], []
     for start in range(0, len(data["input_ids"]), BATCH):
         part = {name: values[start : start + BATCH] for name, values in data.items()}
@@ -58,13 +57,13 @@ def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def masked_examples(data, best, pieces) -> list[dict]:
-    """Short pieces of text around masked tokens, with the truth and the guesses."""
+    """Selects excerpts around masked tokens, with the true token and the predictions."""
     examples = []
     for row in range(0, len(best), max(1, len(best) // MASKED_EXAMPLES)):
         ids, length = data["input_ids"][row], int(data["input_mask"][row].sum())
         slots = np.flatnonzero(data["masked_lm_weights"][row] > 0)
         positions = data["masked_lm_positions"][row][slots]
-        # Around the middle one, so that there is context on both sides.
+        # The middle prediction has context on both sides.
         slot = slots[len(slots) // 2]
         middle = positions[len(slots) // 2]
         start, end = max(0, middle - 14), min(length, middle + 15)
@@ -86,7 +85,7 @@ def masked_examples(data, best, pieces) -> list[dict]:
 
 
 def order_examples(data, swapped, vocabulary) -> list[dict]:
-    """Pairs of segments as the model saw them, with the truth and the model's probability."""
+    """Selects pairs of segments, with the true order and the predicted probability."""
     examples = []
     for row in range(1, len(swapped), max(1, len(swapped) // ORDER_EXAMPLES)):
         ids = data["input_ids"][row].copy()

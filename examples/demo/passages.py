@@ -1,11 +1,11 @@
-"""A classification task that a corpus itself offers: which source a passage comes from.
+"""Builds a classification task from a corpus: which source does a passage come from?
 
     python -m examples.demo.passages --flagfile=configs/demo/passages.cfg
 
-reads `train.txt`, `eval.txt` and their `.sources.tsv` (package or book of every document), and
-writes `train.tsv` and `eval.tsv` with the columns `text` and `label`. Passages to evaluate on come
-from documents that neither pretraining nor fine-tuning has seen, and what would give a source away,
-its name, is taken out of every passage.
+reads `train.txt`, `eval.txt` and their `.sources.tsv` (the package or book of every document), and
+writes `train.tsv` and `eval.tsv` with the columns `text` and `label`. Evaluation passages come from
+documents that neither pretraining nor fine-tuning has seen. The name of the source, which would
+give it away, is removed from every passage.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from data_prep.corpora.text import read_documents
 
 @dataclasses.dataclass(frozen=True)
 class PassageOptions:
-    corpus_dir: str = option(help="Folder with train.txt and eval.txt of extract_corpus.")
+    corpus_dir: str = option(help="Folder with train.txt and eval.txt from extract_corpus.")
     output_dir: str = option(help="Folder for train.tsv and eval.tsv.")
-    num_labels: int = option(8, "Sources to tell apart at most: those with most passages.")
-    min_words: int = option(30, "Words that a passage has at least.")
-    max_train_passages: int = option(250, "Training passages per source at most.")
-    max_eval_passages: int = option(80, "Evaluation passages per source at most.")
-    random_seed: int = option(12345, "Decides which passages are taken.")
+    num_labels: int = option(8, "Maximum number of sources; those with the most passages are used.")
+    min_words: int = option(30, "Minimum number of words per passage.")
+    max_train_passages: int = option(250, "Maximum number of training passages per source.")
+    max_eval_passages: int = option(80, "Maximum number of evaluation passages per source.")
+    random_seed: int = option(12345, "Seed for the choice of passages.")
 
 
 def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:
-    """Consecutive sentences put together, without the words that hold the name of their source."""
+    """Yields passages of consecutive sentences, without words that contain the source's name."""
     stem = source.rsplit(".", 1)[0]
     name = re.compile(rf"\S*{re.escape(stem)}\S*", re.IGNORECASE)
     words: list[str] = []
@@ -46,7 +46,7 @@ def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]
 
 
 def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]:
-    """Source -> passages of a split, in the order of the corpus."""
+    """Returns the passages of a split by source, in the order of the corpus."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
     texts = read_documents(f"{corpus_dir}/{split}.txt")
@@ -60,7 +60,7 @@ def run(options: PassageOptions) -> None:
     make_folder(options.output_dir, "output_dir")
     splits = {s: collect(options.corpus_dir, s, options.min_words) for s in ("train", "eval")}
     usable = [source for source in splits["train"] if splits["eval"].get(source)]
-    # A source counts by what it has in the scarcer split.
+    # Sources are ranked by their passages in the smaller split.
     usable.sort(key=lambda s: (-len(splits["eval"][s]), -len(splits["train"][s]), s))
     labels = sorted(usable[: options.num_labels])
     if len(labels) < 2:

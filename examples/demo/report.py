@@ -1,4 +1,4 @@
-"""Writes `report.html`: what was made, how fast, and how good it is; one self-contained file.
+"""Writes `report.html`, one self-contained file with the results and speed of every stage.
 
 python -m examples.demo.report --output_dir=demo
 """
@@ -25,20 +25,20 @@ class ReportOptions:
 
 
 def results_of(folder: str) -> dict[str, float]:
-    """What an `eval_results.txt` holds."""
+    """Reads the values of an `eval_results.txt`."""
     lines = (line.split(" = ") for line in read_lines(f"{folder}/eval_results.txt"))
     return {name: float(value) for name, value in lines}
 
 
 def metrics_of(folder: str) -> dict[str, list[float]]:
-    """The columns of a `metrics.jsonl`, without records of which no step was finite."""
+    """Reads the columns of a `metrics.jsonl`, without records that have no finite step."""
     rows = [json.loads(line) for line in read_lines(f"{folder}/metrics.jsonl")]
     rows = [row for row in rows if "loss" in row]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str, str]:
-    """The charts of pretraining as SVG texts, by name."""
+    """Draws the charts of pretraining; returns SVG text by name."""
     metrics = metrics_of(pretrained)
     step = metrics["step"]
 
@@ -57,7 +57,7 @@ def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str
             [held_out_mark("masked_lm_loss")],
         ),
         "masked_lm_accuracy": chart(
-            "Masked tokens: guessed right",
+            "Masked tokens: accuracy",
             [line("training", "masked_lm_accuracy")],
             [
                 held_out_mark("masked_lm_accuracy"),
@@ -71,7 +71,7 @@ def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str
             [held_out_mark("sentence_order_loss")],
         ),
         "sentence_order_accuracy": chart(
-            "Sentence order: guessed right",
+            "Sentence order: accuracy",
             [line("training", "sentence_order_accuracy")],
             [held_out_mark("sentence_order_accuracy"), Mark("chance", 0.5)],
             percent=True,
@@ -87,7 +87,7 @@ def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str
 
 
 def rate_of(stage: str, seconds: float, folder: str) -> str:
-    """How fast a stage was, in the unit that it is measured in."""
+    """Returns the throughput of a stage, in the unit that suits it, or an empty string."""
 
     def megabytes(*paths: str) -> float:
         return sum(os.path.getsize(f"{folder}/{path}") for path in paths) / 1e6

@@ -1,4 +1,4 @@
-"""The stages of the demo: the commands that a user would type, in their order."""
+"""The stages of the demo: the commands that a user would type, in order."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Stage(NamedTuple):
 
     Attributes:
         name: key in `stages.json`.
-        title, purpose: what it is, and why it is done.
-        commands: words after `python`, `{out}` standing for the folder of the demo.
-        made: what it leaves in that folder.
-        resumes: whether its commands go on where they were interrupted.
+        title, purpose: heading, and what the stage does.
+        commands: words after `python`; `{out}` is replaced by the folder of the demo.
+        made: the files it writes to that folder.
+        resumes: whether its commands resume after an interruption.
     """
 
     name: str

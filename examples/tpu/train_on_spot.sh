@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Pretrains on a spot TPU until all steps are done: asks for a TPU, installs, starts the training there,
-# and asks for another TPU whenever this one is taken away.
+# Pretrains on a spot TPU until all steps are done: requests a TPU, installs, starts the training
+# there, and requests another TPU whenever this one is preempted.
 #
 #   TPU=albert ZONE=us-west4-a ACCELERATOR=v5litepod-8 RUNTIME=v2-alpha-tpuv5-lite \
 #   SERVICE_ACCOUNT=albert@my-project.iam.gserviceaccount.com \
 #       examples/tpu/train_on_spot.sh --flagfile=configs/pretraining/base_v2.cfg --use_tpu \
 #           --input_file='gs://my-bucket/data/train*' --output_dir=gs://my-bucket/base_v2 ...
 #
-# Runs at the root of a checkout, on a computer that stays on; started again, it goes on where things stand.
-# For slices of one host. --output_dir must be on gs://, since the TPU's disk goes away with it.
+# Run it at the root of a checkout, on a computer that stays on. If it is restarted, it picks up the
+# current state. It supports slices of one host. --output_dir must be on gs://, because the disk of
+# the TPU is deleted with it.
 set -euo pipefail
 : "${TPU:?} ${ZONE:?} ${ACCELERATOR:?} ${RUNTIME:?} ${SERVICE_ACCOUNT:?}"
 POLL_SECONDS=${POLL_SECONDS:-60}
@@ -25,7 +26,7 @@ state() {
   echo "${known:-NONE}"
 }
 
-# What the service says: active, activating (to be started again), inactive (done) or failed.
+# State of the service: active, activating (about to restart), inactive (done) or failed.
 training() { on_tpu 'systemctl is-active albert || true' 2>/dev/null | tail -1; }
 
 install() {
@@ -40,7 +41,7 @@ install() {
 
 start() {
   install || return
-  # Exit codes other than 1 say that the same command goes on.
+  # Exit codes other than 1 mean that the same command can resume.
   on_tpu "sudo systemd-run --unit=albert --uid=\$USER --working-directory=\$HOME/albert \
     --property=Restart=on-failure --property=RestartPreventExitStatus=1 --property=RestartSec=30 \
     --property=TimeoutStopSec=300 --setenv=NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
@@ -49,7 +50,7 @@ start() {
   started=yes
 }
 
-# Ends the program where the same thing has failed five times in a row: no loss of the network does that.
+# Gives up when the same action has failed five times in a row: a network failure ends sooner.
 failures=0
 try() {
   if "$@"; then
