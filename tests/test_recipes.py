@@ -141,7 +141,7 @@ def test_the_operations_in_the_comment_are_those_of_the_formula(path):
 
 
 def operations(config: AlbertConfig, length: int, predictions: int) -> float:
-    """The formula of docs/pretraining.md."""
+    """The formula of docs/explanation/training-step.md."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     outputs = predictions + 1
     layer = length * (8 * h * h + 4 * h * i) + 4 * length**2 * h
