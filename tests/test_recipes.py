@@ -128,10 +128,10 @@ def test_the_operations_in_the_comment_are_those_of_the_formula(path):
     options = training(path)[0]
     config = AlbertConfig.from_json_file(options.albert_config_file)
     example = operations(config, options.max_seq_length, options.max_predictions_per_seq)
-    number, unit = re.search(r"([\d.]+) ([TG])FLOP an example", text).groups()
+    number, unit = re.search(r"([\d.]+) ([TG])FLOP per example", text).groups()
     assert float(number) * {"T": 1e12, "G": 1e9}[unit] == pytest.approx(example, rel=5e-3)
     total = example * options.train_batch_size * options.num_train_steps
-    assert float(re.search(r"([\d.e]+) FLOP in all", text)[1]) == pytest.approx(total, rel=5e-3)
+    assert float(re.search(r"([\d.e]+) FLOP in total", text)[1]) == pytest.approx(total, rel=5e-3)
     for time, hours, peak in re.findall(
         r"([\d.]+) (hours|days) at the peak of (\d+) chips", text.replace("\n# ", " ")
     ):
@@ -140,7 +140,7 @@ def test_the_operations_in_the_comment_are_those_of_the_formula(path):
 
 
 def operations(config: AlbertConfig, length: int, predictions: int) -> float:
-    """The formula of docs/pretraining.md."""
+    """The formula of docs/explanation/training-step.md."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     outputs = predictions + 1
     layer = length * (8 * h * h + 4 * h * i) + 4 * length**2 * h
