@@ -6,20 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=128
 """
 
-from albert_tf.finetuning.finetuning_options import ClassifierOptions
-from albert_tf.options import command
-from albert_tf.quiet import quiet_import
-
-
-def run(options: ClassifierOptions) -> None:
-    with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.finetuning.classification.classification import Classification
-        from albert_tf.finetuning.run import fine_tune
-
-    fine_tune(options, Classification)
-
-
-cli = command(ClassifierOptions, run)
+from albert_tf.cli.classify import main
 
 if __name__ == "__main__":
-    cli()
+    main()

@@ -5,27 +5,7 @@
         --input_file='data/train-*.tfrecord' --eval_input_file=data/eval.tfrecord
 """
 
-from typing import Any
-
-from albert_tf.options import command
-from albert_tf.quiet import quiet_import
-from albert_tf.training.options import PretrainingOptions
-
-
-def run(options: PretrainingOptions) -> None:
-    with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.training.pretraining import pretrain
-
-    pretrain(options, make_reading_set)
-
-
-def make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> str:
-    from data_prep import reading_set  # the segmenter and its like load only when there is text
-
-    return reading_set.make_reading_set(options, manifests)
-
-
-cli = command(PretrainingOptions, run)
+from data_prep.pretrain import main
 
 if __name__ == "__main__":
-    cli()
+    main()

@@ -6,19 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=384 --num_train_epochs=3
 """
 
-from albert_tf.finetuning.squad.squad_options import SquadOptions
-from albert_tf.options import command
-from albert_tf.quiet import quiet_import
-
-
-def run(options: SquadOptions) -> None:
-    with quiet_import():  # TensorFlow loads only when there is work
-        from albert_tf.finetuning.squad.question_answering import answer_questions
-
-    answer_questions(options)
-
-
-cli = command(SquadOptions, run)
+from albert_tf.cli.squad import main
 
 if __name__ == "__main__":
-    cli()
+    main()

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from albert_tf import huggingface_config
+from albert_tf import configs, huggingface_config
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file
 
@@ -192,11 +192,20 @@ class AlbertConfig:
     def from_json_file(cls, path: str) -> AlbertConfig:
         """Reads an `albert_config.json`.
 
+        Args:
+            path: of the file, or the name of a config shipped with the package, such as "base_v2".
+
         Raises:
             InputError: the file is missing, is not JSON, or does not describe a model.
         """
         if not exists(path):
-            raise InputError(f"{path}: no such file (an albert_config.json is needed)")
+            named = configs.model_configs()
+            if path not in named:
+                raise InputError(
+                    f"{path}: no such file (an albert_config.json is needed), nor one of the "
+                    f"configs {', '.join(named)}"
+                )
+            path = named[path]
         with open_file(path) as file:
             try:
                 values = json.load(file)

@@ -17,11 +17,12 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
 
+from albert_tf import configs
 from albert_tf.errors import InputError, Stopped, WorkerLost
 
 Options = TypeVar("Options")
@@ -33,6 +34,9 @@ _DEFINE = {
     bool: flags.DEFINE_bool,
     tuple: flags.DEFINE_list,
 }
+
+
+_FLAGFILE = ("-flagfile", "--flagfile")
 
 
 def option(
@@ -150,6 +154,30 @@ def command(
 
     def cli() -> None:
         define_flags(options_class, flags.FLAGS)
-        app.run(main)
+        app.run(main, argv=with_recipe_paths(sys.argv))
 
     return cli
+
+
+def with_recipe_paths(arguments: Sequence[str]) -> list[str]:
+    """Replaces the names of recipes (`--flagfile=base_v2`) by the paths of their files.
+
+    A file of that name in the current folder takes precedence.
+
+    Args:
+        arguments: the command line, starting with the program.
+    """
+    recipes = configs.recipes()
+
+    def path_of(name: str) -> str:
+        return recipes[name] if name in recipes and not os.path.exists(name) else name
+
+    resolved = []
+    for previous, argument in zip(["", *arguments], arguments, strict=False):
+        flag, equals, name = argument.partition("=")
+        if previous in _FLAGFILE:
+            argument = path_of(argument)
+        elif flag in _FLAGFILE and equals:
+            argument = f"{flag}={path_of(name)}"
+        resolved.append(argument)
+    return resolved

@@ -38,7 +38,7 @@ def small(folder: str, vocab_size: int = 1000) -> Corpus:
     """This project's own documentation: a few hundred kilobytes, in seconds."""
     books = os.path.join(folder, "books")
     os.makedirs(books)
-    for path in (*glob.glob(f"{_ROOT}/docs/*.md"), f"{_ROOT}/README.md"):
+    for path in (*glob.glob(f"{_ROOT}/docs/**/*.md", recursive=True), f"{_ROOT}/README.md"):
         shutil.copy(path, os.path.join(books, f"{os.path.basename(path)}.txt"))
     return _make(folder, "documentation of albert_tf", books, vocab_size)
 

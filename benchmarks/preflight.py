@@ -1,4 +1,4 @@
-"""What the TPU compiler says of the recipes: the table of docs/tpu.md.
+"""What the TPU compiler says of the recipes: the table of docs/howto/preflight.md.
 
     python benchmarks/preflight.py --only=xxlarge_v1
 

@@ -1,4 +1,4 @@
-"""The flagfiles of configs/finetuning are what the programs take, with the paper's values."""
+"""The recipes of fine-tuning, by name: they parse, and hold the paper's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.classification.glue import GLUE
-from albert_tf.options import define_flags, from_flags
+from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from tests.conftest import ROOT
 
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
@@ -47,7 +47,7 @@ def options_of(words: list[str]):
     options_class = getattr(importlib.import_module(module), name)
     values = flags.FlagValues()
     define_flags(options_class, values)
-    assert values(words[1:]) == [words[1]]
+    assert values(with_recipe_paths(words[1:])) == [words[1]]
     return from_flags(options_class, values)
 
 
@@ -59,8 +59,8 @@ def commands(path) -> list[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def _at_the_root(monkeypatch):
-    monkeypatch.chdir(ROOT)
+def _in_another_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
 
 
 def test_every_row_of_the_table_has_a_recipe():
@@ -70,7 +70,7 @@ def test_every_row_of_the_table_has_a_recipe():
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_commands_run_with_the_paper_s_values(path):
     first, *others = commands(path)
-    assert f"--flagfile=configs/finetuning/{path.name}" in first
+    assert f"--flagfile={path.stem}" in first
     options = options_of(first)
     options.check()
     assert (

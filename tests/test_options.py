@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import subprocess
 import sys
 
 import pytest
 from absl import flags
 
+from albert_tf import configs
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.options import define_flags, from_flags, option
+from albert_tf.options import define_flags, from_flags, option, with_recipe_paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +45,22 @@ def test_flag_files_are_read_and_later_flags_win(tmp_path):
     path.write_text("# a comment\n--count=7\n--verbose\n")
     options = parse(f"--flagfile={path}", "--name=x", "--count=8")
     assert (options.count, options.verbose) == (8, True)
+
+
+def test_a_recipe_is_found_by_name_but_a_file_of_that_name_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = configs.recipes()["base_v2"]
+    words = ["program", "--flagfile=base_v2", "--flagfile", "base_v2", "base_v2", "flagfile=mrpc"]
+    expected = ["program", f"--flagfile={recipe}", "--flagfile", recipe, *words[4:]]
+    assert with_recipe_paths(words) == expected
+    (tmp_path / "base_v2").touch()
+    assert with_recipe_paths(words) == words
+
+
+def test_every_recipe_has_a_name_of_its_own():
+    folder = pathlib.Path(configs.__file__).parent
+    files = [*folder.glob("pretraining/*"), *folder.glob("finetuning/*")]
+    assert sorted(configs.recipes()) == sorted(path.stem for path in files)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--name=x", "--size=huge"], ["--name=x", "--counts=1"]])

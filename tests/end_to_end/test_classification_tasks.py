@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from absl import flags
 
-import run_classifier
+from albert_tf.cli.classify import run as run_classifier
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.options import define_flags, from_flags
@@ -56,7 +56,7 @@ def classify(tmp_path):
         common = ["--max_seq_length=32", "--train_batch_size=16", f"--output_dir={tmp_path}/out"]
         rest = values(["run_classifier.py", *common, *map(str, arguments)])
         assert len(rest) == 1
-        run_classifier.run(from_flags(ClassifierOptions, values))
+        run_classifier(from_flags(ClassifierOptions, values))
         return results_of(tmp_path / "out") if "--do_eval" in arguments else None
 
     return run

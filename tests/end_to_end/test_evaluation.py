@@ -8,12 +8,12 @@ import shutil
 
 import pytest
 
-import run_pretraining
 from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import list_as_newest
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from data_prep import create_pretraining_data, pipeline
+from data_prep.pretrain import run
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
 
@@ -92,7 +92,7 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
     folder = tmp_path / "out"
     options = dataclasses.replace(options, eval_reading_set=(squad,))
     training = dataclasses.replace(options, do_train=True, eval_every_steps=3)
-    run_pretraining.run(training)
+    run(training)
     (made,) = folder.glob("reading_set-*")
     rows = rows_of(folder / "evaluations.jsonl")
     results = results_of(folder)
@@ -107,12 +107,12 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
     # Evaluation alone knows from the folder how the training data was made.
     (folder / "eval_results.txt").unlink()
     written = (made / "examples.tfrecord").stat().st_mtime_ns
-    run_pretraining.run(dataclasses.replace(options, input_file=()))
+    run(dataclasses.replace(options, input_file=()))
     assert results_of(folder) == pytest.approx(results, rel=1e-6)
     assert (made / "examples.tfrecord").stat().st_mtime_ns == written
     assert list(folder.glob("reading_set-*")) == [made]
     with pytest.raises(InputError, match=r"--ngram=2: the training data was made with 3"):
-        run_pretraining.run(dataclasses.replace(options, ngram=2))
+        run(dataclasses.replace(options, ngram=2))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
 def test_bad_input_is_named_and_leaves_nothing(options, squad, changes, message, tmp_path):
     options = dataclasses.replace(options, **{"eval_reading_set": (squad,), **changes})
     with pytest.raises(InputError, match=message) as error:
-        run_pretraining.run(options)
+        run(options)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
 
@@ -214,7 +214,7 @@ def test_examples_of_text_have_the_pairs_of_the_training_data(
     options = dataclasses.replace(
         options, input_file=(train,), eval_reading_set=(squad,), do_train=True, num_train_steps=1
     )
-    run_pretraining.run(options)
+    run(options)
     assert "next_sentence_accuracy" in results_of(tmp_path / "out")
     (made,) = (tmp_path / "out").glob("reading_set-*/examples.manifest.json")
     assert json.loads(made.read_text())["settings"]["pair_objective"] == "nsp"

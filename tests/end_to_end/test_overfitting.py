@@ -7,8 +7,8 @@ import json
 import pytest
 import tensorflow as tf
 
-import run_pretraining
 from albert_tf.training.options import PretrainingOptions
+from data_prep import pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
 EXAMPLES = 64
@@ -61,7 +61,7 @@ def test_few_examples_are_learnt_by_heart(
         do_train=True,
         do_eval=True,
     )
-    run_pretraining.run(options)
+    pretrain.run(options)
     results = results_of(tmp_path / "out")
     print(optimizer, results)
     assert results["sentence_order_weight"] == EXAMPLES

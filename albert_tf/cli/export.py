@@ -1,0 +1,17 @@
+"""Export of trained models as SavedModels."""
+
+from __future__ import annotations
+
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+
+
+def run(options: ExportOptions) -> None:
+    with quiet_import():
+        from albert_tf.export.exports import export_saved_model
+
+    export_saved_model(options)
+
+
+main = command(ExportOptions, run)

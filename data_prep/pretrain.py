@@ -1,0 +1,29 @@
+"""The pretraining command.
+
+It is the only command that needs both packages: `--eval_reading_set` makes examples with
+`data_prep`, which `albert_tf` does not import.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+from albert_tf.training.options import PretrainingOptions
+
+
+def run(options: PretrainingOptions) -> None:
+    with quiet_import():
+        from albert_tf.training.pretraining import pretrain
+
+    pretrain(options, _make_reading_set)
+
+
+def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> str:
+    from data_prep import reading_set  # the sentence splitter is loaded only where there is text
+
+    return reading_set.make_reading_set(options, manifests)
+
+
+main = command(PretrainingOptions, run)
