@@ -6,10 +6,12 @@ without an entry in the API reference fails the build.
 """
 
 import importlib
+import inspect
 import pathlib
 import re
 
 from sphinx.util import logging
+from sphinx.util.inspect import signature, stringify_signature
 
 import albert_tf
 from albert_tf.quiet import quiet_import
@@ -66,6 +68,18 @@ def _link_within_the_site(app, docname, source):
         source[0] = re.sub(rf"\]\((?:\.\./)+{re.escape(path)}", f"](/{page}", source[0])
 
 
+def _show_examples_as_code(app, what, name, obj, options, lines):
+    """Makes the indented block after `Example:` code, which it is in every docstring here."""
+    lines[:] = [f"{line}:\n" if line.strip() == "Example:" else line for line in lines]
+
+
+def _show_arguments(app, what, name, obj, options, shown, returned):
+    """Takes the arguments of a class from `__init__`: those of Keras hide them in `__new__`."""
+    if what == "class" and inspect.isfunction(obj.__init__):
+        return stringify_signature(signature(obj.__init__, bound_method=True)), returned
+    return None
+
+
 def _check_public_names(app, env):
     """Fails the build if a public name of the package is missing from the API reference."""
     documented = env.get_domain("py").objects
@@ -78,4 +92,6 @@ def setup(app):
     with quiet_import():  # autodoc would load it with all its greetings
         importlib.import_module("keras")
     app.connect("source-read", _link_within_the_site)
+    app.connect("autodoc-process-docstring", _show_examples_as_code, priority=400)  # then napoleon
+    app.connect("autodoc-process-signature", _show_arguments)
     app.connect("env-check-consistency", _check_public_names)
