@@ -20,9 +20,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export import fresh
-from albert_tf.export.encoder import HEADS, SIGNATURES, features
+from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
+from albert_tf.export.exported_encoder import HEADS, SIGNATURES, features
 from albert_tf.export.task_exports import TASKS, Trained, create_task_model
 from albert_tf.files import exists
 from albert_tf.interop import layout
@@ -141,12 +141,18 @@ def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
 
 
 def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, list]:
-    """What `albert_tf.export.fresh` finds: outputs by name, and batch, length, seconds."""
+    """What `albert_tf.export.standalone` finds: outputs by name, and batch, length, seconds."""
     with tempfile.TemporaryDirectory() as place:
         names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
         timed = np.array(timed, np.int32).reshape(-1, 2)
         np.savez(names[0], **inputs, **_STRINGS, timed=timed, texts=_bytes(_TEXTS))
-        words = [sys.executable, "-c", inspect.getsource(fresh), os.path.abspath(folder), *names]
+        words = [
+            sys.executable,
+            "-c",
+            inspect.getsource(standalone),
+            os.path.abspath(folder),
+            *names,
+        ]
         done = subprocess.run(words, cwd=place, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -225,7 +231,7 @@ def _check_task(
     names = inspect.signature(function.python_function).parameters
     expected = function(**{name: tf.constant(_STRINGS[name]) for name in names})
     for name, values in expected.items():
-        given, values = found[f"{task.folder}/{name}"], fresh.without_objects(values)
+        given, values = found[f"{task.folder}/{name}"], standalone.without_objects(values)
         is_float = values.dtype.kind == "f"
         off = np.abs(given - values).max() if is_float else float(np.any(given != values))
         if not off <= TOLERANCE:

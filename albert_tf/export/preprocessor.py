@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.export.packing import kept, packed, shortened
-from albert_tf.export.tokenizers import GraphTokenizer
+from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.graph_tokenizers import GraphTokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string, "inputs")
 

@@ -14,19 +14,19 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.choice import ServedChoice
-from albert_tf.export.classifier import ServedClassifier
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.module import ServedModule
-from albert_tf.export.settings import (
+from albert_tf.export.exported_classifier import ExportedClassifier
+from albert_tf.export.exported_multiple_choice import ExportedMultipleChoice
+from albert_tf.export.exported_question_answering import ExportedQuestionAnswering
+from albert_tf.export.exported_task_model import ExportedTaskModel
+from albert_tf.export.graph_tokenizers import tensorflow_text
+from albert_tf.export.task_settings import (
     ChoiceSettings,
     ClassifierSettings,
     SpanSettings,
     folder_of,
     read_settings,
 )
-from albert_tf.export.squad import ServedQuestionAnswering
-from albert_tf.export.tokenizers import tensorflow_text
 from albert_tf.files import exists, write_text
 from albert_tf.interop.companions import (
     CHOICE_FILE,
@@ -73,11 +73,11 @@ class Task(NamedTuple):
     folder: str
     file: str
     settings: type
-    serve: Callable[[Trained, list[str]], ServedModule]
+    serve: Callable[[Trained, list[str]], ExportedTaskModel]
     example: Callable[[Any], str]
 
 
-def _classifier(trained: Trained, files: list[str]) -> ServedModule:
+def _classifier(trained: Trained, files: list[str]) -> ExportedTaskModel:
     count = trained.model.num_labels
     settings: ClassifierSettings = trained.settings
     labels = trained.companions.labels
@@ -85,19 +85,21 @@ def _classifier(trained: Trained, files: list[str]) -> ServedModule:
         labels = tuple(f"LABEL_{id}" for id in range(count))
     if count == 1 and settings.kind == "classification":  # of weights from elsewhere
         settings = dataclasses.replace(settings, kind="regression")
-    return ServedClassifier(trained.model, trained.tokenizer, files, settings, labels)
+    return ExportedClassifier(trained.model, trained.tokenizer, files, settings, labels)
 
 
-def _span(trained: Trained, files: list[str]) -> ServedModule:
+def _span(trained: Trained, files: list[str]) -> ExportedTaskModel:
     threshold = trained.companions.results.get("null_score_diff_threshold")
     settings: SpanSettings = trained.settings
     if settings.null_score_diff_threshold is None:
         settings = dataclasses.replace(settings, null_score_diff_threshold=float(threshold or 0))
-    return ServedQuestionAnswering(trained.model, trained.tokenizer, files, settings, trained.head)
+    return ExportedQuestionAnswering(
+        trained.model, trained.tokenizer, files, settings, trained.head
+    )
 
 
-def _choice(trained: Trained, files: list[str]) -> ServedModule:
-    return ServedChoice(trained.model, trained.tokenizer, files, trained.settings)
+def _choice(trained: Trained, files: list[str]) -> ExportedTaskModel:
+    return ExportedMultipleChoice(trained.model, trained.tokenizer, files, trained.settings)
 
 
 def _texts(settings: ClassifierSettings) -> str:

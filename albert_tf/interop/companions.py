@@ -65,7 +65,7 @@ def find_companions(path: str) -> Companions:
     settings = [manifest.get("settings", {}) for manifest in data.values()]
     settings.append(json_of("tokenizer_config.json") or {})
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
-        from albert_tf.interop.hub import read_do_lower_case  # loads TensorFlow
+        from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         lower = read_do_lower_case(folder)
         settings.append({} if lower is None else {"do_lower_case": lower})

@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import check as export_check
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
 from tests import tiny
 from tests.interop.models import write_trained

@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export import build
 from albert_tf.export import check as export_check
-from albert_tf.export import exports
-from albert_tf.export.encoder import ExportedEncoder
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
+from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.formats import load_weights, open_weights
@@ -248,7 +248,7 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
     def full(*arguments, **settings):
         raise tf.errors.ResourceExhaustedError(None, None, "no space left")
 
-    monkeypatch.setattr(exports.tf.saved_model, "save", full)
+    monkeypatch.setattr(build.tf.saved_model, "save", full)
     with pytest.raises(OSError, match="no space left"):
         export_saved_model(options)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]

@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import check as export_check
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASKS
-from albert_tf.export.tokenizers import tensorflow_text
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from tests.export.served import LONGEST, config_for, texts, write_vocabulary
 from tests.interop.models import random_model

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.choice import filled
-from albert_tf.export.settings import ChoiceSettings, ClassifierSettings, SpanSettings
+from albert_tf.export.exported_multiple_choice import filled
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASKS, Trained, write_task
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.task_settings import ChoiceSettings, ClassifierSettings, SpanSettings
 from albert_tf.finetuning.classification import featurize
 from albert_tf.finetuning.classification.targets import TARGETS
 from albert_tf.finetuning.classification.tasks import Example, Task

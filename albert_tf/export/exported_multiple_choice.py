@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import kept, packed, slices
-from albert_tf.export.settings import ChoiceSettings
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import kept, packed, slices
+from albert_tf.export.task_settings import ChoiceSettings
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tokenizers import Tokenizer
 
@@ -18,7 +18,7 @@ _NO_NAME = "[^\\pL\\pN_\uff3f]"
 _SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
 
 
-class ServedChoice(ServedModule):
+class ExportedMultipleChoice(ExportedTaskModel):
     """Probabilities of the choices of questions.
 
     Args:

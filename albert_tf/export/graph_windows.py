@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.packing import Symbols, kept, packed, slices
-from albert_tf.export.settings import SpanSettings
+from albert_tf.export.graph_packing import Symbols, kept, packed, slices
+from albert_tf.export.task_settings import SpanSettings
 
 
 class Windows(NamedTuple):

@@ -32,7 +32,7 @@ class Table(NamedTuple):
     values: np.ndarray
 
 
-class Rewriting(NamedTuple):
+class Replacements(NamedTuple):
     """What each of some numbers is replaced with; the others stay.
 
     Attributes:
@@ -54,7 +54,7 @@ def table(values: Mapping[int, int]) -> Table:
     return Table(pages.reshape(-1).astype(np.int32), rows)
 
 
-def rewriting(replacements: Mapping[int, Sequence[int]]) -> Rewriting:
+def replacements_table(replacements: Mapping[int, Sequence[int]]) -> Replacements:
     """The arrays of what some code points, or ids, are replaced with."""
     numbers: dict[tuple[int, ...], int] = {}
     rule_of = {
@@ -63,16 +63,16 @@ def rewriting(replacements: Mapping[int, Sequence[int]]) -> Rewriting:
     }
     lengths = [0, 0, *map(len, numbers)]  # rule 0 has nothing
     flat = [number for new in numbers for number in new]
-    return Rewriting(
+    return Replacements(
         table(rule_of), np.cumsum(lengths).astype(np.int32), np.array([*flat, 0], np.int32)
     )
 
 
 @functools.cache  # all of Unicode is looked at
-def rewriting_of(rewrite: Callable[[str], str]) -> Rewriting:
+def replacements_of(rewrite: Callable[[str], str]) -> Replacements:
     """The arrays of a function of single characters."""
     changed = ((c, rewrite(c)) for c in characters())
-    return rewriting({ord(c): list(map(ord, new)) for c, new in changed if new != c})
+    return replacements_table({ord(c): list(map(ord, new)) for c, new in changed if new != c})
 
 
 @functools.cache

@@ -5,20 +5,19 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from albert_tf.export import characters as text
-from albert_tf.export import rewriting
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import slices
-from albert_tf.export.settings import SpanSettings
-from albert_tf.export.spans import FINDERS, best_spans, null_scores
-from albert_tf.export.windows import make_windows
+from albert_tf.export import character_tables, graph_characters
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import slices
+from albert_tf.export.graph_spans import FINDERS, best_spans, null_scores
+from albert_tf.export.graph_windows import make_windows
+from albert_tf.export.task_settings import SpanSettings
 from albert_tf.tokenizers import Tokenizer
 
 # Sequences that the model reads at a time: a book as context must not fill the memory.
 _AT_A_TIME = 32
 
 
-class ServedQuestionAnswering(ServedModule):
+class ExportedQuestionAnswering(ExportedTaskModel):
     """Answers as `run_squad.py` predicts them, and where they stand.
 
     Args:
@@ -40,7 +39,7 @@ class ServedQuestionAnswering(ServedModule):
         super().__init__(model, tokenizer, files)
         self._settings = settings
         self._finder = FINDERS[head]
-        self._is_space = text.Table(rewriting.white_space())
+        self._is_space = graph_characters.GraphTable(character_tables.white_space())
 
     def signatures(self) -> dict:
         """`serving_default` takes `question` and `context` `[batch]`; of each question it gives

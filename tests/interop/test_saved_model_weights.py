@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.encoder import ExportedEncoder
+from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.hub import read_object_checkpoint, read_saved_model
+from albert_tf.interop.saved_model_weights import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export import rewriting
+from albert_tf.export import character_tables
 
 SPACE, ALONE = 1, 2  # kinds of characters
 
@@ -59,23 +59,25 @@ def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.LowerBound(sorted_inputs=ascending[None], values=values[None])[0]
 
 
-class Table:
-    """A `rewriting.Table`, as constants of the graph."""
+class GraphTable:
+    """A `character_tables.Table`, as constants of the graph."""
 
-    def __init__(self, table: rewriting.Table):
+    def __init__(self, table: character_tables.Table):
         self._pages = tf.constant(table.pages)
         self._values = tf.constant(table.values.reshape(-1))
 
     def __call__(self, numbers: tf.Tensor) -> tf.Tensor:
-        page = tf.gather(self._pages, numbers // rewriting.PAGE)
-        return tf.gather(self._values, page * rewriting.PAGE + numbers % rewriting.PAGE)
+        page = tf.gather(self._pages, numbers // character_tables.PAGE)
+        return tf.gather(
+            self._values, page * character_tables.PAGE + numbers % character_tables.PAGE
+        )
 
 
-class Rewriting:
-    """Replaces numbers, code points or ids, by what a `rewriting.Rewriting` says."""
+class GraphReplacements:
+    """Replaces numbers, code points or ids, by what a `character_tables.Replacements` says."""
 
-    def __init__(self, rules: rewriting.Rewriting):
-        self._rule_of = Table(rules.rule_of)
+    def __init__(self, rules: character_tables.Replacements):
+        self._rule_of = GraphTable(rules.rule_of)
         self._starts = tf.constant(rules.starts)
         self._replacements = tf.constant(rules.replacements)
 
@@ -102,20 +104,20 @@ class Rewriting:
 
 
 class Normalizer:
-    """Replaces characters one by one, as a `rewriting.Rewriting` says.
+    """Replaces characters one by one, as a `character_tables.Replacements` says.
 
     Args:
         rules: what becomes of each.
         accents: whether characters that go are accents, which belong to the one before them.
     """
 
-    def __init__(self, rules: rewriting.Rewriting, accents: bool = True):
-        self._rewriting = Rewriting(rules)
+    def __init__(self, rules: character_tables.Replacements, accents: bool = True):
+        self._replace = GraphReplacements(rules)
         self._accents = accents
-        self._is_space = Table(rewriting.white_space())
+        self._is_space = GraphTable(character_tables.white_space())
 
     def __call__(self, text: Characters) -> Characters:
-        new, source, _, lengths = self._rewriting(text.codes)
+        new, source, _, lengths = self._replace(text.codes)
         if self._accents:
             last = tf.gather(text.ends, _last_of_run(text.rows, lengths > 0))
             text = text._replace(ends=tf.where(self._is_space(text.codes) > 0, text.ends, last))
@@ -134,7 +136,7 @@ class Whitespace:
     """Folds white space as `" ".join(text.split())` does."""
 
     def __init__(self):
-        self._is_space = Table(rewriting.white_space())
+        self._is_space = GraphTable(character_tables.white_space())
 
     def __call__(self, text: Characters) -> Characters:
         space = self._is_space(text.codes) > 0
@@ -154,14 +156,14 @@ class FinalSigma:
     """
 
     def __init__(self):
-        self._casing = Table(rewriting.casing())
+        self._casing = GraphTable(character_tables.casing())
 
     def __call__(self, text: Characters) -> Characters:
         casing = self._casing(text.codes)
-        counts = tf.cast(casing != rewriting.CASE_IGNORABLE, tf.int32)
+        counts = tf.cast(casing != character_tables.CASE_IGNORABLE, tf.int32)
         index = tf.where(counts > 0)[:, 0]
         # With one that has no case around each side; places are one on from `index`.
-        cased = tf.pad(tf.gather(casing, index) == rewriting.CASED, [[1, 1]])
+        cased = tf.pad(tf.gather(casing, index) == character_tables.CASED, [[1, 1]])
         row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
         place = tf.cumsum(counts)
 
@@ -183,8 +185,8 @@ class Words:
         kinds: 0 for characters of words, `SPACE`, or `ALONE` for those that are words alone.
     """
 
-    def __init__(self, kinds: rewriting.Table):
-        self._kinds = Table(kinds)
+    def __init__(self, kinds: character_tables.Table):
+        self._kinds = GraphTable(kinds)
 
     def __call__(self, text: Characters) -> tuple[Characters, tf.Tensor]:
         """The texts without white space, and int64 `[words]`: the first character of each word."""
@@ -219,10 +221,10 @@ class Visible:
         dropped: 1 for what no piece is made of, control characters mostly.
     """
 
-    def __init__(self, spaces: rewriting.Table, dropped: rewriting.Table):
-        self._is_space = Table(spaces)
-        self._is_dropped = Table(dropped)
-        self._is_control = Table(rewriting.control_characters())
+    def __init__(self, spaces: character_tables.Table, dropped: character_tables.Table):
+        self._is_space = GraphTable(spaces)
+        self._is_dropped = GraphTable(dropped)
+        self._is_control = GraphTable(character_tables.control_characters())
 
     def kept_before(
         self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor

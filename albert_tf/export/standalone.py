@@ -1,6 +1,6 @@
 """Loads an export in a process with TensorFlow and TensorFlow Text, and nothing of this project.
 
-    python fresh.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
+    python standalone.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
 
 Run as a program it imports nothing of the package it stands in. The inputs are token ids by the
 names that the encoder takes, `texts`, strings by the names that a task's folder takes, and batch

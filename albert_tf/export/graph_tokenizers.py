@@ -14,9 +14,9 @@ import types
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import characters, rewriting
-from albert_tf.export.characters import Characters
-from albert_tf.export.packing import Symbols
+from albert_tf.export import character_tables, graph_characters
+from albert_tf.export.graph_characters import Characters
+from albert_tf.export.graph_packing import Symbols
 from albert_tf.tokenizers import wordpiece
 from albert_tf.tokenizers.base import Tokenizer, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -86,26 +86,28 @@ class GraphTokenizer(tf.Module, abc.ABC):
         return ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids
 
 
-class SentencePieceInGraph(GraphTokenizer):
+class GraphSentencePieceTokenizer(GraphTokenizer):
     """The ids of a `SentencePieceTokenizer`; `tokenize` gives `[texts, (tokens)]`."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
         super().__init__(tokenizer)
         steps = [
-            characters.Whitespace(),
-            characters.Normalizer(rewriting.rewriting_of(without_accents)),
+            graph_characters.Whitespace(),
+            graph_characters.Normalizer(character_tables.replacements_of(without_accents)),
         ]
         if tokenizer.do_lower_case:
-            steps.append(characters.FinalSigma())
-            steps.append(characters.Normalizer(rewriting.rewriting_of(str.lower)))
+            steps.append(graph_characters.FinalSigma())
+            steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
         self._steps = tuple(steps)
         self._model = tensorflow_text().SentencepieceTokenizer(
             tokenizer.serialized_model, out_type=tf.int32
         )
-        self._commas = characters.Rewriting(rewriting.rewriting(tokenizer.ids_of_split))
-        self._visible = characters.Visible(
+        self._commas = graph_characters.GraphReplacements(
+            character_tables.replacements_table(tokenizer.ids_of_split)
+        )
+        self._visible = graph_characters.Visible(
             *(
-                rewriting.table({ord(c): 1 for c in among(rewriting.characters())})
+                character_tables.table({ord(c): 1 for c in among(character_tables.characters())})
                 for among in (tokenizer.spaces_among, tokenizer.dropped_among)
             )
         )
@@ -120,14 +122,14 @@ class SentencePieceInGraph(GraphTokenizer):
         pieces, starts, ends = self._model.tokenize_with_offsets(text.strings())
         rows = pieces.value_rowids()
         first, after = (
-            characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
+            graph_characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
             for part in (starts, ends)
         )
         ids, source, place = self._with_commas_apart(pieces)
         # From the right: taken apart, a piece may lose the mark of a word's start.
         lengths = tf.gather(self._piece_lengths, ids.values)
         written = tf.cumsum(lengths)
-        last = characters.lower_bound(source, source + 1) - 1
+        last = graph_characters.lower_bound(source, source + 1) - 1
         behind = tf.gather(written, last) - written
         first, after = tf.gather(first, source), tf.gather(after, source)
         parts = self._visible.kept_before(text, after, behind + lengths, first)
@@ -144,23 +146,26 @@ class SentencePieceInGraph(GraphTokenizer):
         return ragged, source, place
 
 
-class WordPieceInGraph(GraphTokenizer):
+class GraphWordPieceTokenizer(GraphTokenizer):
     """The ids of a `WordPieceTokenizer`; `tokenize` gives `[texts, (words), (pieces)]`."""
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__(tokenizer)
-        controls = rewriting.rewriting_of(wordpiece.without_controls)
-        steps = [characters.Normalizer(controls, accents=False)]
+        controls = character_tables.replacements_of(wordpiece.without_controls)
+        steps = [graph_characters.Normalizer(controls, accents=False)]
         if tokenizer.do_lower_case:
-            lower = rewriting.rewriting_of(_lower_without_accents)
-            steps += [characters.FinalSigma(), characters.Normalizer(lower)]
+            lower = character_tables.replacements_of(_lower_without_accents)
+            steps += [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]
         self._steps = tuple(steps)
         # Twice the same character: no word, one word, or two. Blocks of ideographs have gaps, which
         # count as ideographs too.
-        kinds = {0: characters.SPACE, 1: 0, 2: characters.ALONE}
-        self._words = characters.Words(
-            rewriting.table(
-                {code: kinds[wordpiece.count(2 * chr(code))] for code in rewriting.code_points()}
+        kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
+        self._words = graph_characters.Words(
+            character_tables.table(
+                {
+                    code: kinds[wordpiece.count(2 * chr(code))]
+                    for code in character_tables.code_points()
+                }
             )
         )
         self._piece_lengths = tf.constant(
@@ -194,7 +199,7 @@ class WordPieceInGraph(GraphTokenizer):
         lengths = tf.gather(self._piece_lengths, ids)
         before = tf.cumsum(lengths, exclusive=True)
         first = tf.gather(firsts, words) + before
-        first -= tf.gather(before, characters.lower_bound(words, words))
+        first -= tf.gather(before, graph_characters.lower_bound(words, words))
         ends = tf.concat([firsts[1:], [tf.size(text.codes, tf.int64)]], 0)
         after = tf.where(ids == self.unk_id, tf.gather(ends, words), first + lengths)
         ids = tf.RaggedTensor.from_value_rowids(
@@ -223,7 +228,7 @@ def _lower_without_accents(character: str) -> str:
 
 
 def _through(steps, texts: tf.Tensor) -> Characters:
-    text = characters.decode(texts)
+    text = graph_characters.decode(texts)
     for step in steps:
         text = step(text)
     return text
@@ -231,8 +236,8 @@ def _through(steps, texts: tf.Tensor) -> Characters:
 
 # Tokenizer -> the same in a graph.
 _IN_GRAPH = {
-    SentencePieceTokenizer: SentencePieceInGraph,
-    WordPieceTokenizer: WordPieceInGraph,
+    SentencePieceTokenizer: GraphSentencePieceTokenizer,
+    WordPieceTokenizer: GraphWordPieceTokenizer,
 }
 
 

@@ -15,9 +15,9 @@ import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export import card, tflite
-from albert_tf.export.encoder import HEADS, ExportedEncoder
+from albert_tf.export import export_card, tflite
 from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.exported_encoder import HEADS, ExportedEncoder
 from albert_tf.export.task_exports import (
     TASKS,
     Trained,
@@ -175,7 +175,7 @@ def _with_preprocess(options: ExportOptions) -> bool:
     """Whether preprocess/ is to be written; a note says it if nobody decided that it is not."""
     if options.preprocess is False:
         return False
-    from albert_tf.export.tokenizers import tensorflow_text
+    from albert_tf.export.graph_tokenizers import tensorflow_text
 
     try:
         tensorflow_text()
@@ -226,8 +226,10 @@ def _write_card(
     latencies = ()
     if options.measure_latency:
         encoder = tf.saved_model.load(os.path.join(folder, layout.ENCODER))
-        latencies = card.measured_latencies(encoder.signatures["serving_default"], source.config)
-    card.write_card(folder, facts, tasks, lite_files, latencies)
+        latencies = export_card.measured_latencies(
+            encoder.signatures["serving_default"], source.config
+        )
+    export_card.write_card(folder, facts, tasks, lite_files, latencies)
 
 
 def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Matched) -> str:
@@ -271,8 +273,8 @@ def _piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
 
 
 def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
+    from albert_tf.export.graph_tokenizers import graph_tokenizer
     from albert_tf.export.preprocessor import Preprocessor
-    from albert_tf.export.tokenizers import graph_tokenizer
 
     tokenizer = source.tokenizer
     module = Preprocessor(

@@ -7,13 +7,13 @@ import abc
 import keras
 import tensorflow as tf
 
-from albert_tf.export.tokenizers import graph_tokenizer
+from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.tokenizers import Tokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
 
-class ServedModule(tf.Module, abc.ABC):
+class ExportedTaskModel(tf.Module, abc.ABC):
     """A model behind its tokenizer: strings in, answers out.
 
     Args:

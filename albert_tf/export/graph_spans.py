@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.settings import SpanSettings
-from albert_tf.export.windows import Windows
+from albert_tf.export.graph_windows import Windows
+from albert_tf.export.task_settings import SpanSettings
 
 _NEVER = float("-inf")
 

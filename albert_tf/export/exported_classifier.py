@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import kept, packed, shortened
-from albert_tf.export.settings import ClassifierSettings
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.task_settings import ClassifierSettings
 from albert_tf.tokenizers import Tokenizer
 
 
@@ -45,7 +45,7 @@ _READINGS = {
 }
 
 
-class ServedClassifier(ServedModule):
+class ExportedClassifier(ExportedTaskModel):
     """Labels, or numbers, of single texts and of pairs.
 
     Args:
