@@ -41,6 +41,20 @@ class Companions:
     do_lower_case: bool | None = None
 
 
+def resolve_lower_case(explicit: bool | None, *companions: Companions) -> bool:
+    """Whether a tokenizer lower-cases text.
+
+    Args:
+        explicit: the user's choice, which wins; None if there is none.
+        *companions: asked in this order; the first that records a value decides.
+
+    Returns:
+        True if nothing decides, as in the original.
+    """
+    recorded = (explicit, *(found.do_lower_case for found in companions))
+    return next((value for value in recorded if value is not None), True)
+
+
 def find_companions(path: str) -> Companions:
     """What stands beside the weights at `path`, a file or a folder.
 
