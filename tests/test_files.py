@@ -30,7 +30,7 @@ def test_a_folder_is_another_programs_until_it_dies(tmp_path):
         [sys.executable, "-c", HOLD, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdout.readline() == b"held\n"
-    message = f"^--output_dir: another process is at work on it, in {folder}$"
+    message = f"^`output_dir`: another process is already writing to {folder}$"
     with pytest.raises(InputError, match=message), folder_of_one(folder, "output_dir"):
         pass
     process.send_signal(signal.SIGKILL)
@@ -57,8 +57,8 @@ def test_where_there_are_no_locks_a_line_says_so(tmp_path, monkeypatch, capsys):
     with folder_of_one(str(tmp_path), "output_dir"):
         pass
     assert capsys.readouterr().err == (
-        f"note: {tmp_path} cannot be locked (No locks available); let no second program write "
-        "there\n"
+        f"warning: {tmp_path} cannot be locked (No locks available); do not run a second program "
+        "that writes to it\n"
     )
 
 

@@ -1,80 +1,66 @@
-"""Exports for TF-Hub and for serving: SavedModels that load without this package.
+"""Builds exports for TF-Hub and for serving: SavedModels that load without this package.
 
-`python -m albert_tf.interop.saved_model check DIR` looks at one and says whether it is right.
+`python -m albert_tf.interop.saved_model check DIR` checks one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import tempfile
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.export import export_card, tflite
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.exported_encoder import HEADS, ExportedEncoder
+from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
+from albert_tf.export.source import Source, open_source
 from albert_tf.export.task_exports import (
-    TASKS,
-    Trained,
+    TASK_EXPORTS,
+    TrainedModel,
     check_head,
     create_task_model,
-    find_head,
     task_note,
     task_settings,
     write_task,
 )
 from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
 from albert_tf.interop import layout, model_card
-from albert_tf.interop.companions import Companions, find_companions
-from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.weights import Matched, Weights
+from albert_tf.interop.formats import load_weights
+from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 
-# What published preprocessors pack texts to.
+logger = logging.getLogger(__name__)
+
+# Default length to which published preprocessors pack texts.
 _SEQ_LENGTH = 128
 
 
-class Source(NamedTuple):
-    """What an export is made from.
-
-    Attributes:
-        head: kind of model, a key of `albert_tf.interop.models.HEADS`.
-        weights: of the file.
-        config: of the model.
-        tokenizer: of the model.
-        companions: what stands beside the weights.
-    """
-
-    head: str
-    weights: Weights
-    config: AlbertConfig
-    tokenizer: Tokenizer
-    companions: Companions
-
-
 def export_saved_model(options: ExportOptions) -> None:
-    """Writes `encoder/`, a SavedModel of a checkpoint's encoder with the pretraining heads that the
-    checkpoint has, `preprocess/`, which turns strings into what it takes, and of a fine-tuned model
-    `classifier/`, `squad/` or `choice/`, which takes texts; beside them TFLite files, if lengths
-    are named, and a model card.
+    """Writes a model as SavedModels, with a model card.
+
+    The folder contains `encoder/`, the encoder with the pretraining heads that the checkpoint has;
+    `preprocess/`, which turns strings into its inputs; for a fine-tuned model, `classifier/`,
+    `squad/` or `choice/`, which takes strings; and TFLite files if lengths are given. An export
+    that was already made from the same inputs is left as it is.
 
     Raises:
-        InputError: something else is in the folder, checkpoint, config and vocabulary do not fit
-            together, or TensorFlow Text is missing.
+        InputError: if the folder contains something else; checkpoint, config and vocabulary do not
+            fit together; or TensorFlow Text is required but missing.
     """
-    layout.check_free(options.export_path)
+    manifest.check_free(options.export_path)
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
     settings = None
-    if source.head in TASKS:
+    if source.head in TASK_EXPORTS:
         settings = task_settings(source.head, options, source.config)
     lite_lengths = tflite.read_lengths(
         source.head, options.tflite_lengths, source.config.max_position_embeddings
@@ -89,18 +75,20 @@ def export_saved_model(options: ExportOptions) -> None:
         "results": source.companions.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,
-        "weights": layout.digest(weight.numpy() for weight in model.weights),
+        "weights": manifest.sha256_of_arrays(weight.numpy() for weight in model.weights),
         "config": source.config.to_dict(),
         "vocabulary": sha256_of(source.tokenizer.path),
         "do_lower_case": source.tokenizer.do_lower_case,
         "preprocess": with_preprocess,
         "max_seq_length": seq_length,
     }
-    if layout.is_made(options.export_path, made_from):
-        print(f"{options.export_path}: is there already, made from the same weights")
+    if manifest.is_complete(options.export_path, made_from):
+        logger.info("%s: already exported from the same weights", options.export_path)
         return
-    print(f"{matched.source}: {len(matched.loaded)} of {len(model.weights)} variables loaded")
-    manifest = {
+    logger.info(
+        "%s: %d of %d variables loaded", matched.source, len(matched.loaded), len(model.weights)
+    )
+    content = {
         "init_checkpoint": options.init_checkpoint,
         "head": source.head,
         "step": source.weights.step,
@@ -108,7 +96,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "made_from": made_from,
     }
     with (
-        layout.writing(options.export_path, manifest) as folder,
+        manifest.writing(options.export_path, content) as folder,
         tensorflow_errors_as_os_errors(),
     ):
         lines = [_write_encoder(os.path.join(folder, layout.ENCODER), source, model, matched)]
@@ -117,45 +105,19 @@ def export_saved_model(options: ExportOptions) -> None:
             lines.append(_write_preprocess(preprocess, source, seq_length))
         tasks = {}
         if with_task:
-            trained = Trained(source.head, model, source.tokenizer, source.companions, settings)
+            trained = TrainedModel(
+                source.head, model, source.tokenizer, source.companions, settings
+            )
             lines.append(write_task(folder, trained))
-            tasks[TASKS[source.head].folder] = TASKS[source.head].example(settings)
+            task = TASK_EXPORTS[source.head]
+            tasks[task.folder] = task.example(settings)
         lite_files = []
         if lite_lengths:
             lite = os.path.join(folder, tflite.FOLDER)
             lite_files = tflite.write_lite_files(lite, source.head, model, lite_lengths)
         _write_card(folder, options, source, model, tasks, lite_files)
     for line in lines:
-        print(f"{options.export_path}/{line}")
-
-
-def open_source(options: ExportOptions) -> Source:
-    """What the flags of an export name, without the values of the weights.
-
-    Raises:
-        InputError: one of them is missing, or they do not fit together.
-    """
-    config = None
-    if options.albert_config_file:
-        config = AlbertConfig.from_json_file(options.albert_config_file)
-    weights = open_weights(options.init_checkpoint, config=config)
-    config = config or weights.config
-    if config is None:
-        raise InputError(
-            f"--init_checkpoint={options.init_checkpoint}: has no {CONFIG_FILE} beside it; name it "
-            "with --albert_config_file"
-        )
-    companions = find_companions(options.init_checkpoint)
-    vocabulary = options.spm_model_file or companions.vocabulary
-    if not vocabulary:
-        raise InputError(
-            "--spm_model_file: the vocabulary of the model is needed; there is none beside "
-            f"{options.init_checkpoint}"
-        )
-    lower = (options.do_lower_case, companions.do_lower_case, True)
-    tokenizer = Tokenizer.load(vocabulary, next(choice for choice in lower if choice is not None))
-    config.check_vocabulary(tokenizer.vocab_size, vocabulary)
-    return Source(find_head(options, weights), weights, config, tokenizer, companions)
+        logger.info("%s/%s", options.export_path, line)
 
 
 def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
@@ -165,14 +127,14 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
         return min(_SEQ_LENGTH, longest)
     if not 3 <= length <= longest:
         raise InputError(
-            f"--max_seq_length={length}: must be 3 to {longest}, the model's "
+            f"`max_seq_length`={length}: must be 3 to {longest}, the model's "
             "max_position_embeddings"
         )
     return length
 
 
 def _with_preprocess(options: ExportOptions) -> bool:
-    """Whether preprocess/ is to be written; a note says it if nobody decided that it is not."""
+    """Whether to write preprocess/; logs a note if it cannot be written and was not requested."""
     if options.preprocess is False:
         return False
     from albert_tf.export.graph_tokenizers import tensorflow_text
@@ -181,28 +143,35 @@ def _with_preprocess(options: ExportOptions) -> bool:
         tensorflow_text()
     except InputError as error:
         if options.preprocess:
-            raise InputError(f"--preprocess: {error}") from None
-        print(f"note: no {layout.PREPROCESS}/: {error}")
+            raise InputError(f"`preprocess`: {error}") from None
+        logger.info("note: no %s/: %s", layout.PREPROCESS, error)
         return False
     return True
 
 
 def _with_task(head: str, options: ExportOptions) -> bool:
-    """Whether the folder of a task is to be written; a note says it if it cannot be."""
-    if note := task_note(head, named=options.head != "auto"):
-        print(note)
+    """Whether to write the folder of a task; logs a note if it cannot be written."""
+    if note := task_note(head, requested=options.head != "auto"):
+        logger.info("%s", note)
     return note is None
 
 
-def _load(source: Source, path: str, settings: Any) -> tuple[keras.Model, Matched]:
-    if source.head in TASKS:
+def _load(
+    source: Source, init_checkpoint: str, settings: Any
+) -> tuple[keras.Model, MatchedWeights]:
+    """Creates the model and loads its weights."""
+    is_task = source.head in TASK_EXPORTS
+    if is_task:
         model = create_task_model(source.head, source.config, settings, source.weights)
-        matched = load_weights(model, path)
-        check_head(source.head, matched.fresh, path)
-        return model, matched
-    pretrained = source.head == "pretraining"
-    model = AlbertForPreTraining(source.config) if pretrained else AlbertEncoder(source.config)
-    return model, load_weights(model, path)
+    elif source.head == "pretraining":
+        model = AlbertForPreTraining(source.config)
+    else:
+        model = AlbertEncoder(source.config)
+    with arguments_renamed(path="init_checkpoint"):
+        matched = load_weights(model, init_checkpoint)
+        if is_task:
+            check_head(source.head, matched.missing, init_checkpoint)
+    return model, matched
 
 
 def _write_card(
@@ -223,27 +192,27 @@ def _write_card(
         companions=source.companions,
         license=options.license,
     )
-    latencies = ()
+    latencies: list[export_card.Latency] = []
     if options.measure_latency:
         encoder = tf.saved_model.load(os.path.join(folder, layout.ENCODER))
-        latencies = export_card.measured_latencies(
-            encoder.signatures["serving_default"], source.config
-        )
+        signature = encoder.signatures["serving_default"]
+        latencies = list(export_card.measure_latencies(signature, source.config))
     export_card.write_card(folder, facts, tasks, lite_files, latencies)
 
 
-def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Matched) -> str:
-    if source.head in TASKS:
+def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
+    """Writes encoder/ and returns a line about it."""
+    if source.head in TASK_EXPORTS:
         model = model.encoder
-    if any(path.startswith("bert/pooler/") for path in matched.fresh):
-        print(f"note: {matched.source} has no pooler; pooled_output is that of an untrained one")
-    fresh = tuple(matched.fresh)
+    missing = tuple(matched.missing)
+    if any(path.startswith("bert/pooler/") for path in missing):
+        logger.info("note: %s has no pooler; pooled_output is untrained", matched.source)
     paths = [weight.path for weight in model.weights]
     heads = [
         name
-        for name, head in HEADS.items()
+        for name, head in PRETRAINING_HEADS.items()
         if any(path.startswith(head.scope) for path in paths)
-        and not any(path.startswith(head.scope) for path in fresh)
+        and not any(path.startswith(head.scope) for path in missing)
     ]
     with tempfile.TemporaryDirectory() as assets:
         config_file = os.path.join(assets, CONFIG_FILE)
@@ -251,7 +220,7 @@ def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Mat
         module = ExportedEncoder(
             model,
             config_file,
-            [source.tokenizer.path, *_piece_list(source.tokenizer, assets)],
+            [source.tokenizer.path, *_write_piece_list(source.tokenizer, assets)],
             source.tokenizer.do_lower_case,
             heads,
         )
@@ -261,8 +230,8 @@ def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Mat
     return f"{layout.ENCODER}: signatures {', '.join(sorted(signatures))}"
 
 
-def _piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
-    """The pieces of a SentencePiece model as text, as SentencePiece itself writes them."""
+def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
+    """Writes the pieces of a SentencePiece model as text, in SentencePiece's own format."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return []
     name = os.path.basename(tokenizer.path).removesuffix(".model")
@@ -273,6 +242,7 @@ def _piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
 
 
 def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
+    """Writes preprocess/ and returns a line about it."""
     from albert_tf.export.graph_tokenizers import graph_tokenizer
     from albert_tf.export.preprocessor import Preprocessor
 

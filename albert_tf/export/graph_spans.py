@@ -123,7 +123,7 @@ class Finder(NamedTuple):
     null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
 
-# Head of `albert_tf.interop.models.HEADS` -> its finder.
+# Head of `albert_tf.interop.models.MODEL_KINDS` -> its finder.
 FINDERS = {
     "span": Finder(("start_logits", "end_logits"), _independent, _null_of_logits),
     "conditional_span": Finder(

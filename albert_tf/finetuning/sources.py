@@ -7,7 +7,7 @@ import json
 import os
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, open_file
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
@@ -66,7 +66,9 @@ def _config_of(options: FineTuningOptions) -> AlbertConfig:
     if exists(there):
         return AlbertConfig.from_json_file(there)
     if options.init_checkpoint:
-        if config := open_weights(options.init_checkpoint).config:
+        with arguments_renamed(path="init_checkpoint"):
+            config = open_weights(options.init_checkpoint).config
+        if config:
             return config
         raise InputError(
             f"--albert_config_file: needed, since there is no {CONFIG_FILE} beside "

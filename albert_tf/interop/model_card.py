@@ -39,7 +39,7 @@ class Facts:
 
     Attributes:
         name: what it is called.
-        head: kind of model, a key of `albert_tf.interop.models.HEADS`.
+        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
         config: of its encoder.
         parameters: how many numbers its weights are.
         step: training steps behind them; 0 if that is unknown.

@@ -1,0 +1,218 @@
+"""Models exported by TensorFlow Model Garden, which is also what TF-Hub publishes for TF2.
+
+Variables are recognised by the names that the object graph of a checkpoint records.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+
+import numpy as np
+from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, open_file
+from albert_tf.interop.tensorflow_checkpoints import OBJECT_GRAPH, Reader, read_tensor
+from albert_tf.interop.weights import Shape, Tensor, Weights
+
+FORMAT = "saved_model"
+
+_BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
+
+# Model Garden's names, without the scopes that may precede them -> variable paths.
+_TABLES = {
+    "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
+    "position_embedding/embeddings": "bert/embeddings/position_embeddings",
+    "type_embeddings/embeddings": "bert/embeddings/token_type_embeddings",
+    "cls/predictions/output_bias/bias": "cls/predictions/output_bias",
+}
+_DENSE = {
+    "embedding_projection": "bert/encoder/embedding_hidden_mapping_in",
+    "transformer/self_attention/query": f"{_BLOCK}/attention_1/self/query",
+    "transformer/self_attention/key": f"{_BLOCK}/attention_1/self/key",
+    "transformer/self_attention/value": f"{_BLOCK}/attention_1/self/value",
+    "transformer/self_attention/attention_output": f"{_BLOCK}/attention_1/output/dense",
+    "transformer/self_attention_output": f"{_BLOCK}/attention_1/output/dense",  # as of early 2020
+    "transformer/intermediate": f"{_BLOCK}/ffn_1/intermediate/dense",
+    "transformer/output": f"{_BLOCK}/ffn_1/intermediate/output/dense",
+    "pooler_transform": "bert/pooler/dense",
+    "cls/predictions/transform/dense": "cls/predictions/transform/dense",
+}
+_NORMS = {
+    "embeddings/layer_norm": "bert/embeddings/LayerNorm",
+    "transformer/self_attention_layer_norm": f"{_BLOCK}/LayerNorm",
+    "transformer/output_layer_norm": f"{_BLOCK}/LayerNorm_1",
+    "cls/predictions/transform/LayerNorm": "cls/predictions/transform/LayerNorm",
+}
+MODEL_GARDEN_NAMES = {
+    **_TABLES,
+    **{f"{a}/{part}": f"{b}/{part}" for a, b in _DENSE.items() for part in ("kernel", "bias")},
+    **{f"{a}/{part}": f"{b}/{part}" for a, b in _NORMS.items() for part in ("gamma", "beta")},
+}
+
+# Variables that distinguish ALBERT from other models of Model Garden, whose layers share nothing.
+_REQUIRED = ("word_embeddings/embeddings", "transformer/self_attention/query/kernel")
+
+_OPTIMIZER_KEY = re.compile(r"(^|/)(\.OPTIMIZER_SLOT|optimizer)/")
+
+# Arguments of Model Garden's AlbertEncoder, as Keras writes them into a SavedModel -> our fields.
+_ENCODER_ARGUMENTS = {
+    "vocab_size": "vocab_size",
+    "embedding_width": "embedding_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_attention_heads": "num_attention_heads",
+    "max_sequence_length": "max_position_embeddings",
+    "type_vocab_size": "type_vocab_size",
+    "intermediate_size": "intermediate_size",
+    "dropout_rate": "hidden_dropout_prob",
+    "attention_dropout_rate": "attention_probs_dropout_prob",
+}
+_ENCODER_START = b'{"vocab_size": '
+# Model Garden's GELU is the tanh form.
+_ACTIVATIONS = {"gelu": "gelu", "Text>gelu": "gelu", "relu": "relu"}
+
+
+def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> Weights:
+    """Opens the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
+
+    Args:
+        path: of the checkpoint or SavedModel, for errors.
+        reader: of the checkpoint.
+        shapes: key in the checkpoint -> shape.
+
+    Raises:
+        InputError: if it contains no ALBERT encoder, or several.
+    """
+    tensors: dict[str, Tensor] = {}
+    unknown: dict[str, Shape] = {}
+    skipped: dict[str, Shape] = {}
+    recognised: dict[str, str] = {}
+    dtypes = reader.get_variable_to_dtype_map()
+    full_names = _full_names(reader)
+    for key, shape in sorted(shapes.items()):
+        name = full_names.get(key) or key
+        if _OPTIMIZER_KEY.search(key) or not dtypes[key].is_floating:
+            skipped[key] = shape
+        elif not (suffix := _known_suffix(name)):
+            unknown[name] = shape
+        else:
+            variable = MODEL_GARDEN_NAMES[suffix]
+            if variable in recognised:
+                raise InputError(
+                    f"{path}: contains several encoders, with {recognised[variable]} and {name}; "
+                    "export one of them alone"
+                )
+            recognised[variable] = name
+            if variable_shape := _variable_shape(variable, shape):
+                read = read_reshaped(path, reader, key, variable_shape)
+                tensors[variable] = Tensor(name, shape, variable_shape, read)
+            else:
+                unknown[name] = shape
+    if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognised]:
+        found = sorted(full_names.get(key) or key for key in shapes)
+        raise InputError(
+            f"{path}: not a known kind of ALBERT model: it has neither weights under `params`, as "
+            f"exports of albert_tf have, nor {missing[0]}, as those of TF-Hub and Model Garden "
+            f"have, but {', '.join([*found[:3], '...']) if found else 'nothing'}"
+        )
+    return Weights(path, FORMAT, tensors, unknown, skipped)
+
+
+def _full_names(reader: Reader) -> dict[str, str]:
+    """Maps the keys of values in an object-based checkpoint to the names of their variables."""
+    graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
+    return {
+        attribute.checkpoint_key: attribute.full_name
+        for node in graph.nodes
+        for attribute in node.attributes
+    }
+
+
+def _known_suffix(name: str) -> str | None:
+    """Returns the suffix of a name that is in `MODEL_GARDEN_NAMES`; None if there is none."""
+    parts = name.split("/")
+    suffixes = ("/".join(parts[start:]) for start in range(len(parts)))
+    return next((suffix for suffix in suffixes if suffix in MODEL_GARDEN_NAMES), None)
+
+
+def _variable_shape(variable: str, stored: Shape) -> Shape | None:
+    """Returns the shape of a variable; None if a tensor with the shape `stored` does not fit it.
+
+    Model Garden stores attention kernels as `[hidden, heads, size]`, and that of the output as
+    `[heads, size, hidden]`. These are the same values in the same order as `[hidden, hidden]` with
+    heads-major columns or rows.
+    """
+    rank = 1 if variable.endswith(("bias", "gamma", "beta")) else 2
+    if len(stored) == rank:
+        return stored
+    if len(stored) != rank + 1 or "/attention_1/" not in variable:
+        return None
+    if rank == 1:
+        return (stored[0] * stored[1],)
+    joined = (
+        (stored[0] * stored[1], stored[2])
+        if "/output/" in variable
+        else (stored[0], stored[1] * stored[2])
+    )
+    return joined if joined[0] == joined[1] else None
+
+
+def read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> Callable[[], np.ndarray]:
+    """Returns a function that reads a value of a checkpoint and reshapes it."""
+
+    def read() -> np.ndarray:
+        return read_tensor(path, reader, key).reshape(shape)
+
+    return read
+
+
+def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
+    """Recovers the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
+
+    Keras stores the arguments of the encoder as JSON, in a file of its own or, with older
+    TensorFlow, in `saved_model.pb`.
+
+    Args:
+        path: folder of the SavedModel.
+        weights: its weights.
+
+    Returns:
+        The config; None if there is no such JSON or it does not fit the weights.
+    """
+    for name in ("keras_metadata.pb", "saved_model.pb"):
+        file_name = os.path.join(path, name)
+        if not exists(file_name):
+            continue
+        with open_file(file_name, "rb") as file:
+            content = file.read()
+        for start in re.finditer(re.escape(_ENCODER_START), content):
+            # The end of the JSON is known only after parsing; it has a few hundred bytes.
+            text = content[start.start() : start.start() + 4096].decode("utf-8", "replace")
+            if (config := _encoder_config(text)) and _fits(config, weights):
+                return config
+    return None
+
+
+def _encoder_config(text: str) -> AlbertConfig | None:
+    try:
+        arguments, _ = json.JSONDecoder().raw_decode(text)
+        fields = {ours: arguments[theirs] for theirs, ours in _ENCODER_ARGUMENTS.items()}
+        fields["hidden_act"] = _ACTIVATIONS[arguments["activation"]]
+        return AlbertConfig.from_dict(fields)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _fits(config: AlbertConfig, weights: Weights) -> bool:
+    heads, hidden = config.num_attention_heads, config.hidden_size
+    expected = {
+        "bert/embeddings/word_embeddings": (config.vocab_size, config.embedding_size),
+        f"{_BLOCK}/attention_1/self/query/kernel": (hidden, heads, hidden // heads),
+    }
+    stored = {name: tensor.stored for name, tensor in weights.tensors.items()}
+    return all(stored.get(name) == shape for name, shape in expected.items())
