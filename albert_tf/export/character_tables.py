@@ -1,8 +1,8 @@
-"""What Python makes of characters, as arrays that a TensorFlow graph can hold.
+"""Python's handling of characters as arrays that a TensorFlow graph can contain.
 
-Normalisation inside a graph must give the characters that `albert_tf.tokenizers.base` gives,
-whatever Unicode version and locale TensorFlow was built with. The graph therefore gets Python's own
-tables.
+Normalisation inside a graph must give the same characters as `albert_tf.tokenizers.base`,
+regardless of the Unicode version and locale of TensorFlow. The graph therefore contains Python's
+own tables.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-PAGE = 256  # numbers that share a row of a table
+PAGE = 256  # code points or ids in a row of a table
 
 CASED, CASE_IGNORABLE = 1, 2
 
 
 class Table(NamedTuple):
-    """A number for each code point; most pages of 256 code points are the same.
+    """A number for each code point; equal pages of 256 code points share a row.
 
     Attributes:
-        pages: int32 `[4352]`: row of `values` for each page.
+        pages: int32 `[4352]`, row of `values` for each page.
         values: int32 `[rows, 256]`.
     """
 
@@ -33,12 +33,12 @@ class Table(NamedTuple):
 
 
 class Replacements(NamedTuple):
-    """What each of some numbers is replaced with; the others stay.
+    """Replacements of code points or ids.
 
     Attributes:
-        rule_of: rule of each code point or id; 0: it stays.
-        starts: int32 `[rules + 1]`: where the replacement of each begins in `replacements`.
-        replacements: int32, of all rules, one after the other.
+        rule_of: rule of each code point or id; 0 if it is kept.
+        starts: int32 `[rules + 1]`, where the replacement of each rule begins in `replacements`.
+        replacements: int32, the replacements of all rules, concatenated.
     """
 
     rule_of: Table
@@ -47,7 +47,7 @@ class Replacements(NamedTuple):
 
 
 def table(values: Mapping[int, int]) -> Table:
-    """The table of some values; 0 for all other code points."""
+    """Returns the table of the given values, with 0 for all other code points."""
     dense = np.zeros(sys.maxunicode + 1, np.int32)
     dense[list(values)] = list(values.values())
     rows, pages = np.unique(dense.reshape(-1, PAGE), axis=0, return_inverse=True)
@@ -55,42 +55,43 @@ def table(values: Mapping[int, int]) -> Table:
 
 
 def replacements_table(replacements: Mapping[int, Sequence[int]]) -> Replacements:
-    """The arrays of what some code points, or ids, are replaced with."""
+    """Returns replacements as arrays, from code points or ids to what replaces them."""
     numbers: dict[tuple[int, ...], int] = {}
     rule_of = {
         number: numbers.setdefault(tuple(new), len(numbers) + 1)
         for number, new in replacements.items()
     }
-    lengths = [0, 0, *map(len, numbers)]  # rule 0 has nothing
+    lengths = [0, 0, *map(len, numbers)]  # rule 0 has no replacement
     flat = [number for new in numbers for number in new]
     return Replacements(
         table(rule_of), np.cumsum(lengths).astype(np.int32), np.array([*flat, 0], np.int32)
     )
 
 
-@functools.cache  # all of Unicode is looked at
+@functools.cache  # goes through all of Unicode
 def replacements_of(rewrite: Callable[[str], str]) -> Replacements:
-    """The arrays of a function of single characters."""
+    """Returns a function of single characters as arrays."""
     changed = ((c, rewrite(c)) for c in characters())
     return replacements_table({ord(c): list(map(ord, new)) for c, new in changed if new != c})
 
 
 @functools.cache
 def white_space() -> Table:
-    """1 for what `str.split` takes for white space."""
+    """Returns a table with 1 for what `str.split` treats as white space."""
     return table({ord(c): 1 for c in characters() if c.isspace()})
 
 
 def control_characters() -> Table:
-    """1 for the characters of category Cc."""
+    """Returns a table with 1 for the characters of category Cc."""
     return table({ord(c): 1 for c in characters() if unicodedata.category(c) == "Cc"})
 
 
 @functools.cache
 def casing() -> Table:
-    """`CASED` and `CASE_IGNORABLE` characters, as `str.lower` sees them around a capital sigma.
+    """Returns a table of `CASED` and `CASE_IGNORABLE` characters, as `str.lower` defines them.
 
-    Python names no function for them, so it is asked which sigma it makes after each character.
+    Python has no function for these properties. They follow from which sigma `str.lower` chooses
+    after each character.
     """
     classes = {}
     for character in characters():
@@ -103,13 +104,13 @@ def casing() -> Table:
 
 @functools.cache
 def characters() -> list[str]:
-    """All characters that Unicode has assigned, without surrogates, which no text holds."""
-    return [c for c in map(chr, code_points()) if unicodedata.category(c) not in _NONE]
+    """Returns all assigned characters, without surrogates, which valid text does not contain."""
+    return [c for c in map(chr, code_points()) if unicodedata.category(c) not in _UNASSIGNED]
 
 
 def code_points() -> range:
-    """All of Unicode, with what no character has."""
+    """Returns all code points, including unassigned ones."""
     return range(sys.maxunicode + 1)
 
 
-_NONE = ("Cn", "Cs")
+_UNASSIGNED = ("Cn", "Cs")
