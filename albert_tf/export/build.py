@@ -59,7 +59,7 @@ def export_saved_model(options: ExportOptions) -> None:
     manifest.check_free(options.export_path)
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
-    settings = None
+    settings: Any = None
     if source.head in TASK_EXPORTS:
         settings = task_settings(source.head, options, source.config)
     lite_lengths = tflite.read_lengths(

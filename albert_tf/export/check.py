@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -153,8 +154,13 @@ def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, lis
     """
     with tempfile.TemporaryDirectory() as place:
         names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
-        timed = np.array(timed, np.int32).reshape(-1, 2)
-        np.savez(names[0], **inputs, **_STRINGS, timed=timed, texts=_bytes(_TEXTS))
+        arrays: dict[str, Any] = {
+            **inputs,
+            **_STRINGS,
+            "timed": np.array(timed, np.int32).reshape(-1, 2),
+            "texts": _bytes(_TEXTS),
+        }
+        np.savez(names[0], **arrays)
         words = [
             sys.executable,
             "-c",

@@ -69,14 +69,14 @@ class ExportedClassifier(ExportedTaskModel):
         self._labels = labels
 
     def _answers(self, text, pair=None):
+        length = self._settings.max_seq_length
+        assert length is not None  # task_settings() sets it
         first = self.tokenizer.encode(text)
         second = None if pair is None else self.tokenizer.encode(pair)
         if second is None:
-            first = kept(first, self._settings.max_seq_length - 2)
+            first = kept(first, length - 2)
         else:
-            lengths = shortened(
-                first.row_lengths(), second.row_lengths(), self._settings.max_seq_length - 3
-            )
+            lengths = shortened(first.row_lengths(), second.row_lengths(), length - 3)
             first, second = kept(first, lengths[0]), kept(second, lengths[1])
         logits = self._model(packed(first, second, self._symbols))["logits"]
         return _OUTPUTS[self._settings.kind](logits, list(self._labels))

@@ -76,7 +76,7 @@ class ExportedModel(tf.Module):
         encoder = getattr(model, "encoder", model)
         self.dropout_state = encoder.seed_generator.state.value
         self.model_variables = [weight.value for weight in model.weights]
-        self.regularization_losses = []
+        self.regularization_losses: list[tf.Tensor] = []
         self.trainable_variables = [weight.value for weight in weights if weight.trainable]
         self.variables = [weight.value for weight in weights]
 

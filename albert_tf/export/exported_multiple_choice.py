@@ -52,6 +52,7 @@ class ExportedMultipleChoice(ExportedTaskModel):
 
     def _answers(self, context, question, options):
         settings = self._settings
+        assert settings.max_seq_length is not None  # task_settings() sets it
         rows, count = tf.unstack(tf.shape(options, tf.int64))
         texts = filled(question, options, in_names=settings.task_name == "race")
         candidates = kept(self.tokenizer.encode(texts), settings.max_qa_length, from_end=True)

@@ -36,7 +36,8 @@ class Characters(NamedTuple):
 
     def at(self, index: tf.Tensor) -> Characters:
         """Gathers characters by index."""
-        return Characters(*(tf.gather(part, index) for part in self[:-1]), self.count)
+        codes, rows, starts, ends = (tf.gather(part, index) for part in self[:-1])
+        return Characters(codes, rows, starts, ends, self.count)
 
     def strings(self) -> tf.Tensor:
         """Returns the texts as UTF-8 strings `[count]`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import types
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -159,7 +160,9 @@ class GraphWordPieceTokenizer(GraphTokenizer):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__(tokenizer)
         controls = character_tables.replacements_of(wordpiece.without_controls)
-        steps = [graph_characters.Normalizer(controls, accents=False)]
+        steps: list[Callable[[Characters], Characters]] = [
+            graph_characters.Normalizer(controls, accents=False)
+        ]
         if tokenizer.do_lower_case:
             lower = character_tables.replacements_of(_lower_without_accents)
             steps += [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]

@@ -47,6 +47,7 @@ def make_windows(
         symbols: ids of the special symbols.
         settings: lengths.
     """
+    assert settings.max_seq_length is not None  # task_settings() sets it
     queries = kept(queries, settings.max_query_length)
     tokens = contexts.row_lengths()
     room = settings.max_seq_length - 3 - queries.row_lengths()

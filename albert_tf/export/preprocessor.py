@@ -120,7 +120,7 @@ def pack(
     segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths = [part.row_lengths() for part in segments]
-    lengths = shortened(*lengths, room) if len(segments) == 2 else [room]
+    lengths = shortened(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
     parts = [kept(part, length) for part, length in zip(segments, lengths, strict=True)]
     features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
     padding = {"input_ids": symbols.pad}

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +24,7 @@ TASK_FOLDERS = ("classifier", "squad", "choice")
 def seconds_per_call(function, arguments: dict) -> float:
     """Returns the median time of a call, after a warm-up call."""
     function(**arguments)
-    times = []
+    times: list[float] = []
     while len(times) < 3 or sum(times) < 0.5:
         start = time.perf_counter()
         function(**arguments)
@@ -57,7 +58,8 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
         if os.path.exists(place):
             answers = answer(place, given)
             found |= {f"{task}/{name}": value for name, value in answers.items()}
-    np.savez(outputs, **{name: np.asarray(value) for name, value in found.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in found.items()}
+    np.savez(outputs, **arrays)
 
     latencies = []
     for batch, length in given["timed"].tolist():

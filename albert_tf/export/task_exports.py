@@ -139,7 +139,9 @@ def task_settings(head: str, options: ExportOptions, config: AlbertConfig) -> An
     task = TASK_EXPORTS[head]
     names = [field.name for field in dataclasses.fields(task.settings)]
     changes = {name: getattr(options, name, None) for name in names}
-    settings = read_settings(task.settings, options.init_checkpoint, task.settings_file, changes)
+    settings: Any = read_settings(
+        task.settings, options.init_checkpoint, task.settings_file, changes
+    )
     longest = config.max_position_embeddings
     if settings.max_seq_length is None:
         settings = dataclasses.replace(

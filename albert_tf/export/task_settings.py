@@ -10,8 +10,6 @@ from typing import Any, ClassVar, TypeVar
 from albert_tf.errors import InputError
 from albert_tf.files import exists, is_folder, read_text
 
-Settings = TypeVar("Settings")
-
 
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings:
@@ -92,6 +90,9 @@ class ChoiceSettings:
     def min_length(self) -> int:
         """The smallest `max_seq_length` with room for a question and an option."""
         return self.max_qa_length + 3
+
+
+Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings)
 
 
 def folder_of(path: str) -> str:

@@ -6,6 +6,7 @@ the embeddings exists even if both widths are equal.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -117,7 +118,7 @@ def read_huggingface(path: str) -> Weights:
         for name, shape, read in _open(file):
             variable = variable_of(name)
             if variable is not None:
-                tensors[variable] = _tensor(name, variable, shape, read)
+                tensors[variable] = _tensor(name, variable, shape, functools.partial(read, name))
             elif _SKIPPED.search(name):
                 skipped[name] = shape
             else:
@@ -179,8 +180,8 @@ def _refuse_pickle(path: str) -> NoReturn:
     )
 
 
-def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]:
-    """Returns the name, shape and reader of every tensor in a `.safetensors` file."""
+def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]]:
+    """Returns the name and shape of every tensor in a `.safetensors` file, and a reader by name."""
     from safetensors import SafetensorError, safe_open
     from safetensors.numpy import load
 
@@ -188,12 +189,12 @@ def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[], np.nda
         raise InputError(f"{file}: no such file")
     try:
         if "://" in file:
-            with open_file(file, "rb") as opened:
-                values = load(opened.read())
-            return [(name, value.shape, lambda v=value: v) for name, value in values.items()]
-        opened = safe_open(file, framework="numpy")
+            with open_file(file, "rb") as remote:
+                values = load(remote.read())
+            return [(name, value.shape, values.__getitem__) for name, value in values.items()]
+        opened: Any = safe_open(file, framework="numpy")
         return [
-            (name, tuple(opened.get_slice(name).get_shape()), lambda n=name: opened.get_tensor(n))
+            (name, tuple(opened.get_slice(name).get_shape()), opened.get_tensor)
             for name in opened.keys()  # noqa: SIM118
         ]
     except SafetensorError as error:

@@ -241,9 +241,9 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
     other = tmp_path / "other"
     write_trained(other)
     (other / "vocab.txt").unlink()
-    assert "there is none beside" in message(init_checkpoint=str(other))
+    assert "there is no vocabulary next to" in message(init_checkpoint=str(other))
     (other / "albert_config.json").unlink()
-    assert "has no albert_config.json beside it" in message(init_checkpoint=str(other))
+    assert "there is no albert_config.json next to it" in message(init_checkpoint=str(other))
 
     def full(*arguments, **settings):
         raise tf.errors.ResourceExhaustedError(None, None, "no space left")
