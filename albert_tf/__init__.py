@@ -1,21 +1,42 @@
 """ALBERT (A Lite BERT, arXiv 1909.11942) for TensorFlow and Keras 3.
 
-The public names are loaded when first used: `import albert_tf` alone loads neither TensorFlow nor
-Keras.
+Public names are loaded on first use: `import albert_tf` alone loads neither TensorFlow nor Keras.
 """
 
-import importlib
+from __future__ import annotations
 
+import importlib
+from typing import Any
+
+# Public name -> module that defines it.
 _PUBLIC = {
     "AlbertConfig": "albert_tf.config",
+    "InputError": "albert_tf.errors",
+    # Models
     "AlbertEncoder": "albert_tf.modeling.encoder",
     "AlbertForPreTraining": "albert_tf.modeling.heads",
     "AlbertForSequenceClassification": "albert_tf.modeling.heads",
     "AlbertForQuestionAnswering": "albert_tf.modeling.heads",
     "AlbertForConditionalQuestionAnswering": "albert_tf.modeling.question_answering",
     "AlbertForMultipleChoice": "albert_tf.modeling.heads",
+    # Objectives
+    "Objective": "albert_tf.modeling.losses",
+    "PretrainingObjective": "albert_tf.modeling.losses",
+    "ClassificationObjective": "albert_tf.modeling.losses",
+    "MultiLabelObjective": "albert_tf.modeling.losses",
+    "RegressionObjective": "albert_tf.modeling.losses",
+    "SpanObjective": "albert_tf.modeling.losses",
+    "ConditionalSpanObjective": "albert_tf.modeling.losses",
+    "MultipleChoiceObjective": "albert_tf.modeling.losses",
+    # Optimizers and learning-rate schedules
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",
+    "create_optimizer": "albert_tf.optimization",
+    "create_schedule": "albert_tf.optimization.schedules",
+    "WarmupPolynomialDecay": "albert_tf.optimization.schedules",
+    "WarmupStableDecay": "albert_tf.optimization.schedules",
+    "WarmupCosineDecay": "albert_tf.optimization.schedules",
+    # Text and weights
     "Tokenizer": "albert_tf.tokenizers",
     "load_weights": "albert_tf.interop.formats",
 }
@@ -23,11 +44,11 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return __all__

@@ -10,7 +10,7 @@ from albert_tf import configs, huggingface_config
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file
 
-CONFIG_FILE = "albert_config.json"  # beside checkpoints, as in the original's archives
+CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's archives
 
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
 LAYER_NORM_EPSILON = 1e-12
@@ -33,10 +33,10 @@ _DROPOUT = {
     ("xxlarge", 2): 0.0,
 }
 
-# Which parameters the layers have in common (paper section 4.4, table 4).
+# Which parameters the layers share (paper section 4.4, table 4).
 SHARING = ("all", "attention", "ffn", "none")
 
-# Structures that published config files name, each with the only one that was ever published.
+# Structural options in published config files, with the only value that was ever published.
 _ONLY_STRUCTURE = {
     "net_structure_type": 0,
     "gap_size": 0,
@@ -46,7 +46,7 @@ _ONLY_STRUCTURE = {
     "ln_type": "postln",
 }
 
-# Symbols of the vocabulary, which the tokenizer knows.
+# Ids of special symbols, which come from the tokenizer instead.
 _IGNORED = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 
@@ -56,13 +56,13 @@ class AlbertConfig:
 
     Args:
         vocab_size: number of token ids.
-        embedding_size: width E of the embeddings; where it differs from `hidden_size` a projection
+        embedding_size: width E of the embeddings; if it differs from `hidden_size`, a projection
             E -> H follows them.
         hidden_size: width H of the layers; a multiple of `num_attention_heads`.
         num_hidden_layers: number of layers L; a multiple of `num_hidden_groups`.
         num_hidden_groups: layers are divided into this many groups, each with its own parameters.
-            1 shares one set among all layers, `num_hidden_layers` shares nothing. When it is left
-            out it follows from `parameter_sharing`, and is 1 without that.
+            1 shares one set among all layers, `num_hidden_layers` shares nothing. The default
+            follows from `parameter_sharing`, and is 1 without that.
         inner_group_num: transformer blocks inside a layer, each with its own parameters.
         num_attention_heads: heads per layer.
         intermediate_size: width of the feed-forward network.
@@ -72,19 +72,20 @@ class AlbertConfig:
         max_position_embeddings: longest sequence, in tokens.
         type_vocab_size: number of segment ids.
         initializer_range: standard deviation of the truncated normal that kernels start from.
-        parameter_sharing: what all layers have in common: "all", "attention" (feed-forward networks
-            are each layer's own), "ffn" (attention is) or "none". A layer normalisation goes with
-            what it follows. None leaves it to `num_hidden_groups`.
+        parameter_sharing: what all layers share: "all", "attention" (every layer has its own
+            feed-forward network), "ffn" (every layer has its own attention) or "none". A layer
+            normalisation is shared together with the part that it follows. None leaves it to
+            `num_hidden_groups`.
 
     Raises:
-        InputError: a value is out of range or two contradict each other.
+        InputError: if a value is out of range or two values contradict each other.
     """
 
     vocab_size: int = 30000
     embedding_size: int = 128
     hidden_size: int = 768
     num_hidden_layers: int = 12
-    num_hidden_groups: int | None = None
+    num_hidden_groups: int = None  # type: ignore[assignment]  # __post_init__ sets it
     inner_group_num: int = 1
     num_attention_heads: int = 12
     intermediate_size: int = 3072
@@ -126,23 +127,28 @@ class AlbertConfig:
         sharing, groups = self.parameter_sharing, self.num_hidden_groups
         if sharing not in (None, *SHARING):
             raise InputError(f"parameter_sharing={sharing!r}: must be one of {', '.join(SHARING)}")
-        of_sharing = 1 if sharing in (None, "all") else self.num_hidden_layers
+        implied = 1 if sharing in (None, "all") else self.num_hidden_layers
         if groups is None:
-            object.__setattr__(self, "num_hidden_groups", of_sharing)
-        elif sharing is not None and groups != of_sharing:
+            object.__setattr__(self, "num_hidden_groups", implied)
+        elif sharing is not None and groups != implied:
             raise InputError(
                 f"parameter_sharing={sharing!r} contradicts num_hidden_groups={groups}: leave one "
-                f"of them out ({sharing!r} is num_hidden_groups={of_sharing})"
+                f"of them out ({sharing!r} means num_hidden_groups={implied})"
             )
 
     @classmethod
     def preset(cls, size: str, version: int = 2, **changes: Any) -> AlbertConfig:
-        """A model of the paper: size "base", "large", "xlarge" or "xxlarge", version 1 or 2.
+        """Returns the config of a model in the paper (table 1).
+
+            AlbertConfig.preset("base", vocab_size=32000)
 
         Args:
-            size: the model's name in the paper.
-            version: 1 has dropout 0.1 (xxlarge 0); 2 has none.
-            **changes: fields that differ, such as `vocab_size`.
+            size: "base", "large", "xlarge" or "xxlarge".
+            version: 1 (dropout 0.1, except xxlarge) or 2 (no dropout).
+            **changes: fields to change, such as `vocab_size`.
+
+        Raises:
+            InputError: if there is no such preset, or a changed field is invalid.
         """
         if (size, version) not in _DROPOUT:
             raise InputError(
@@ -160,15 +166,16 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "config") -> AlbertConfig:
-        """The config of a dictionary; `source` is named in errors.
+        """Creates a config from a dictionary.
 
         Args:
-            values: of an `albert_config.json`, or of a Hugging Face `config.json`, which is known
-                by its `model_type`.
-            source: where they are from.
+            values: content of an `albert_config.json`, or of a Hugging Face `config.json`, which
+                is recognised by its `model_type`.
+            source: origin of the values, for errors.
 
         Raises:
-            InputError: a key is unknown, or a value out of range or of another architecture.
+            InputError: if a key is unknown, a value is out of range, or the values describe
+                another architecture.
         """
         if "model_type" in values:
             values = huggingface_config.fields_of(values, source)
@@ -181,7 +188,7 @@ class AlbertConfig:
         }
         if unknown := sorted(set(values) - known):
             raise InputError(
-                f"{source}: unknown key {unknown[0]!r}; known are {', '.join(sorted(known))}"
+                f"{source}: unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}"
             )
         try:
             return cls(**values)
@@ -196,7 +203,7 @@ class AlbertConfig:
             path: of the file, or the name of a config shipped with the package, such as "base_v2".
 
         Raises:
-            InputError: the file is missing, is not JSON, or does not describe a model.
+            InputError: if the file is missing, is not JSON, or does not describe a model.
         """
         if not exists(path):
             named = configs.model_configs()
@@ -212,7 +219,7 @@ class AlbertConfig:
             except ValueError as error:
                 raise InputError(f"{path}: not a JSON file ({error})") from None
         if not isinstance(values, dict):
-            raise InputError(f"{path}: must hold a JSON object, not a {type(values).__name__}")
+            raise InputError(f"{path}: must contain a JSON object, not a {type(values).__name__}")
         return cls.from_dict(values, source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:
@@ -224,18 +231,18 @@ class AlbertConfig:
             )
 
     def to_json(self) -> str:
-        """The text of an `albert_config.json`."""
+        """Returns the text of an `albert_config.json`."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields of an `albert_config.json`: `from_dict` of them is this config."""
+        """Returns the fields of an `albert_config.json`, from which `from_dict` recreates it."""
         values = dataclasses.asdict(self)
         if self.parameter_sharing is None:
-            del values["parameter_sharing"]  # which the original's files do not have
+            del values["parameter_sharing"]  # unknown to the original
         return values
 
     def parameter_count(self) -> int:
-        """Parameters of the encoder with its pooler, without heads, by formula."""
+        """Returns the number of parameters of the encoder with its pooler, without heads."""
         e, h, i = self.embedding_size, self.hidden_size, self.intermediate_size
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
         embeddings = rows * e + 2 * e
@@ -243,8 +250,7 @@ class AlbertConfig:
         attention = 4 * (h * h + h) + 2 * h
         feed_forward = h * i + i + i * h + h + 2 * h
         pooler = h * h + h
-        groups = dict.fromkeys(("attention", "ffn"), self.num_hidden_groups)
-        if self.parameter_sharing in groups:
-            groups[self.parameter_sharing] = 1
-        layers = groups["attention"] * attention + groups["ffn"] * feed_forward
+        attention_groups = 1 if self.parameter_sharing == "attention" else self.num_hidden_groups
+        feed_forward_groups = 1 if self.parameter_sharing == "ffn" else self.num_hidden_groups
+        layers = attention_groups * attention + feed_forward_groups * feed_forward
         return embeddings + projection + self.inner_group_num * layers + pooler

@@ -1,51 +1,58 @@
-"""Files, local or remote (`gs://...`): found by glob, read as UTF-8, written whole or not."""
+"""Local and remote (`gs://...`) files: globs, UTF-8 text, and atomic writes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import glob
+import hashlib
+import logging
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from typing import IO
 
 from albert_tf.errors import InputError
 
+logger = logging.getLogger(__name__)
+
 
 def is_remote(path: str) -> bool:
-    """Whether `path` has a scheme (`gs://bucket/file`), for TensorFlow's file layer to open."""
+    """Whether `path` has a scheme (`gs://bucket/file`) and is opened through TensorFlow."""
     return "://" in path
 
 
 def _gfile():
-    import tensorflow as tf  # only remote paths pay for loading it
+    import tensorflow as tf  # loaded for remote paths only
 
     return tf.io.gfile
 
 
 def matches(pattern: str) -> list[str]:
-    """The files that match a pattern, sorted."""
+    """Returns the files that match a pattern, sorted."""
     return sorted(_gfile().glob(pattern) if is_remote(pattern) else glob.glob(pattern))
 
 
-def expand_globs(patterns: Iterable[str], flag: str) -> list[str]:
-    """The files that match any of `patterns`, sorted, each once.
+def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[str]:
+    """Returns the files that match any of `patterns`, sorted, without duplicates.
+
+    Args:
+        patterns: globs or plain paths.
+        argument: the caller's name of `patterns`, for errors.
 
     Raises:
-        InputError: a pattern matches nothing; the message names `flag` and the pattern.
+        InputError: if a pattern matches no file.
     """
     found: set[str] = set()
     for pattern in patterns:
         if not (paths := matches(pattern)):
-            raise InputError(f"--{flag}: no file matches {pattern!r}")
+            raise InputError(f"`{argument}`: no file matches {pattern!r}")
         found.update(paths)
     return sorted(found)
 
 
 def open_file(path: str, mode: str = "r") -> IO:
-    """Opens `path`; text is UTF-8 with the line ends as they are in the file."""
+    """Opens `path`; text is read and written as UTF-8 with its line ends unchanged."""
     if is_remote(path):
         return _gfile().GFile(path, mode)
     if "b" in mode:
@@ -62,28 +69,49 @@ def is_folder(path: str) -> bool:
 
 
 def size(path: str) -> int:
-    """Bytes of a file."""
+    """Returns the size of a file in bytes."""
     return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
 
 def sizes(folder: str) -> dict[str, int]:
-    """Bytes of every file in a folder and those in it, by the path from there, sorted."""
+    """Returns the size in bytes of every file below a folder, by relative path, sorted."""
     walk = _gfile().walk(folder) if is_remote(folder) else os.walk(folder)
     paths = [os.path.join(place, name) for place, _, names in walk for name in names]
     return {os.path.relpath(path, folder): size(path) for path in sorted(paths)}
 
 
+def file_identity(path: str) -> list[int]:
+    """What changes when a file is replaced or written to, found without reading it.
+
+    Returns:
+        The size in bytes and, for a local file, the modification time in nanoseconds.
+    """
+    if is_remote(path):
+        return [size(path)]
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns]
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 of the content of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open_file(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
 def read_text(path: str) -> str:
-    """The whole of a UTF-8 text file."""
+    """Returns the content of a UTF-8 text file."""
     with open_file(path) as file:
         return file.read()
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file without their line ends; a byte-order mark is dropped.
+    """Yields the lines of a UTF-8 text file without line ends and without a byte-order mark.
 
     Raises:
-        InputError: the file is missing or holds bytes that are not UTF-8.
+        InputError: if the file is missing or contains bytes that are not valid UTF-8.
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")
@@ -99,11 +127,15 @@ def read_lines(path: str) -> Iterator[str]:
             yield text.rstrip("\r\n")
 
 
-def make_folder(path: str, flag: str) -> None:
-    """Creates the folder `path` if need be and checks that files can be written in it.
+def make_folder(path: str, argument: str = "path") -> None:
+    """Creates the folder `path` if it does not exist and checks that it is writable.
+
+    Args:
+        path: the folder; "" is the current one.
+        argument: the caller's name of `path`, for errors.
 
     Raises:
-        InputError: it cannot be created or written; the message names `flag`.
+        InputError: if the folder cannot be created or written to.
     """
     if is_remote(path):
         _gfile().makedirs(path)
@@ -111,50 +143,62 @@ def make_folder(path: str, flag: str) -> None:
     try:
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
-        raise InputError(f"--{flag}: cannot create the folder {path!r}: {error.strerror}") from None
+        raise InputError(
+            f"`{argument}`: cannot create the folder {path!r}: {error.strerror}"
+        ) from None
     if not os.access(path or ".", os.W_OK | os.X_OK):
-        raise InputError(f"--{flag}: no permission to write in the folder {path!r}")
+        raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
 
 
-def lock_folder(path: str, flag: str) -> int:
-    """Takes a local folder for this process alone.
+def lock_folder(path: str, argument: str = "path") -> int:
+    """Locks a local folder for this process.
+
+    Args:
+        path: an existing folder.
+        argument: the caller's name of `path`, for errors.
 
     Returns:
-        A descriptor; `os.close` gives the folder back, and so does the end of the process. Where
-        the file system has no locks, a line on standard error says so.
+        A file descriptor; `os.close` releases the lock, and so does the end of the process. On
+        file systems without locks, a warning is logged instead.
 
     Raises:
-        InputError: another process has it; the message names `flag`.
+        InputError: if another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise InputError(f"--{flag}: another process is at work on it, in {path}") from None
-    except OSError as error:  # network file systems, some of which know no locks on folders
-        print(
-            f"note: {path} cannot be locked ({error.strerror}); let no second program write there",
-            file=sys.stderr,
+        raise InputError(f"`{argument}`: another process is already writing to {path}") from None
+    except OSError as error:  # some network file systems do not support locks on folders
+        logger.warning(
+            "%s cannot be locked (%s); do not run a second program that writes to it",
+            path,
+            error.strerror,
         )
     return descriptor
 
 
 @contextlib.contextmanager
-def folder_of_one(path: str, flag: str) -> Iterator[None]:
-    """Creates the folder `path` if need be, and keeps other programs from writing there meanwhile.
+def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
+    """Creates the folder `path` if it does not exist and locks it for the duration of the block.
 
-    A folder that is empty at the end, because the work never began, is removed. Remote folders have
-    no locks: they are created only.
+    A folder that is still empty at the end, because the work never began, is removed. Remote
+    folders are created but not locked.
+
+    Args:
+        path: the folder.
+        argument: the caller's name of `path`, for errors.
 
     Raises:
-        InputError: it cannot be created or written, or another process has it.
+        InputError: if the folder cannot be created or written to, or another process holds the
+            lock.
     """
-    make_folder(path, flag)
+    make_folder(path, argument)
     if is_remote(path):
         yield
         return
-    descriptor = lock_folder(path, flag)
+    descriptor = lock_folder(path, argument)
     try:
         yield
     finally:
@@ -164,13 +208,13 @@ def folder_of_one(path: str, flag: str) -> Iterator[None]:
 
 
 def temporary_name(path: str) -> str:
-    """A name beside `path`, unique to this process, for what is not finished yet."""
+    """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
     folder, name = os.path.split(path.rstrip("/"))
     return os.path.join(folder, f".{name}.{os.getpid()}.partial")
 
 
 def rename(source: str, target: str) -> None:
-    """Moves a file over `target` in one step."""
+    """Moves a file to `target`, replacing it atomically."""
     if is_remote(target):
         _gfile().rename(source, target, overwrite=True)
     else:
@@ -178,25 +222,25 @@ def rename(source: str, target: str) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """Makes `target` the same file as `source`, whole or not at all; without a copy where it can.
+    """Makes `target` a hard link to `source`, or a copy where links are not possible.
 
-    Meant for files that are replaced and never written to.
+    `target` is replaced atomically. Meant for files that are only ever replaced, never modified.
     """
     remote = is_remote(target) or is_remote(source)
     if not remote and os.path.exists(target) and os.path.samefile(source, target):
-        return  # renaming a link to a file over another one does nothing, and leaves both
+        return  # renaming a link over another link to the same file does nothing and leaves both
     with replacing(target) as partial:
         if remote:
             _gfile().copy(source, partial, overwrite=True)
             return
         try:
             os.link(source, partial)
-        except OSError:  # another disk, or a file system without links
+        except OSError:  # another disk, or a file system without hard links
             shutil.copyfile(source, partial)
 
 
 def remove(path: str) -> None:
-    """Removes a file or folder; one that is not there is fine."""
+    """Removes a file or folder if it exists."""
     if is_remote(path):
         if _gfile().exists(path):
             _gfile().rmtree(path) if _gfile().isdir(path) else _gfile().remove(path)
@@ -209,9 +253,10 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[str]:
-    """Yields a temporary name to write to; it becomes `path` when the block ends without an error.
+    """Yields a temporary name to write to, and renames it to `path` if the block succeeds.
 
-    Works for a file and for a folder (which must not exist yet). After an error nothing is left.
+    Works for a file and for a folder, which must not exist yet. After an error, the temporary file
+    or folder is removed.
     """
     partial = temporary_name(path)
     try:
@@ -223,20 +268,20 @@ def replacing(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, whole or not at all."""
+    """Writes a UTF-8 text file atomically."""
     with replacing(path) as partial, open_file(partial, "w") as file:
         file.write(text)
 
 
 def write_bytes(path: str, content: bytes) -> None:
-    """Writes a binary file, whole or not at all."""
+    """Writes a binary file atomically."""
     with replacing(path) as partial, open_file(partial, "wb") as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def tensorflow_errors_as_os_errors() -> Iterator[None]:
-    """A full disk and the like, met by TensorFlow, as the error that Python's own files raise."""
+    """Raises TensorFlow's file errors, such as a full disk, as `OSError`."""
     import tensorflow as tf
 
     try:
@@ -246,11 +291,11 @@ def tensorflow_errors_as_os_errors() -> Iterator[None]:
 
 
 def tensorflow_reason(error: Exception) -> str:
-    """What an error of TensorFlow says, without the graph nodes around it."""
+    """Returns the message of a TensorFlow error without the description of graph nodes."""
     lines = [line for line in map(str.strip, str(error).splitlines()) if line]
     lines = [line for line in lines if not line.startswith(_NO_REASONS)]
     return lines[0].split("}}")[-1].split(" [Op:")[0].strip() if lines else type(error).__name__
 
 
-# Beginnings of lines that TensorFlow puts before the reason.
+# Prefixes of the lines that TensorFlow prints before the actual reason.
 _NO_REASONS = ("Graph execution error", "Detected at node", "<stack traces")

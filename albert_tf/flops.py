@@ -1,26 +1,25 @@
 """Floating-point operations of a model, by formula; loads no TensorFlow.
 
-What counts is what any implementation has to compute: the matrix products, a multiplication and an
-addition as two operations. Look-ups of rows, softmax, normalisation, activations and anything
-computed a second time to save memory do not count; nor does the last layer where none of its output
-is needed.
+Only what every implementation has to compute is counted: matrix products, with a multiplication and
+an addition as two operations. Embedding look-ups, softmax, normalisation, activations and
+recomputation are not counted, nor is the last layer at positions whose output is not used.
 """
 
 from __future__ import annotations
 
 from albert_tf.config import AlbertConfig
 
-# A product costs one product forward, and two of its size backward: for either of its factors.
+# The backward pass of a matrix product takes two products of its size, one for each factor.
 TRAINING = 3
 
 
 def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None) -> int:
-    """Operations of the encoder on one example, forward, up to the last layer.
+    """Returns the operations of the encoder for the forward pass of one example.
 
     Args:
         config: shape of the model.
-        length: tokens in the example, padding included.
-        outputs: positions at which the last layer's output is needed; all when absent.
+        length: length of the example in tokens, including padding.
+        outputs: number of positions at which the output of the last layer is used; by default all.
     """
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     projection = 2 * length * e * h if e != h else 0
@@ -38,12 +37,12 @@ def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None)
 def pretraining_flops(
     config: AlbertConfig, length: int, predictions: int, sentence_order: bool = True
 ) -> int:
-    """Operations of pretraining on one example, forward and backward.
+    """Returns the operations of pretraining for the forward and backward pass of one example.
 
     Args:
         config: shape of the model.
-        length: tokens in the example, padding included.
-        predictions: positions at which tokens are predicted, unused ones included.
+        length: length of the example in tokens, including padding.
+        predictions: number of positions at which tokens are predicted, including padding.
         sentence_order: whether the order of the segments is predicted.
     """
     e, h = config.embedding_size, config.hidden_size
@@ -53,12 +52,12 @@ def pretraining_flops(
 
 
 def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
-    """Operations of training a classifier on one example, forward and backward."""
+    """Returns the operations of training a classifier on one example."""
     return TRAINING * (encoder_flops(config, length, 1) + _pooled_flops(config, num_labels))
 
 
 def span_flops(config: AlbertConfig, length: int) -> int:
-    """Operations of training two logits per position, on one example, forward and backward."""
+    """Returns the operations of training two logits per position on one example."""
     return TRAINING * (encoder_flops(config, length) + 2 * length * config.hidden_size * 2)
 
 
@@ -72,5 +71,5 @@ def conditional_span_flops(config: AlbertConfig, length: int) -> int:
 
 
 def _pooled_flops(config: AlbertConfig, outputs: int) -> int:
-    """The pooler and a linear head on it."""
+    """Returns the operations of the pooler and a linear head."""
     return 2 * config.hidden_size * (config.hidden_size + outputs)

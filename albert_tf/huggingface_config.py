@@ -1,4 +1,4 @@
-"""The `config.json` of a Hugging Face ALBERT: other names for the same, and what else it holds."""
+"""Translation of a Hugging Face `config.json` from and to the fields of an `AlbertConfig`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 
-# Theirs -> ours. Hugging Face's "gelu" is the exact one; the original's is the approximation.
+# Hugging Face name -> ours. Their "gelu" is exact; the original's is the tanh approximation.
 _ACTIVATIONS = {
     "gelu_new": "gelu",
     "gelu_pytorch_tanh": "gelu",
@@ -26,7 +26,7 @@ _ONLY = {
     "pruned_heads": {},
 }
 
-# Heads, labels, symbols and generation: nothing that the encoder computes with.
+# Fields for heads, labels, symbols and generation, which do not affect the encoder.
 _IGNORED = frozenset(
     """
     _attn_implementation_autoset _commit_hash _name_or_path architectures bad_words_ids
@@ -48,14 +48,16 @@ def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> Non
     """Raises InputError if a key of `only` has another value in `values`."""
     for key, value in only.items():
         if values.get(key, value) != value:
-            raise InputError(f"{source}: {key}={values[key]!r}: ALBERT has {value!r} only")
+            raise InputError(f"{source}: {key}={values[key]!r}: ALBERT supports only {value!r}")
 
 
 def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """The fields of an `AlbertConfig` in a Hugging Face config; keys unknown to both stay in it.
+    """Translates a Hugging Face config to the fields of an `AlbertConfig`.
+
+    Unknown keys are kept, so that `AlbertConfig.from_dict` can report them.
 
     Raises:
-        InputError: it describes another architecture.
+        InputError: if the values describe another architecture.
     """
     check_only(values, _ONLY, source)
     activation = values.get("hidden_act", "gelu_new")
@@ -66,9 +68,9 @@ def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def to_huggingface(fields: dict[str, Any]) -> dict[str, Any]:
-    """A Hugging Face config with the fields of an `AlbertConfig`.
+    """Translates the fields of an `AlbertConfig` to a Hugging Face config.
 
-    There, attention or feed-forward networks cannot be shared on their own: every group has a copy.
+    Hugging Face cannot share only attention or only feed-forward networks; every group has a copy.
     """
     theirs = {ours: name for name, ours in reversed(_ACTIVATIONS.items())}
     fields = {key: value for key, value in fields.items() if key != "parameter_sharing"}

@@ -24,10 +24,11 @@ from absl import app, flags, logging
 
 from albert_tf import configs
 from albert_tf.errors import InputError, Stopped, WorkerLost
+from albert_tf.logs import logs_on_console
 
 Options = TypeVar("Options")
 
-_DEFINE = {
+_DEFINE: dict[type, Callable[..., Any]] = {
     str: flags.DEFINE_string,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -46,21 +47,21 @@ def option(
     flag: str = "",
     aliases: tuple[str, ...] = (),
 ) -> Any:
-    """A dataclass field that is also a flag.
+    """Declares a dataclass field that is also a flag.
 
     Args:
-        default: the value without the flag; left out, the flag is required.
-        help: what `--help` says.
-        choices: the valid values, where they are few.
-        flag: name of the flag, where it cannot be the field's (`from` is a word of Python).
-        aliases: further names of the flag.
+        default: value if the flag is not given; without a default, the flag is required.
+        help: text for `--help`.
+        choices: the valid values; () if they cannot be listed.
+        flag: name of the flag, if it cannot be that of the field (`from` is a Python keyword).
+        aliases: other names of the flag.
     """
     metadata = {"help": help, "choices": choices, "flag": flag, "aliases": aliases}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def flag_name(field: dataclasses.Field) -> str:
-    """The flag of a field."""
+    """Returns the name of the flag of a field."""
     return field.metadata["flag"] or field.name
 
 
@@ -73,10 +74,14 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
     types_of = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
         required = field.default is dataclasses.MISSING
-        default = None if required else field.default
+        default: Any = None if required else field.default
         if isinstance(default, tuple):
             default = list(default)
-        common = {"flag_values": flag_values, "required": required, "module_name": sys.argv[0]}
+        common: dict[str, Any] = {
+            "flag_values": flag_values,
+            "required": required,
+            "module_name": sys.argv[0],
+        }
         help, choices = field.metadata["help"], field.metadata["choices"]
         if choices:
             flags.DEFINE_enum(flag_name(field), default, list(choices), help, **common)
@@ -88,34 +93,43 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
 
 
 def _plain_type(annotation: Any) -> type:
-    """`str | None` -> str, `tuple[str, ...]` -> tuple."""
+    """Simplifies a type: `str | None` -> str, `tuple[str, ...]` -> tuple."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
     return typing.get_origin(annotation) or annotation
 
 
 def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> Options:
-    """The dataclass with the values of the parsed flags."""
+    """Creates the dataclass from the parsed flags."""
     values = {}
-    for field in dataclasses.fields(options_class):
+    for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
         value = flag_values[flag_name(field)].value
         values[field.name] = tuple(value) if isinstance(value, list) else value
     return options_class(**values)
 
 
+def _logging_packages(options_class: type) -> list[str]:
+    """Loggers of a command: this package's, those of its own package and of its main module."""
+    package = options_class.__module__.partition(".")[0]
+    return sorted({"albert_tf", "__main__", package})
+
+
 def command(
     options_class: type[Options], run: Callable[[Options], None], positional: str | None = None
 ) -> Callable[[], None]:
-    """The console entry point that parses the flags and calls `run(options)`.
+    """Returns the entry point of a command, which parses the flags and calls `run(options)`.
 
-    An `InputError`, or an error of the operating system, is printed as one line; the exit code is
-    then 1, 130 after Ctrl-C, 143 after a SIGTERM that the work has heeded, and 75 after the loss of
-    another process that took part.
+    Messages of module loggers (`logging.getLogger(__name__)`) appear on the console: INFO as plain
+    lines on standard output, warnings on standard error.
+
+    An `InputError` or an `OSError` is printed as one line, and the exit code is 1. It is 130 after
+    Ctrl-C, 143 after a SIGTERM that ended the work in good order, and 75 after the loss of another
+    process that took part.
 
     Args:
         options_class: dataclass of the flags.
-        run: the work.
-        positional: the tuple among the fields that arguments without a name are added to.
+        run: the work to do.
+        positional: field of type tuple that receives the arguments without a flag.
     """
 
     def main(arguments: list[str]) -> int:
@@ -125,12 +139,14 @@ def command(
             options = from_flags(options_class, flags.FLAGS)
             if positional:
                 named = getattr(options, positional)
-                options = dataclasses.replace(options, **{positional: (*named, *arguments[1:])})
+                words = (*named, *arguments[1:])
+                options = dataclasses.replace(options, **{positional: words})  # type: ignore[type-var]
             elif len(arguments) > 1:
                 raise InputError(
                     f"unexpected argument {arguments[1]!r}; flags are written --name=value"
                 )
-            run(options)
+            with logs_on_console(*_logging_packages(options_class)):
+                run(options)
         except InputError as error:
             error = error.with_names(_flags_by_name(options_class).get)
             print(f"{program}: error: {error}", file=sys.stderr)
@@ -145,7 +161,7 @@ def command(
             print(f"{program}: {lost}", file=sys.stderr)
             sys.stdout.flush()
             sys.stderr.flush()
-            # Threads of TensorFlow may still wait for the lost one, and Python's end for them.
+            # Threads of TensorFlow may wait for the lost process, and a normal exit for them.
             os._exit(lost.exit_code)
         except KeyboardInterrupt:
             print(f"{program}: interrupted", file=sys.stderr)

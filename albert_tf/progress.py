@@ -1,4 +1,4 @@
-"""The one line that tells how far long work has come."""
+"""A line that shows the progress of long work."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TextIO
 
 
 def duration(seconds: float) -> str:
-    """63 -> "1:03", 4000 -> "1:06:40"."""
+    """Formats seconds: 63 -> "1:03", 4000 -> "1:06:40"."""
     minutes, seconds = divmod(round(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 class ProgressLine:
-    """Rewrites one line on a terminal; in a log, prints a line a minute.
+    """Rewrites one line on a terminal; in a log, prints one line per minute.
 
     Args:
-        stream: where to; standard error by default.
-        log_seconds: seconds between lines where the stream is not a terminal.
+        stream: output stream; standard error by default.
+        log_seconds: seconds between lines if the stream is not a terminal.
     """
 
     def __init__(self, stream: TextIO | None = None, log_seconds: float = 60.0):
@@ -31,23 +31,23 @@ class ProgressLine:
 
     @property
     def due(self) -> bool:
-        """Whether a text would be shown now, rather than kept for later."""
+        """Whether `update` would show a text now."""
         return time.monotonic() - self._last >= self._seconds
 
     def update(self, text: str) -> None:
-        """Shows `text`, unless the last one was shown a moment ago."""
+        """Shows `text`, or keeps it for later if the last one was shown only a moment ago."""
         self._text = text
         if self.due:
             self._show()
 
     def clear(self) -> None:
-        """Takes the line away, where it can be."""
+        """Removes the line from a terminal."""
         if self._live:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
         self._text = None
 
     def close(self) -> None:
-        """Shows the last text, if it is not shown yet, and ends the line."""
+        """Shows the last text if it was not shown yet, and ends the line."""
         if self._text is not None:
             self._show()
         if self._live:

@@ -1,4 +1,4 @@
-"""Loads TensorFlow without its greetings."""
+"""Loads TensorFlow without its start-up messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_import() -> Iterator[None]:
-    """Holds back what libraries print to standard error while they load; shown if loading fails.
+    """Suppresses what libraries print to standard error while they load, unless loading fails.
 
-    TensorFlow's C++ core reports missing GPU drivers and the like before any log level can reach
-    it, some eight lines in front of every result. `TF_CPP_MIN_LOG_LEVEL=0` lets them through.
+    TensorFlow's C++ core reports missing GPU drivers and the like before a log level can be set,
+    about eight lines in front of every result. `TF_CPP_MIN_LOG_LEVEL=0` shows them.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield

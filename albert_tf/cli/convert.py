@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from albert_tf.export.export_options import ConvertOptions
+from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 

@@ -9,7 +9,7 @@ from albert_tf.quiet import quiet_import
 
 def run(options: ExportOptions) -> None:
     with quiet_import():
-        from albert_tf.export.exports import export_saved_model
+        from albert_tf.export.build import export_saved_model
 
     export_saved_model(options)
 

@@ -1,4 +1,4 @@
-"""Strings to what an encoder takes, with the interface of TF-Hub's text preprocessors.
+"""Turns strings into the inputs of an encoder, with the interface of TF-Hub's preprocessors.
 
 preprocess = tf.saved_model.load("export/preprocess")
 preprocess(tf.constant(["The cat sat."]))               # input_word_ids, input_mask, ...
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.export.packing import kept, packed, shortened
-from albert_tf.export.tokenizers import GraphTokenizer
+from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.graph_tokenizers import GraphTokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string, "inputs")
 
-# Feature of a model -> what encoders at TF-Hub call it.
+# Feature of our models -> name of that input of TF-Hub encoders.
 HUB_NAMES = {
     "input_ids": "input_word_ids",
     "input_mask": "input_mask",
@@ -27,7 +27,7 @@ HUB_NAMES = {
 
 
 class _Tokenize(tf.Module):
-    """Strings `[batch]` to int32 ids, `[batch, (tokens)]` or `[batch, (words), (pieces)]`."""
+    """Maps strings `[batch]` to int32 ids `[batch, (tokens)]` or `[batch, (words), (pieces)]`."""
 
     def __init__(self, tokenizer: GraphTokenizer):
         super().__init__(name="tokenize")
@@ -39,7 +39,7 @@ class _Tokenize(tf.Module):
 
     @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self):
-        """Ids of the special symbols, and the size of the vocabulary: int32 scalars."""
+        """Returns the ids of the special symbols and the vocabulary size, as int32 scalars."""
         tokenizer = self.tokenizer
         numbers = {
             "vocab_size": tokenizer.vocab_size,
@@ -52,7 +52,7 @@ class _Tokenize(tf.Module):
 
 
 class _PackInputs(tf.Module):
-    """Puts the ids of one text, or of two, together to what an encoder takes."""
+    """Packs the ids of one or two texts into the inputs of an encoder."""
 
     def __init__(self, tokenizer: GraphTokenizer, seq_length: int):
         super().__init__(name="bert_pack_inputs")
@@ -61,12 +61,12 @@ class _PackInputs(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs, seq_length=None):
-        """Packs a batch; texts that are too long lose their ends, the longer one first.
+        """Packs a batch. Texts that are too long are truncated at the end, the longer one first.
 
         Args:
-            inputs: a list of one or two RaggedTensors, int32, as `tokenize` gives them.
-            seq_length: tokens of an example, special symbols included; the length that the
-                preprocessor was made with when absent.
+            inputs: a list of one or two int32 RaggedTensors, as `tokenize` returns them.
+            seq_length: length of an example in tokens, including special symbols; by default, the
+                length that the preprocessor was created with.
 
         Returns:
             `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq_length]`.
@@ -74,7 +74,7 @@ class _PackInputs(tf.Module):
         return pack(inputs, self._symbols, self._seq_length if seq_length is None else seq_length)
 
     def trace(self) -> None:
-        """Traces every kind of call, which is what a SavedModel holds."""
+        """Traces every kind of call, since a SavedModel contains only traced functions."""
         for rank in (1, 2):
             ids = tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, rank)
             for count in (1, 2):
@@ -83,17 +83,19 @@ class _PackInputs(tf.Module):
 
 
 class Preprocessor(tf.Module):
-    """Strings `[batch]` to `input_word_ids`, `input_mask`, `input_type_ids` `[batch, seq_length]`.
+    """Maps strings `[batch]` to the inputs of an encoder.
+
+    These are `input_word_ids`, `input_mask` and `input_type_ids`, int32 `[batch, seq_length]`.
 
     Args:
-        tokenizer: of the encoder.
-        files: kept as assets: the vocabulary.
-        do_lower_case: kept as a variable, for whoever tokenizes outside of it.
-        seq_length: tokens of an example, special symbols included.
+        tokenizer: tokenizer of the encoder.
+        files: saved as assets: the vocabulary.
+        do_lower_case: saved as a variable, for tokenizers outside the graph.
+        seq_length: length of an example in tokens, including special symbols.
 
     Attributes:
-        tokenize: strings to ids; `tokenize.get_special_tokens_dict()` gives the special ones.
-        bert_pack_inputs: lists of ids to what the encoder takes.
+        tokenize: maps strings to ids; `tokenize.get_special_tokens_dict()` returns the special ids.
+        bert_pack_inputs: maps lists of ids to the inputs of the encoder.
     """
 
     def __init__(
@@ -114,11 +116,11 @@ class Preprocessor(tf.Module):
 def pack(
     segments: Sequence[tf.RaggedTensor], symbols, seq_length: int | tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Packs a batch of one or two segments to `seq_length` tokens; as `_PackInputs` does."""
+    """Packs a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
     segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths = [part.row_lengths() for part in segments]
-    lengths = shortened(*lengths, room) if len(segments) == 2 else [room]
+    lengths = shortened(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
     parts = [kept(part, length) for part, length in zip(segments, lengths, strict=True)]
     features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
     padding = {"input_ids": symbols.pad}

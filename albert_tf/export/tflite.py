@@ -1,7 +1,8 @@
-"""TFLite files of a model at fixed lengths, and how far their outputs are from the model's."""
+"""TFLite files of a model at fixed lengths, with the differences of their outputs."""
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -14,20 +15,22 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_bytes
 
+logger = logging.getLogger(__name__)
+
 FOLDER = "tflite"
 
-# Sequences that outputs are compared on.
+# Number of sequences on which outputs are compared.
 _COMPARED = 8
 
 
 class LiteFile(NamedTuple):
-    """A file, and what was measured of it.
+    """A TFLite file and how accurate it is.
 
     Attributes:
-        name: of the file.
-        size: bytes.
-        differences: output -> the largest difference from the model's, and the largest absolute
-            value that the model's has.
+        name: name of the file.
+        size: size in bytes.
+        differences: output -> largest absolute difference from the model, and largest absolute
+            value of the model's output.
     """
 
     name: str
@@ -35,64 +38,64 @@ class LiteFile(NamedTuple):
     differences: dict[str, tuple[float, float]]
 
 
-# Name of a precision -> optimisations that the converter is asked for.
+# Precision -> optimisations of the converter.
 PRECISIONS = {
     "float32": [],
-    "int8": [tf.lite.Optimize.DEFAULT],  # kernels in int8, activations in float32
+    "int8": [tf.lite.Optimize.DEFAULT],  # int8 kernels, float32 activations
 }
 
-_OF_ENCODER = ("pooled_output", "sequence_output")
-# Kind of model -> the outputs of its files.
+_ENCODER_OUTPUTS = ("pooled_output", "sequence_output")
+# Kind of model -> outputs of its TFLite files.
 OUTPUTS = {
-    "encoder": _OF_ENCODER,
-    "pretraining": _OF_ENCODER,
+    "encoder": _ENCODER_OUTPUTS,
+    "pretraining": _ENCODER_OUTPUTS,
     "classifier": ("logits",),
     "span": ("start_logits", "end_logits"),
 }
 
 
-def read_lengths(head: str, given: tuple[str, ...], longest: int) -> tuple[int, ...]:
-    """The lengths of `--tflite_lengths`, each once.
+def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tuple[int, ...]:
+    """Parses the lengths of TFLite files and removes duplicates.
 
     Args:
-        head: kind of model, a key of `albert_tf.interop.models.HEADS`.
-        given: of the flag.
-        longest: sequence that the model can read.
+        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        tflite_lengths: the lengths as text.
+        longest: longest sequence that the model supports.
 
     Raises:
-        InputError: one is no number or out of range, or such a model cannot be written.
+        InputError: if a length is not a number or out of range, or such a model cannot be written.
     """
-    flag = f"--tflite_lengths={','.join(given)}"
-    if given and head not in OUTPUTS:
+    given = f"`tflite_lengths`={','.join(tflite_lengths)}"
+    if tflite_lengths and head not in OUTPUTS:
         raise InputError(
-            f"{flag}: a model with the head {head} cannot be written; possible are "
+            f"{given}: not supported for a model with the head {head}; supported heads are "
             f"{', '.join(OUTPUTS)}"
         )
     try:
-        lengths = tuple(dict.fromkeys(map(int, given)))
+        lengths = tuple(dict.fromkeys(map(int, tflite_lengths)))
     except ValueError:
-        raise InputError(f"{flag}: must be numbers separated by commas") from None
+        raise InputError(f"{given}: must be numbers separated by commas") from None
     if not all(1 <= length <= longest for length in lengths):
-        raise InputError(f"{flag}: must be 1 to {longest}, the model's max_position_embeddings")
+        raise InputError(f"{given}: must be 1 to {longest}, the model's max_position_embeddings")
     return lengths
 
 
 def write_lite_files(
     folder: str, head: str, model: keras.Model, lengths: tuple[int, ...]
 ) -> list[LiteFile]:
-    """Writes a file of every length and precision, and prints how far its outputs are off.
+    """Writes a file for every length and precision, and logs how accurate it is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
-    int32 `[1, length]`; the outputs are those of `OUTPUTS`.
+    int32 `[1, length]`; the outputs are those in `OUTPUTS`.
 
     Args:
-        folder: where to; it is made.
-        head: key of `OUTPUTS`.
-        model: with its weights.
-        lengths: of the sequences, in tokens.
+        folder: folder for the files, which is created.
+        head: a key of `OUTPUTS`.
+        model: the model with its weights.
+        lengths: lengths of the sequences in tokens.
     """
     make_folder(folder, "export_path")
-    name = "encoder" if OUTPUTS[head] == _OF_ENCODER else head
+    name = "encoder" if OUTPUTS[head] == _ENCODER_OUTPUTS else head
     written = []
     for length in lengths:
         function = _function(model, OUTPUTS[head], length)
@@ -111,11 +114,11 @@ def write_lite_files(
                 for output, values in expected.items()
             }
             written.append(LiteFile(file, len(content), differences))
-            told = (
-                f"{output} off by at most {off:.2g} (largest value {largest:.3g})"
-                for output, (off, largest) in differences.items()
+            accuracy = (
+                f"{output} differs by at most {difference:.2g} (largest value {largest:.3g})"
+                for output, (difference, largest) in differences.items()
             )
-            print(f"{file}: {len(content):,} bytes; {', '.join(told)}")
+            logger.info("%s: %s bytes; %s", file, f"{len(content):,}", ", ".join(accuracy))
     return written
 
 
@@ -130,8 +133,8 @@ def _function(model: keras.Model, outputs: tuple[str, ...], length: int):
             "input_mask": input_mask,
             "segment_ids": input_type_ids,
         }
-        given = model(features)
-        return {output: given[output] for output in outputs}
+        computed = model(features)
+        return {output: computed[output] for output in outputs}
 
     return serving_default
 
@@ -147,14 +150,16 @@ def _converted(function, model: keras.Model, optimizations: list) -> bytes:
 
 
 def _runner(content: bytes) -> Callable[..., dict[str, np.ndarray]]:
-    with warnings.catch_warnings():  # that the interpreter is to move to a package of its own
+    with (
+        warnings.catch_warnings()
+    ):  # TensorFlow announces that the interpreter moves to another package
         warnings.simplefilter("ignore")
         interpreter = tf.lite.Interpreter(model_content=content)
     return interpreter.get_signature_runner("serving_default")
 
 
 def _examples(vocab_size: int, length: int) -> list[dict[str, np.ndarray]]:
-    """Sequences of random tokens, shorter and longer ones, with a second segment."""
+    """Returns sequences of random tokens of several lengths, with two segments."""
     random = np.random.default_rng(0)
     examples = []
     for used in np.linspace(min(8, length), length, _COMPARED).astype(int):

@@ -7,10 +7,10 @@ import json
 import os
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, open_file
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.interop.companions import Companions, find_companions
+from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
 from albert_tf.tokenizers import Tokenizer
@@ -66,7 +66,9 @@ def _config_of(options: FineTuningOptions) -> AlbertConfig:
     if exists(there):
         return AlbertConfig.from_json_file(there)
     if options.init_checkpoint:
-        if config := open_weights(options.init_checkpoint).config:
+        with arguments_renamed(path="init_checkpoint"):
+            config = open_weights(options.init_checkpoint).config
+        if config:
             return config
         raise InputError(
             f"--albert_config_file: needed, since there is no {CONFIG_FILE} beside "
@@ -91,8 +93,7 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     companions = [find_companions(path) for path in places]
     path = _vocabulary_of(options, companions)
-    lower = [options.do_lower_case, *(found.do_lower_case for found in companions), True]
-    return Tokenizer.load(path, next(choice for choice in lower if choice is not None))
+    return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
 
 
 def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> str:

@@ -1,4 +1,4 @@
-"""What stands beside the weights of a model: vocabulary, labels, results, data of training."""
+"""Files next to the weights of a model: vocabulary, labels, results, training data."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
 DATA_FILE = "training_data.json"
 
-# In the order in which they are looked for, in the folder and in the assets of a SavedModel.
+# Patterns in order of preference, in the folder and in the assets of a SavedModel.
 _VOCABULARIES = ("spiece.model", "vocab.txt", "*.model")
 
 
 @dataclasses.dataclass(frozen=True)
 class Companions:
-    """Files in the folder of some weights; None or empty for what is not there.
+    """Content of the files next to some weights; None or empty for files that do not exist.
 
     Attributes:
-        vocabulary: file of the vocabulary.
-        labels: of a classifier, by id.
-        results: lines of `eval_results.txt`, by name.
-        data: manifests of the data of pretraining, by name.
-        do_lower_case: whether text was lower-cased for it.
+        vocabulary: path of the vocabulary.
+        labels: labels of a classifier, by id.
+        results: the lines of `eval_results.txt`, name -> value.
+        data: name -> manifest of the pretraining data.
+        do_lower_case: whether the model was trained on lower-cased text.
     """
 
     vocabulary: str | None = None
@@ -41,16 +41,30 @@ class Companions:
     do_lower_case: bool | None = None
 
 
+def resolve_lower_case(explicit: bool | None, *companions: Companions) -> bool:
+    """Whether a tokenizer lower-cases text.
+
+    Args:
+        explicit: the user's choice, which wins; None if there is none.
+        *companions: asked in this order; the first that records a value decides.
+
+    Returns:
+        True if nothing decides, as in the original.
+    """
+    recorded = (explicit, *(found.do_lower_case for found in companions))
+    return next((value for value in recorded if value is not None), True)
+
+
 def find_companions(path: str) -> Companions:
-    """What stands beside the weights at `path`, a file or a folder.
+    """Reads the files next to the weights at `path`, a file or a folder.
 
     Raises:
-        InputError: one of the files is damaged.
+        InputError: if one of the files is damaged.
     """
     path = layout.encoder_folder(path)
     folder = path if is_folder(path) else os.path.dirname(path)
 
-    def json_of(name: str) -> Any:
+    def read_json(name: str) -> Any:
         file = os.path.join(folder, name)
         if not exists(file):
             return None
@@ -61,17 +75,17 @@ def find_companions(path: str) -> Companions:
 
     results = os.path.join(folder, RESULTS_FILE)
     lines = read_text(results).splitlines() if exists(results) else []
-    data = json_of(DATA_FILE) or {}
+    data = read_json(DATA_FILE) or {}
     settings = [manifest.get("settings", {}) for manifest in data.values()]
-    settings.append(json_of("tokenizer_config.json") or {})
+    settings.append(read_json("tokenizer_config.json") or {})
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
-        from albert_tf.interop.hub import read_do_lower_case  # loads TensorFlow
+        from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         lower = read_do_lower_case(folder)
         settings.append({} if lower is None else {"do_lower_case": lower})
     return Companions(
         vocabulary=_find_vocabulary(folder),
-        labels=tuple(json_of(LABELS_FILE) or _huggingface_labels(json_of("config.json"))),
+        labels=tuple(read_json(LABELS_FILE) or _huggingface_labels(read_json("config.json"))),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         data=data,
         do_lower_case=next((s["do_lower_case"] for s in settings if "do_lower_case" in s), None),
@@ -79,7 +93,7 @@ def find_companions(path: str) -> Companions:
 
 
 def _find_vocabulary(folder: str) -> str | None:
-    """The only file of the first pattern that any file matches."""
+    """Returns the vocabulary: the first pattern that matches exactly one file decides."""
     for place in (folder, os.path.join(folder, "assets")):
         for pattern in _VOCABULARIES:
             found = matches(os.path.join(place, pattern))
@@ -89,7 +103,7 @@ def _find_vocabulary(folder: str) -> str | None:
 
 
 def _huggingface_labels(config: dict[str, Any] | None) -> list[str]:
-    """The labels in a `config.json`; none if they are only numbered."""
+    """Returns the labels in a `config.json`; [] if they are only numbered."""
     by_id = (config or {}).get("id2label") or {}
     labels = [by_id[id] for id in sorted(by_id, key=int)]
     numbered = [f"LABEL_{id}" for id in range(len(labels))]

@@ -1,18 +1,19 @@
-"""Formats of weights: found by looking at a path, read, loaded into a model."""
+"""Formats of weights: detected from a path, read, and loaded into a model."""
 
 from __future__ import annotations
 
 import os
+import types
 from collections.abc import Callable
 
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.interop import huggingface, layout
 from albert_tf.interop.weights import (
-    Matched,
+    MatchedWeights,
     Weights,
     check_encoder,
     config_beside,
@@ -21,48 +22,50 @@ from albert_tf.interop.weights import (
 )
 
 
-def _checkpoints(path: str, flag: str):
-    """The module that reads TensorFlow's files, where there is a TensorFlow."""
+def _checkpoints(path: str) -> types.ModuleType:
+    """Returns the module that reads TensorFlow checkpoints, if TensorFlow is installed."""
     try:
         from albert_tf.interop import tensorflow_checkpoints
     except ImportError:
         raise InputError(
-            f"--{flag}={path}: TensorFlow is not installed; without it, weights are read from a "
+            f"`path`={path}: TensorFlow is not installed; without it, weights are read from a "
             "Hugging Face folder or a .weights.h5 file, which convert_checkpoint.py writes"
         ) from None
     return tensorflow_checkpoints
 
 
-def _read_saved_model(path: str, flag: str, config: AlbertConfig | None) -> Weights:
-    checkpoints = _checkpoints(path, flag)
-    from albert_tf.interop import hub
+def _read_saved_model(path: str, config: AlbertConfig | None) -> Weights:
+    checkpoints = _checkpoints(path)
+    from albert_tf.interop import saved_model_weights
 
     folder = layout.encoder_folder(path)
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
-        return hub.read_saved_model(folder)
-    return hub.read_object_checkpoint(checkpoints.find_checkpoint(path, flag))
+        return saved_model_weights.read_saved_model(folder)
+    return saved_model_weights.read_object_checkpoint(checkpoints.find_checkpoint(path))
 
 
-def _read_huggingface(path: str, flag: str, config: AlbertConfig | None) -> Weights:
+def _read_huggingface(path: str, config: AlbertConfig | None) -> Weights:
     return huggingface.read_huggingface(path)
 
 
-def _read_google(path: str, flag: str, config: AlbertConfig | None) -> Weights:
-    checkpoints = _checkpoints(path, flag)
-    return checkpoints.read_google_checkpoint(checkpoints.find_checkpoint(path, flag))
+def _read_google(path: str, config: AlbertConfig | None) -> Weights:
+    checkpoints = _checkpoints(path)
+    from albert_tf.interop.google_checkpoints import read_google_checkpoint
+
+    return read_google_checkpoint(checkpoints.find_checkpoint(path))
 
 
-def _read_albert_tf(path: str, flag: str, config: AlbertConfig | None) -> Weights:
+def _read_albert_tf(path: str, config: AlbertConfig | None) -> Weights:
     if path.endswith(".h5"):
         from albert_tf.interop.keras_weights import read_keras_weights
 
         return read_keras_weights(path, config or config_beside(path))
-    checkpoints = _checkpoints(path, flag)
-    return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path, flag))
+    checkpoints = _checkpoints(path)
+    return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path))
 
 
-# Name -> reader(path, flag, config); `config` is the model's, for files that need one.
-FORMATS: dict[str, Callable[[str, str, AlbertConfig | None], Weights]] = {
+# Name -> reader(path, config); `config` is the model's, for files that do not come with one.
+FORMATS: dict[str, Callable[[str, AlbertConfig | None], Weights]] = {
     "albert_tf": _read_albert_tf,
     "google": _read_google,
     "huggingface": _read_huggingface,
@@ -70,80 +73,80 @@ FORMATS: dict[str, Callable[[str, str, AlbertConfig | None], Weights]] = {
 }
 
 
-def find_format(path: str, flag: str) -> str:
-    """The format of what is at `path`, by looking at it.
+def find_format(path: str) -> str:
+    """Detects the format of the weights at `path`.
+
+    Returns:
+        A key of `FORMATS`.
 
     Raises:
-        InputError: nothing that is known is there.
+        InputError: if `path` contains no weights in a known format.
     """
 
-    def holds(*names: str) -> bool:
+    def contains(*names: str) -> bool:
         return any(exists(os.path.join(path, name)) for name in names)
 
     if path.endswith(".h5"):
         return "albert_tf"
-    if path.endswith(".safetensors") or holds(huggingface.WEIGHTS, huggingface.INDEX):
+    if path.endswith(".safetensors") or contains(huggingface.WEIGHTS, huggingface.INDEX):
         return "huggingface"
-    if holds(layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL)):
+    if contains(layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL)):
         return "saved_model"
-    if path.endswith(huggingface.PICKLE_ENDINGS) or holds(*huggingface.PICKLES):
-        return "huggingface"  # whose reader refuses them
-    checkpoints = _checkpoints(path, flag)
-    _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path, flag))
+    if path.endswith(huggingface.PICKLE_ENDINGS) or contains(*huggingface.PICKLES):
+        return "huggingface"  # whose reader refuses pickles
+    checkpoints = _checkpoints(path)
+    _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path))
     if checkpoints.parameters(names):
         return "albert_tf"
     return "saved_model" if checkpoints.OBJECT_GRAPH in names else "google"
 
 
-def open_weights(
-    path: str,
-    flag: str = "init_checkpoint",
-    format: str = "auto",
-    config: AlbertConfig | None = None,
-) -> Weights:
-    """The weights at `path`.
+def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = None) -> Weights:
+    """Opens the weights at `path`; values are read on demand.
 
     Args:
-        path: a training folder or a checkpoint in it, a checkpoint of the original or its folder, a
-            folder of Hugging Face, a TF-Hub SavedModel, an export with one in it, or a
-            `.weights.h5` file of Keras.
-        flag: that named it, for errors.
-        format: a key of `FORMATS`, or "auto".
-        config: of the model, for files that need one and have none beside them.
+        path: a training folder or a checkpoint in it, a checkpoint of the original project or its
+            folder, a Hugging Face folder, a TF-Hub SavedModel, an export, or a `.weights.h5` file.
+        format: a key of `FORMATS`, or "auto" to detect it.
+        config: the model's config, for files that do not come with one.
 
     Raises:
-        InputError: it is not there, cannot be read, or is no ALBERT.
+        InputError: if `path` does not exist, cannot be read, or is not an ALBERT model.
     """
     if not path:
-        raise InputError(f"--{flag}: a path is needed")
+        raise InputError("`path`: must not be empty")
     if format == "auto":
-        format = find_format(path, flag)
-    return FORMATS[format](path, flag, config)
+        format = find_format(path)
+    return FORMATS[format](path, config)
 
 
 def load_weights(
-    model: keras.Model,
-    path: str,
-    flag: str = "init_checkpoint",
-    init_from_group0: bool = False,
-) -> Matched:
-    """Loads the weights that a file, of any format, and a model have in common.
+    model: keras.Model, path: str, *, init_from_group0: bool = False
+) -> MatchedWeights:
+    """Loads the weights that a file, in any format, and a model have in common.
+
+        matched = load_weights(AlbertEncoder(config), "albert_base_v2")
+        matched.missing     # variables that kept their initial values
 
     Args:
-        model: any model of this project.
+        model: any model of this package.
         path: as for `open_weights`.
-        flag: that named it, for errors.
-        init_from_group0: whether every group of layers takes the weights of the file's first (the
-            paper starts its deeper models from shallower ones).
+        init_from_group0: whether every group of layers is loaded from the file's first group, as
+            the paper initialises its deeper models from shallower ones.
+
+    Returns:
+        Which variables were loaded, and which were not.
 
     Raises:
-        InputError: nothing is there, shapes or heads differ, or the encoder is not all in it.
+        InputError: if `path` contains no weights, shapes or attention heads differ, or weights of
+            the encoder are missing.
     """
-    weights = open_weights(path, flag, config=config_beside(path) or model.config)
-    notes = config_differences(model.config, weights, flag)
-    shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
-    matched = match(shapes, weights, flag, init_from_group0)
-    check_encoder(matched, weights, flag)
+    weights = open_weights(path, config=config_beside(path) or model.config)
+    with arguments_renamed(weights="path"):
+        notes = config_differences(model.config, weights)
+        shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
+        matched = match(shapes, weights, init_from_group0=init_from_group0)
+        check_encoder(matched, weights)
     for weight in model.weights:
         if name := matched.loaded.get(weight.path):
             weight.assign(weights.read(name))

@@ -1,11 +1,12 @@
-"""Folders of Hugging Face: `config.json` and `model.safetensors`.
+"""Hugging Face folders: `config.json` and `model.safetensors`.
 
-There kernels are [outputs, inputs], heads have names of their own, and the projection from the
-width of the embeddings exists even where there is nothing to project.
+Their kernels are `[outputs, inputs]`, heads have other names, and the projection from the width of
+the embeddings exists even if both widths are equal.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -22,15 +23,15 @@ from albert_tf.interop.weights import Tensor, Weights
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-INDEX = "model.safetensors.index.json"  # of weights in several files
+INDEX = "model.safetensors.index.json"  # lists the files if there are several
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 PICKLE_ENDINGS = (".bin", ".pt", ".pth")
 
 _BLOCK = "encoder.albert_layer_groups.{group}.albert_layers.{inner}."
-_BLOCK_HERE = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+_BLOCK_SCOPE = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
 _GROUP_AND_INNER = re.compile(_BLOCK.replace(".", r"\.").format(group=r"(\d+)", inner=r"(\d+)"))
 
-# Module there -> scope here, and what its `weight` is called here.
+# Hugging Face module -> our scope, and our name of its `weight`.
 _MODULES = {
     "embeddings.word_embeddings": ("bert/embeddings/word_embeddings", ""),
     "embeddings.position_embeddings": ("bert/embeddings/position_embeddings", ""),
@@ -64,12 +65,12 @@ _PROJECTION = "bert/encoder/embedding_hidden_mapping_in/"
 
 
 def variable_of(name: str) -> str | None:
-    """The path here of a tensor there, None if there is no such variable."""
+    """Returns the path of the variable for a Hugging Face tensor; None if there is none."""
     name = name.removeprefix("albert.")
     modules, scope = _MODULES, ""
     if match := _GROUP_AND_INNER.match(name):
         modules, name = _BLOCK_MODULES, name[match.end() :]
-        scope = _BLOCK_HERE.format(group=match.group(1), inner=match.group(2))
+        scope = _BLOCK_SCOPE.format(group=match.group(1), inner=match.group(2))
     module, _, kind = name.rpartition(".")
     if module not in modules or kind not in ("weight", "bias"):
         return None
@@ -81,8 +82,8 @@ def variable_of(name: str) -> str | None:
 
 
 def name_of(path: str, prefix: str = "albert.") -> str:
-    """The name there of a variable here; `prefix` stands before those of the encoder."""
-    match = re.match(_BLOCK_HERE.format(group=r"(\d+)", inner=r"(\d+)"), path)
+    """Returns the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
+    match = re.match(_BLOCK_SCOPE.format(group=r"(\d+)", inner=r"(\d+)"), path)
     modules, block, rest = _MODULES, "", path
     if match:
         modules, rest = _BLOCK_MODULES, path[match.end() :]
@@ -102,10 +103,10 @@ def _is_kernel(path: str) -> bool:
 
 
 def read_huggingface(path: str) -> Weights:
-    """The weights in a folder of Hugging Face, or in a `.safetensors` file in one.
+    """Opens the weights in a Hugging Face folder, or in a `.safetensors` file in one.
 
     Raises:
-        InputError: a file is missing or damaged, or does not hold an ALBERT.
+        InputError: if a file is missing or damaged, or is not an ALBERT model.
     """
     names = _files(path)
     folder = os.path.dirname(names[0])
@@ -117,14 +118,14 @@ def read_huggingface(path: str) -> Weights:
         for name, shape, read in _open(file):
             variable = variable_of(name)
             if variable is not None:
-                tensors[variable] = _tensor(name, variable, shape, read)
+                tensors[variable] = _tensor(name, variable, shape, functools.partial(read, name))
             elif _SKIPPED.search(name):
                 skipped[name] = shape
             else:
                 unknown[name] = shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
         raise InputError(
-            f"{path}: is no ALBERT: it lacks albert.embeddings.word_embeddings.weight, and holds "
+            f"{path}: not an ALBERT model: it has no albert.embeddings.word_embeddings.weight, but "
             f"{', '.join(sorted(unknown)[:3])}, ..."
         )
     if config.embedding_size == config.hidden_size:
@@ -140,21 +141,21 @@ def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:
 
 
 def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None:
-    """Leaves out a projection that changes nothing; with E = H there is none here."""
+    """Removes an identity projection; our models have none if E = H."""
     for leaf, nothing in (("kernel", np.eye), ("bias", np.zeros)):
         tensor = tensors.pop(_PROJECTION + leaf, None)
         if tensor is None:
             continue
         if not np.array_equal(tensor.read(), nothing(tensor.shape[0])):
             raise InputError(
-                f"{path}: {tensor.name} projects embeddings that are as wide as the layers; the "
-                "original has no such projection, and neither has this model"
+                f"{path}: {tensor.name} projects embeddings that are as wide as the layers; "
+                "neither the original nor this model has such a projection"
             )
         skipped[tensor.name] = tensor.stored
 
 
 def _files(path: str) -> list[str]:
-    """The files of the weights that `path` names."""
+    """Returns the files of the weights at `path`."""
     if path.endswith(".safetensors"):
         return [path]
     if path.endswith(PICKLE_ENDINGS):
@@ -168,19 +169,19 @@ def _files(path: str) -> list[str]:
     for name in PICKLES:
         if exists(os.path.join(path, name)):
             _refuse_pickle(os.path.join(path, name))
-    raise InputError(f"{path}: holds no {WEIGHTS}")
+    raise InputError(f"{path}: contains no {WEIGHTS}")
 
 
 def _refuse_pickle(path: str) -> NoReturn:
     raise InputError(
-        f"{path}: is a pickle, which runs whatever code is in it when it is read; convert it where "
-        "you trust it: AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER, "
+        f"{path}: a pickle, which can run any code when it is read; if you trust it, convert it: "
+        "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER, "
         "safe_serialization=True) writes model.safetensors"
     )
 
 
-def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]:
-    """Name, shape and reader of every tensor in a `.safetensors` file."""
+def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]]:
+    """Returns the name and shape of every tensor in a `.safetensors` file, and a reader by name."""
     from safetensors import SafetensorError, safe_open
     from safetensors.numpy import load
 
@@ -188,16 +189,16 @@ def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[], np.nda
         raise InputError(f"{file}: no such file")
     try:
         if "://" in file:
-            with open_file(file, "rb") as opened:
-                values = load(opened.read())
-            return [(name, value.shape, lambda v=value: v) for name, value in values.items()]
-        opened = safe_open(file, framework="numpy")
+            with open_file(file, "rb") as remote:
+                values = load(remote.read())
+            return [(name, value.shape, values.__getitem__) for name, value in values.items()]
+        opened: Any = safe_open(file, framework="numpy")
         return [
-            (name, tuple(opened.get_slice(name).get_shape()), lambda n=name: opened.get_tensor(n))
+            (name, tuple(opened.get_slice(name).get_shape()), opened.get_tensor)
             for name in opened.keys()  # noqa: SIM118
         ]
     except SafetensorError as error:
-        raise InputError(f"{file}: is not a safetensors file ({error})") from None
+        raise InputError(f"{file}: not a safetensors file ({error})") from None
 
 
 def write_huggingface(
@@ -206,11 +207,11 @@ def write_huggingface(
     """Writes `config.json` and `model.safetensors`.
 
     Args:
-        folder: where to; exists.
-        values: by the path of the variable here; every group of layers with all of its own.
-        config: of the encoder.
-        fields: what else `config.json` is to hold: `architectures`, labels, ids of symbols. For the
-            architecture `AlbertModel` the names of the encoder stand without a prefix.
+        folder: an existing folder.
+        values: variable path -> value, with every parameter of every group of layers.
+        config: config of the encoder.
+        fields: the other fields of `config.json`: `architectures`, labels, ids of symbols. With the
+            architecture `AlbertModel`, names of the encoder have no prefix.
     """
     from safetensors.numpy import save
 
@@ -223,7 +224,7 @@ def write_huggingface(
         width = config.hidden_size
         named[name_of(_PROJECTION + "kernel", prefix)] = np.eye(width, dtype=np.float32)
         named[name_of(_PROJECTION + "bias", prefix)] = np.zeros(width, np.float32)
-    # The format is what transformers asks a file for before it reads it.
+    # transformers reads only files whose metadata names a format.
     with open_file(os.path.join(folder, WEIGHTS), "wb") as file:
         file.write(save(named, metadata={"format": "pt"}))
     text = json.dumps({**fields, **to_huggingface(config.to_dict())}, indent=2, sort_keys=True)

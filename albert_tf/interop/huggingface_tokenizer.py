@@ -1,10 +1,10 @@
-"""Tokenizer files for Hugging Face `transformers`, with the original's ids; loads no TensorFlow.
+"""Tokenizer files for Hugging Face `transformers`, with the original ids; loads no TensorFlow.
 
     write_tokenizer(Tokenizer.load("30k-clean.model"), "folder")
     transformers.AutoTokenizer.from_pretrained("folder")
 
-In texts given to the tokenizers so written, as to any of that library, the names of the special
-symbols stand for the symbols: their ids are those of `encode(text, special_symbols=True)`.
+These tokenizers, like all tokenizers of that library, treat the names of special symbols in texts
+as the symbols: their ids are those of `encode(text, special_symbols=True)`.
 """
 
 from __future__ import annotations
@@ -35,38 +35,39 @@ from albert_tf.tokenizers.wordpiece import (
 )
 
 # AlbertTokenizer and BertTokenizer build their own normalisation (other quotes, other accents) and
-# take nothing but the vocabulary from tokenizer.json; this class takes the file as it is.
+# use only the vocabulary in tokenizer.json; this class uses the whole file.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 
-# Lower than any sum of scores: such a piece is never the best, but has an id. Pieces such as "12,"
-# are among them, since the original takes each apart after it was chosen. Where leaving them out
-# moves a border elsewhere ("31,032" into "3" "1,0" "32"), the ids differ from the original's.
+# Lower than any sum of scores: such a piece has an id but is never chosen. Pieces such as "12,"
+# get it too, since the original splits them after they were chosen. The ids differ from the
+# original's where excluding them moves another boundary ("31,032" into "3" "1,0" "32").
 _UNREACHABLE = -1000.0
 
-# Case-ignorable characters, between which a final sigma is still final.
+# Case-ignorable characters, which do not affect whether a sigma is final.
 _IGNORABLE = r"[\p{M}\p{Cf}\p{Lm}\p{Sk}'.:\x{b7}\x{2018}\x{2019}\x{2024}\x{2027}]*"
 _CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) -> None:
-    """Writes what `transformers.AutoTokenizer.from_pretrained(folder)` needs.
+    """Writes the files that `transformers.AutoTokenizer.from_pretrained(folder)` reads.
 
-    That is `tokenizer.json`, `tokenizer_config.json` and a copy of the vocabulary, `spiece.model`
+    These are `tokenizer.json`, `tokenizer_config.json` and a copy of the vocabulary, `spiece.model`
     or `vocab.txt`.
 
     Args:
-        tokenizer: of a vocabulary file.
-        folder: existing, or made.
-        max_length: the longest sequence of the model, in tokens.
+        tokenizer: the tokenizer.
+        folder: folder for the files, created if necessary.
+        max_length: longest sequence that the model supports, in tokens.
 
     Raises:
-        InputError: a SentencePiece model of another type than unigram.
+        InputError: if the vocabulary is a SentencePiece model of another type than unigram.
     """
-    name, build = {
-        SentencePieceTokenizer: ("spiece.model", _sentencepiece),
-        WordPieceTokenizer: ("vocab.txt", _wordpiece),
-    }[type(tokenizer)]
-    backend = build(tokenizer)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        name, backend = "spiece.model", _sentencepiece(tokenizer)
+    elif isinstance(tokenizer, WordPieceTokenizer):
+        name, backend = "vocab.txt", _wordpiece(tokenizer)
+    else:
+        raise InputError(f"`tokenizer`: a {type(tokenizer).__name__} has no Hugging Face form")
     symbols = [
         AddedToken(symbol, special=True, normalized=False, lstrip=id == tokenizer.mask_id)
         for symbol, id in tokenizer.special_symbols().items()
@@ -109,7 +110,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     model = sentencepiece_model.read(tokenizer.serialized_model)
     if model.model_type != sentencepiece_model.UNIGRAM:
         raise InputError(
-            f"{tokenizer.path}: tokenizer.json is written for unigram models only; "
+            f"{tokenizer.path}: tokenizer.json can be written for unigram models only; "
             "train the vocabulary with --model_type=unigram"
         )
     steps = [
@@ -121,7 +122,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     if model.precompiled_charsmap:
         steps.append(normalizers.Precompiled(model.precompiled_charsmap))
     if model.remove_extra_whitespaces:
-        # A space at the left of the text after a symbol is what makes it begin a word.
+        # Leading spaces are kept: after a symbol, they mark the beginning of a word.
         steps += [
             normalizers.Replace(Regex(" +"), " "),
             normalizers.Strip(left=False, right=True),
@@ -129,7 +130,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
     scores = [piece.score for piece in model.pieces]
     best = max(piece.score for piece in model.pieces if piece.type == sentencepiece_model.NORMAL)
     for id, piece in enumerate(model.pieces):
-        if piece.type == USER_DEFINED:  # as SentencePiece scores them
+        if piece.type == USER_DEFINED:  # the score that SentencePiece gives them
             scores[id] = len(piece.text.encode("utf-8")) * best - 0.1
         elif piece.type in (CONTROL, UNUSED) or id in tokenizer.ids_to_split:
             scores[id] = _UNREACHABLE
@@ -141,7 +142,7 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
         )
     )
     backend.normalizer = normalizers.Sequence(steps)
-    # Only the text's beginning gets a space: "[MASK]." must not become "[MASK]" and " .".
+    # Only the beginning of the text gets a space: "[MASK]." must not become "[MASK]" and " .".
     prepend = "first" if model.add_dummy_prefix else "never"
     one_word = not any(WORD_START in piece[1:] for piece in tokenizer.pieces)
     backend.pre_tokenizer = pre_tokenizers.Metaspace(WORD_START, prepend, split=one_word)
@@ -160,7 +161,7 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
         for c in _characters()
         if c in string.punctuation or unicodedata.category(c).startswith("P")
     ]
-    steps = [normalizers.Replace(_any_of(dropped), "")]
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(_any_of(dropped), "")]
     if tokenizer.do_lower_case:
         marks = [ord(c) for c in _characters() if unicodedata.category(c) == "Mn"]
         steps += [
@@ -176,15 +177,15 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     )
     backend.normalizer = normalizers.Sequence(steps)
     spaces = _ranges(map(ord, filter(str.isspace, _characters())))
-    alone = _ranges(alone) + _ranges(_within(IDEOGRAPHS))
-    word = Regex(f"[{alone}]|[^{spaces}{alone}]+")
+    own_words = _ranges(alone) + _ranges(_within(IDEOGRAPHS))
+    word = Regex(f"[{own_words}]|[^{spaces}{own_words}]+")
     backend.pre_tokenizer = pre_tokenizers.Split(word, "removed", invert=True)
     backend.decoder = decoders.WordPiece(CONTINUES)
     return backend
 
 
 def _lower_case() -> list:
-    # The library lower-cases character by character, which makes every sigma the same.
+    # The library lower-cases each character on its own and does not know the final sigma.
     final_sigma = rf"{_CASED}{_IGNORABLE}\K\x{{3a3}}(?!{_IGNORABLE}{_CASED})"
     return [normalizers.Replace(Regex(final_sigma), "ς"), normalizers.Lowercase()]
 
@@ -202,7 +203,7 @@ def _ranges(characters: Iterable[int]) -> str:
 
 
 def _within(character_class: str) -> list[int]:
-    """The characters of a class written as `a-zA-Z`."""
+    """Returns the characters in a character class such as `a-zA-Z`."""
     found: list[int] = []
     for first, last in zip(character_class[::3], character_class[2::3], strict=True):
         found.extend(range(ord(first), ord(last) + 1))

@@ -1,16 +1,18 @@
-"""Weights files of Keras (`.weights.h5`), as `model.save_weights` writes them.
+"""Keras weights files (`.weights.h5`), as `model.save_weights` writes them.
 
-They hold variables by their place in the object, not by path: a model of the kind that wrote the
-file reads it.
+Keras identifies variables by their place in the model object, not by path, so only a model of the
+kind that wrote a file can read it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 
 import h5py
 import keras
+import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
@@ -18,10 +20,10 @@ from albert_tf.files import temporary_name
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Tensor, Weights
 
-ENDING = ".weights.h5"
+SUFFIX = ".weights.h5"
 
-# Group of the file -> the kind of model. A head is called after its attribute, or after its class
-# where that comes after "layers" in the alphabet.
+# Group in the file -> kind of model. Keras names a head after its attribute, or after its class if
+# the name of the attribute comes after "layers" in the alphabet.
 _KINDS = {
     "layers/masked_lm_head": "pretraining",
     "layers/span_head": "span",
@@ -31,17 +33,17 @@ _KINDS = {
 
 
 def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
-    """The weights in a file of Keras.
+    """Opens the weights in a Keras weights file.
 
     Args:
-        path: of a local file.
-        config: of the model; the file says nothing of it.
+        path: a local file.
+        config: the model's config, which the file does not contain.
 
     Raises:
-        InputError: the file is missing or damaged, or was written by a model of another shape.
+        InputError: if the file is missing or damaged, or was written by a model of another shape.
     """
     if config is None:
-        raise InputError(f"{path}: needs the config of its model, {CONFIG_FILE}, beside it")
+        raise InputError(f"{path}: requires {CONFIG_FILE} of the model in the same folder")
     try:
         with h5py.File(path) as file:
             kind = next((kind for name, kind in _KINDS.items() if name in file), "encoder")
@@ -51,7 +53,7 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
     except (OSError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
-            f"{path}: does not hold the weights of a model with this config ({reason})"
+            f"{path}: does not contain the weights of a model with this config ({reason})"
         ) from None
     tensors = {
         weight.path: Tensor(weight.path, tuple(weight.shape), tuple(weight.shape), _reader(weight))
@@ -60,20 +62,20 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
     return Weights(path, "albert_tf", tensors, config=config)
 
 
-def _reader(weight):
+def _reader(weight: keras.Variable) -> Callable[[], np.ndarray]:
     return lambda: keras.ops.convert_to_numpy(weight)
 
 
 def write_keras_weights(path: str, model: keras.Model) -> None:
-    """Writes the weights of a model; the file is there whole or not at all.
+    """Writes the weights of a model atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: if the file cannot be written.
     """
     folder = temporary_name(path)
     os.mkdir(folder)
     try:
-        partial = os.path.join(folder, "model" + ENDING)
+        partial = os.path.join(folder, "model" + SUFFIX)
         model.save_weights(partial)
         os.replace(partial, path)
     finally:

@@ -1,4 +1,4 @@
-"""Model cards (README.md) of exports: what is known of a model, and nothing else."""
+"""Model cards (README.md) of exported and converted models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from albert_tf.interop.companions import Companions
 
 FILE = "README.md"
 
-# Head -> task at the hub and class to load it with; there is no task for choices.
+# Kind of model -> task on the Hugging Face Hub (multiple choice has none) and class that loads it.
 _TASKS = {
     "pretraining": ("fill-mask", "AutoModelForMaskedLM"),
     "span": ("question-answering", "AutoModelForQuestionAnswering"),
@@ -22,7 +22,7 @@ _TASKS = {
     "encoder": ("feature-extraction", "AutoModel"),
 }
 
-# Keys of a data manifest -> what the card calls them.
+# Key of a data manifest -> name on the card.
 _DATA = {
     "documents": "documents",
     "sentences": "sentences",
@@ -35,17 +35,17 @@ _SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective", "do_l
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What is known of a model.
+    """Facts about a model.
 
     Attributes:
-        name: what it is called.
-        head: kind of model, a key of `albert_tf.interop.models.HEADS`.
-        config: of its encoder.
-        parameters: how many numbers its weights are.
-        step: training steps behind them; 0 if that is unknown.
-        source: format of the weights that it was made from.
-        companions: what stood beside these.
-        license: identifier as hubs write it, such as apache-2.0; None if nobody said.
+        name: name of the model.
+        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        config: config of the encoder.
+        parameters: number of parameters.
+        step: number of training steps; 0 if unknown.
+        source: format of the original weights.
+        companions: files next to the original weights.
+        license: identifier as on the Hub, such as apache-2.0; None if unknown.
     """
 
     name: str
@@ -59,18 +59,19 @@ class Facts:
 
 
 def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
-    """The card of a folder for Hugging Face.
+    """Returns the card of a Hugging Face folder.
 
     Args:
-        facts: of the model.
-        folder: with all other files in it.
-        with_tokenizer: whether its tokenizer is among them.
+        facts: facts about the model.
+        folder: the folder, which already contains all other files.
+        with_tokenizer: whether it contains a tokenizer.
     """
     _, auto_class = _TASKS[facts.head]
+    assert auto_class is not None  # conversion refuses heads without one
     return _card(
         facts,
         "transformers",
-        "in the format of Hugging Face",
+        "in the Hugging Face format",
         [_auto_class(facts.name, auto_class, with_tokenizer)],
         [table("Size", _sizes(folder))],
     )
@@ -79,13 +80,13 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
 def saved_model_card(
     facts: Facts, folder: str, loading: Sequence[str], measured: Sequence[str]
 ) -> str:
-    """The card of a folder of SavedModels and TFLite files.
+    """Returns the card of a folder of SavedModels and TFLite files.
 
     Args:
-        facts: of the model.
-        folder: with all other files in it.
+        facts: facts about the model.
+        folder: the folder, which already contains all other files.
         loading: Python code that uses them.
-        measured: sections on what was measured of them.
+        measured: sections with measurements.
     """
     form = "as TensorFlow SavedModels"
     return _card(facts, None, form, loading, [table("Size", _sizes(folder)), *measured])
@@ -100,8 +101,9 @@ def _card(
 ) -> str:
     config, companions = facts.config, facts.companions
     summary = (
-        f"An ALBERT ({config.num_hidden_layers} layers, hidden size {config.hidden_size}) {form}, "
-        f"made from {facts.source} weights by albert_tf. Parameters: {facts.parameters:,}."
+        f"An ALBERT model ({config.num_hidden_layers} layers, hidden size {config.hidden_size}) "
+        f"{form}, created by albert_tf from {facts.source} weights. Parameters: "
+        f"{facts.parameters:,}."
     )
     parts = [
         _header(facts, library),
@@ -124,7 +126,7 @@ def _card(
 
 
 def _header(facts: Facts, library: str | None) -> str:
-    """What hubs read of a card."""
+    """Returns the metadata of a card."""
     task, _ = _TASKS[facts.head]
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
@@ -148,12 +150,12 @@ def _auto_class(name: str, auto_class: str, with_tokenizer: bool) -> str:
 
 
 def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
-    """A section with a row for each item; several values of one stand side by side.
+    """Returns a section with a table.
 
     Args:
-        title: of the section.
-        rows: a value, or a tuple of them, by what stands before it.
-        columns: what stands above.
+        title: title of the section.
+        rows: first cell -> value or tuple of values.
+        columns: headings.
     """
     values = {name: v if isinstance(v, tuple) else (v,) for name, v in rows.items()}
     lines = ("| " + " | ".join(map(_cell, (name, *each))) + " |" for name, each in values.items())
@@ -166,14 +168,14 @@ def _cell(value: Any) -> str:
 
 
 def _sizes(folder: str) -> dict[str, str]:
-    """Bytes of every file, and of all."""
+    """Returns the size of every file, and of all together."""
     sizes = files.sizes(folder)
     rows = {name: f"{size:,} bytes" for name, size in sizes.items()}
     return {**rows, "all files": f"{sum(sizes.values()):,} bytes"}
 
 
 def _data(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a manifest that say what a model has seen."""
+    """Returns the figures in a data manifest that describe the training data."""
     rows = {text: f"{manifest[key]:,}" for key, text in _DATA.items() if key in manifest}
     settings = manifest.get("settings", {})
     rows |= {key: settings[key] for key in _SETTINGS if key in settings}

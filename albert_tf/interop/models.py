@@ -1,4 +1,4 @@
-"""The models by what their heads are for, and which of them some weights belong to."""
+"""The kinds of models, and which of them some weights belong to."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from albert_tf.modeling.heads import (
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 
 
-class Head(NamedTuple):
+class ModelKind(NamedTuple):
     """A kind of model.
 
     Attributes:
         model: its class.
-        prefix: what the paths of its head begin with.
-        architecture: the class at Hugging Face; "" where it has none.
-        optional: paths that begin so may be missing: nothing of this head reads them, or
-            published weights come without.
+        prefix: prefix of the variable paths of its head.
+        architecture: the class in Hugging Face transformers; "" if there is none.
+        optional: prefixes of variables that may be missing, because the head does not use them or
+            published weights lack them.
     """
 
     model: type[keras.Model]
@@ -36,38 +36,47 @@ class Head(NamedTuple):
     optional: tuple[str, ...] = ()
 
 
-HEADS = {
-    "pretraining": Head(
+MODEL_KINDS = {
+    "pretraining": ModelKind(
         AlbertForPreTraining, "cls/predictions/", "AlbertForPreTraining", ("cls/seq_relationship/",)
     ),
-    "span": Head(
+    "span": ModelKind(
         AlbertForQuestionAnswering, "cls/squad/", "AlbertForQuestionAnswering", ("bert/pooler/",)
     ),
-    "conditional_span": Head(
+    "conditional_span": ModelKind(
         AlbertForConditionalQuestionAnswering, "start_logits/", "", ("bert/pooler/",)
     ),
-    "classifier": Head(
+    "classifier": ModelKind(
         AlbertForSequenceClassification, "classifier/", "AlbertForSequenceClassification"
     ),
-    "choice": Head(AlbertForMultipleChoice, "classifier/", "AlbertForMultipleChoice"),
-    "encoder": Head(AlbertEncoder, "bert/", "AlbertModel"),
+    "choice": ModelKind(AlbertForMultipleChoice, "classifier/", "AlbertForMultipleChoice"),
+    "encoder": ModelKind(AlbertEncoder, "bert/", "AlbertModel"),
 }
 
 
-def head_of(names: Iterable[str]) -> str:
-    """The kind of model that has variables of these paths.
+def find_kind(paths: Iterable[str]) -> str:
+    """Returns the key in `MODEL_KINDS` of the model with these variable paths.
 
-    A choice has the variables of a classifier with one output, and is taken for that.
+    A multiple-choice model has the same variables as a classifier with one output, and is reported
+    as a classifier.
     """
-    names = list(names)
+    paths = list(paths)
     return next(
-        kind for kind, head in HEADS.items() if any(name.startswith(head.prefix) for name in names)
+        name
+        for name, kind in MODEL_KINDS.items()
+        if any(path.startswith(kind.prefix) for path in paths)
     )
 
 
 def create_model(kind: str, config: AlbertConfig, shapes: Mapping[str, Shape]) -> keras.Model:
-    """A model of a kind, with as many labels as the head of those `shapes` has."""
+    """Creates a model of a kind.
+
+    Args:
+        kind: a key of `MODEL_KINDS`.
+        config: config of the encoder.
+        shapes: variable path -> shape, from which a classifier takes its number of labels.
+    """
     if kind == "classifier":
         labels = shapes["classifier/output_weights"][0]
         return AlbertForSequenceClassification(config, num_labels=labels)
-    return HEADS[kind].model(config)
+    return MODEL_KINDS[kind].model(config)

@@ -1,4 +1,4 @@
-"""Is an export what it should be? `python -m albert_tf.interop.saved_model check DIR` says it."""
+"""Checks an export: `python -m albert_tf.interop.saved_model check DIR`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from albert_tf.quiet import quiet_import
 
 
 def run(options: CheckOptions) -> None:
-    with quiet_import():  # TensorFlow loads only when there is work
+    with quiet_import():  # loaded after the flags are parsed, so that --help is quick
         from albert_tf.export.check import check
 
     check(options)

@@ -1,7 +1,7 @@
-"""Weights that some file holds, under the names that this project's variables have.
+"""Weights in a file, under the names of this project's variables.
 
-Every format is read into the same `Weights`: nothing but names and shapes until a value is asked
-for. Models are loaded from them, other formats are written from them.
+Every format is read into the same `Weights` object, which holds names and shapes and reads values
+on demand. Models are loaded from it, and other formats are written from it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,18 +20,19 @@ from albert_tf.files import exists
 
 Shape = tuple[int, ...]
 
-# Heads of one task. One of another shape (other labels) is not loaded; the encoder still is.
+# Heads for one specific task. A head of another shape (other labels) is skipped, and the encoder is
+# still loaded.
 TASK_HEADS = ("classifier/", "cls/squad/", "start_logits/", "end_logits/", "answer_class/")
 
 
 class Tensor(NamedTuple):
-    """One weight in a file.
+    """One tensor in a file.
 
     Attributes:
-        name: what the file calls it.
-        stored: its shape there.
-        shape: its shape as a variable here.
-        read: its value, of `shape`, as the file has it or float32.
+        name: its name in the file.
+        stored: its shape in the file.
+        shape: the shape of the corresponding variable.
+        read: returns the value with shape `shape`.
     """
 
     name: str
@@ -45,14 +46,14 @@ class Weights:
     """The weights of a model in a file.
 
     Attributes:
-        path: the file, or the folder.
+        path: the file or folder.
         format: its key in `albert_tf.interop.formats.FORMATS`.
-        tensors: by the path of the variable here.
-        unknown: shapes of what has no counterpart here, by the name there.
-        skipped: shapes of what is no weight of the model, such as optimizer slots.
-        config: of the model, where it stands beside the weights.
-        step: training steps behind the weights, where it is known.
-        head: the kind of model, where the file says it: a key of `HEADS` in models.py.
+        tensors: variable path -> tensor.
+        unknown: name in the file -> shape, for tensors that correspond to no variable.
+        skipped: name in the file -> shape, for values that are no weights (optimizer slots).
+        config: the model's config, if it is stored next to the weights.
+        step: number of training steps behind the weights, if known.
+        head: the kind of model, if the file names it: a key of `MODEL_KINDS` in models.py.
     """
 
     path: str
@@ -65,48 +66,47 @@ class Weights:
     head: str | None = None
 
     def read(self, name: str) -> np.ndarray:
-        """The value of a variable, by its path here."""
+        """Returns the value of the variable with the path `name`, as float32."""
         value = self.tensors[name].read()
         return value if value.dtype == np.float32 else value.astype(np.float32)
 
 
 def config_beside(path: str) -> AlbertConfig | None:
-    """The `albert_config.json` in the folder of a file, if there is one."""
+    """Returns the `albert_config.json` in the folder of a file, if there is one."""
     config_file = os.path.join(os.path.dirname(path), CONFIG_FILE)
     return AlbertConfig.from_json_file(config_file) if exists(config_file) else None
 
 
-class Matched(NamedTuple):
-    """How the weights of a file and the variables of a model fit together, by paths here.
+class MatchedWeights(NamedTuple):
+    """How the weights in a file correspond to the variables of a model.
 
     Attributes:
-        loaded: variable -> the weight it takes.
-        fresh: variables that the file has nothing for.
+        loaded: variable -> the name in `Weights.tensors` that it is loaded from.
+        missing: variables that the file has no weight for.
         unused: weights that the model has no variable for.
-        source: the file.
-        notes: lines on what shapes do not show.
+        source: path of the file.
+        notes: differences that shapes do not show, one line each.
     """
 
     loaded: dict[str, str]
-    fresh: list[str]
+    missing: list[str]
     unused: list[str]
     source: str = ""
-    notes: list[str] = []
+    notes: Sequence[str] = ()
 
 
 def match(
-    shapes: dict[str, Shape], weights: Weights, flag: str, init_from_group0: bool = False
-) -> Matched:
+    shapes: Mapping[str, Shape], weights: Weights, *, init_from_group0: bool = False
+) -> MatchedWeights:
     """Finds a weight for every variable of a model.
 
     Args:
-        shapes: of the model's variables, by path.
-        weights: of a file.
-        flag: that named the file, for errors.
-        init_from_group0: whether every group of layers takes the weights of the file's first.
+        shapes: variable path -> shape.
+        weights: the weights in a file.
+        init_from_group0: whether every group of layers is loaded from the file's first group.
 
     Raises:
-        InputError: a weight of the encoder or of a pretraining head has another shape.
+        InputError: if a weight of the encoder or of a pretraining head has another shape.
     """
     loaded = {}
     for path, shape in shapes.items():
@@ -117,54 +117,62 @@ def match(
         if tensor.shape == shape:
             loaded[path] = name
         elif not path.startswith(TASK_HEADS):
-            there = "" if tensor.name == path else f" ({tensor.name} {list(tensor.stored)} there)"
-            raise InputError(
-                f"--{flag}={weights.path}: {path} has shape {list(tensor.shape)}{there}, the "
-                f"model's {list(shape)}; was it trained with another config?"
+            stored = (
+                "" if tensor.name == path else f" (stored as {tensor.name} {list(tensor.stored)})"
             )
-    return Matched(
+            raise InputError(
+                f"`weights`={weights.path}: {path} has shape {list(tensor.shape)}{stored}, but "
+                f"{list(shape)} in the model; was it trained with another config?"
+            )
+    return MatchedWeights(
         loaded=loaded,
-        fresh=[path for path in shapes if path not in loaded],
+        missing=[path for path in shapes if path not in loaded],
         unused=sorted(set(weights.tensors).difference(loaded.values())),
         source=weights.path,
     )
 
 
-def check_encoder(matched: Matched, weights: Weights, flag: str) -> None:
-    """Raises InputError if a part of the encoder would stay at its initial values.
+def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
+    """Checks that the whole encoder is loaded.
 
-    The pooler may: Hugging Face leaves it out of models that do not read it.
+    The pooler may be missing: Hugging Face leaves it out of models that do not use it.
+
+    Raises:
+        InputError: if a variable of the encoder would keep its initial value.
     """
     missing = [
         path
-        for path in matched.fresh
+        for path in matched.missing
         if path.startswith("bert/") and not path.startswith("bert/pooler/")
     ]
     if missing:
         raise InputError(
-            f"--{flag}={weights.path}: lacks {missing[0]} and {len(missing) - 1} more of the "
-            "encoder; was it trained with another config? (--init_from_group0 starts every group "
-            "of layers from the first)"
+            f"`weights`={weights.path}: lacks {missing[0]} and {len(missing) - 1} more weights of "
+            "the encoder; was it trained with another config? (`init_from_group0` loads every "
+            "group of layers from the first)"
         )
 
 
-def config_differences(config: AlbertConfig, weights: Weights, flag: str) -> list[str]:
-    """What shapes do not show: lines on fields in which a model and the file's config differ.
+def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
+    """Compares a model's config with that of the weights, beyond what shapes show.
+
+    Returns:
+        One line for every field that differs.
 
     Raises:
-        InputError: the numbers of heads differ, which no training would get over.
+        InputError: if the numbers of attention heads differ, which training would not recover from.
     """
     if weights.config is None:
         return []
-    there, here = dataclasses.asdict(weights.config), dataclasses.asdict(config)
-    if there["num_attention_heads"] != here["num_attention_heads"]:
+    stored, current = dataclasses.asdict(weights.config), dataclasses.asdict(config)
+    if stored["num_attention_heads"] != current["num_attention_heads"]:
         raise InputError(
-            f"--{flag}={weights.path}: was trained with num_attention_heads="
-            f"{there['num_attention_heads']}, the model has {here['num_attention_heads']}"
+            f"`weights`={weights.path}: was trained with num_attention_heads="
+            f"{stored['num_attention_heads']}, but the model has {current['num_attention_heads']}"
         )
     fields = ("num_hidden_layers", "hidden_act", "num_hidden_groups", "inner_group_num")
     return [
-        f"note: {name} is {there[name]} there, {here[name]} here"
+        f"note: {name} is {stored[name]} in {weights.path}, but {current[name]} in the model"
         for name in fields
-        if there[name] != here[name]
+        if stored[name] != current[name]
     ]

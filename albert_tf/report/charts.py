@@ -6,7 +6,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ INK, GRID = "#1f2933", "#e4e7eb"
 COLOURS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 
 # Text stays text; a fixed salt makes the same identifiers, and so the same file, every time.
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 12,
     "font.family": "sans-serif",
     "svg.fonttype": "none",

@@ -26,7 +26,7 @@ class Share(NamedTuple):
     value: float
     low: float
     high: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides a method of tuples
 
     @classmethod
     def of(cls, value: float, count: int) -> Share:

@@ -1,4 +1,4 @@
-"""Which characters of a raw text each character of its normalised form comes from."""
+"""Maps the characters of a normalised text to the characters of the raw text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORD = re.compile(r"\S+")
 
 
 def folded_positions(text: str) -> np.ndarray:
-    """Where each character of `" ".join(text.split())` stands in `text`: int64 `[characters]`."""
+    """Returns the position in `text` of each character of `" ".join(text.split())`, as int64."""
     positions: list[int] = []
     for word in _WORD.finditer(text):
         if positions:
@@ -24,13 +24,13 @@ def folded_positions(text: str) -> np.ndarray:
 def expanded_spans(
     text: str, positions: np.ndarray, normalize_character: Callable[[str], str]
 ) -> np.ndarray:
-    """Spans of a normalised text, where each of its characters comes from one character.
+    """Returns the spans of a text that is normalised character by character.
 
     Args:
-        text: what is normalised.
-        positions: int64 `[len(text)]`, where its characters stand in the raw text.
-        normalize_character: what becomes of one character; nothing of an accent, which then
-            belongs to the character before it.
+        text: the text before normalisation.
+        positions: int64 `[len(text)]`, positions of its characters in the raw text.
+        normalize_character: normalises one character. An accent, which becomes "", belongs to the
+            character before it.
 
     Returns:
         int64 `[normalised characters, 2]`: start and end in the raw text.
@@ -49,12 +49,12 @@ def expanded_spans(
 
 
 def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
-    """Spans of a text that was normalised once more.
+    """Returns the spans of a text that was normalised a second time.
 
     Args:
-        offsets: int `[characters + 1]`: for each character, and the end, of the new text, where in
-            the text between it begins; characters that were made from one have the same.
-        spans: int64 `[characters between, 2]`: those of the text between.
+        offsets: int `[characters + 1]`, for each character of the new text, and its end, the
+            position in the intermediate text; characters that come from the same one share it.
+        spans: int64 `[intermediate characters, 2]`, spans of the intermediate text.
 
     Returns:
         int64 `[characters, 2]`: start and end in the raw text.
@@ -69,27 +69,27 @@ def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
 
 
 class PieceWalk:
-    """Walks along a normalised text, piece by piece."""
+    """Walks through a normalised text, piece by piece."""
 
     def __init__(self, text: str):
-        self._text, self._at, self._bytes = text, 0, 0
+        self._text, self._position, self._bytes = text, 0, 0
 
     def next(self, piece: str, is_byte: bool) -> tuple[int, int]:
-        """The span of the next piece, which is one byte of a character or some characters."""
-        first = self._at
+        """Returns the span of the next piece: some characters, or one byte of a character."""
+        first = self._position
         if not is_byte:
-            self._at += len(piece)
-            return first, self._at
+            self._position += len(piece)
+            return first, self._position
         self._bytes += 1
         if self._bytes == len(self._text[first].encode("utf-8")):
-            self._at, self._bytes = first + 1, 0
+            self._position, self._bytes = first + 1, 0
         return first, first + 1
 
 
 def visible(
     first: int, after: int, is_space: list[bool], spans: np.ndarray, text: str
 ) -> tuple[int, int]:
-    """The span in the raw text of some characters of the normalised one, without spaces."""
+    """Returns the span in the raw text, without spaces, of characters first to after - 1."""
     while first < after and is_space[first]:
         first += 1
     while first < after and is_space[after - 1]:
@@ -101,12 +101,12 @@ def visible(
 
 
 def _trimmed(start: int, end: int, text: str) -> tuple[int, int]:
-    """A span without white space at its ends and control characters after it."""
+    """Trims white space at both ends of a span and control characters at its end."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
         end -= 1
-    # Which the model drops, and counts to the character before.
+    # The model drops these and attributes them to the preceding character.
     while start < end - 1 and unicodedata.category(text[end - 1]) == "Cc":
         end -= 1
     return start, end

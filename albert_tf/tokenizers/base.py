@@ -1,13 +1,13 @@
-"""Text to subword ids, as the original ALBERT does it; no TensorFlow.
+"""Turns text into subword ids as the original ALBERT does; loads no TensorFlow.
 
     tokenizer = Tokenizer.load("30k-clean.model")
     tokenizer.tokenize("The cat sat.")      # ['▁the', '▁cat', '▁sat', '.']
     tokenizer.encode("The cat sat.")        # [14, 2008, 847, 9]
 
-White space, accents and case are dealt with *before* the subword model, so the same model
-file gives the original's ids whatever normaliser is stored in it. Control symbols are added by the
-caller: `[MASK]` typed in a text is six characters of text, unless the caller says that it stands
-for the symbol, as in a prompt:
+White space, accents and case are normalised *before* the subword model, so that a model file gives
+the original's ids regardless of the normaliser stored in it. Control symbols are added by the
+caller: `[MASK]` in a text is six characters of text, unless the caller asks for it to be read as
+the symbol, as in a prompt:
 
     tokenizer.encode("The cat [MASK].", special_symbols=True)       # [14, 2008, 4, 9]
 """
@@ -31,16 +31,16 @@ from albert_tf.tokenizers import alignment
 
 WORD_START = "\u2581"  # SentencePiece writes the space before a word as this character
 
-# Punctuation that stands alone as a word but does not end one in the middle of a piece ("co-op").
-# The apostrophe and the signs < = > are not among them in the original, and always start a word.
+# Punctuation that is a word on its own but does not end one in the middle of a piece ("co-op").
+# In the original it excludes the apostrophe and the signs < = >, which always start a word.
 _INNER_PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 
-# Scripts written without spaces: each of their pieces counts as a word of its own.
+# Scripts written without spaces, in which every piece counts as a word.
 _UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR")
 
 
 class TextPart(NamedTuple):
-    """A special symbol, or the text before, between and after them."""
+    """A special symbol, or the text before, between or after special symbols."""
 
     text: str
     start: int
@@ -51,16 +51,16 @@ class TextPart(NamedTuple):
 class Tokenizer(abc.ABC):
     """Splits text into subwords of a fixed vocabulary.
 
-    A subclass names the ending of its vocabulary files, by which `Tokenizer.load` finds it:
+    A subclass names the suffix of its vocabulary files, by which `Tokenizer.load` finds it:
     `class WordPieceTokenizer(Tokenizer, suffix=".txt")`.
 
     Attributes:
-        path: file of the vocabulary.
+        path: path of the vocabulary.
         do_lower_case: whether text is lower-cased first.
         pieces: the vocabulary, by id.
         pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special symbols.
         word_starts: bool `[vocab_size]`, True where a piece begins a word.
-        replacement_ids: int32, ids of the ordinary pieces, from which masking draws its random
+        replacement_ids: int32, ids of ordinary pieces, from which masking draws random
             replacements (neither control symbols nor the unknown piece).
     """
 
@@ -88,20 +88,21 @@ class Tokenizer(abc.ABC):
 
     @staticmethod
     def load(path: str, do_lower_case: bool = True) -> Tokenizer:
-        """The tokenizer of a vocabulary file, chosen by the ending of its name.
+        """Loads a vocabulary file; the suffix of its name determines the class.
 
         Args:
-            path: a SentencePiece `.model`, or a WordPiece vocabulary `.txt` with a piece a line.
-            do_lower_case: whether to lower-case text, as the vocabulary was trained.
+            path: a SentencePiece `.model`, or a WordPiece vocabulary `.txt` with one piece per
+                line.
+            do_lower_case: whether to lower-case text, as when the vocabulary was trained.
 
         Raises:
-            InputError: the file is missing, of an unknown kind, or not a vocabulary for ALBERT.
+            InputError: if the file is missing, of an unknown kind, or not a vocabulary for ALBERT.
         """
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
             raise InputError(
-                f"{path}: a vocabulary file ends in {' or '.join(Tokenizer._by_suffix)}, "
-                f"not {suffix!r}"
+                f"{path}: the name of a vocabulary file must end in "
+                f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
             )
         return Tokenizer._by_suffix[suffix](path, do_lower_case)
 
@@ -110,33 +111,30 @@ class Tokenizer(abc.ABC):
         return len(self.pieces)
 
     def preprocess(self, text: str) -> str:
-        """What the subword model gets to see: the original's `preprocess_text`."""
+        """Normalises a text as the original's `preprocess_text`, for the subword model."""
         return preprocess(text, self.do_lower_case)
 
     def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
-        """The subwords of a text, as strings; `special_symbols` as for `encode`."""
+        """Returns the subwords of a text as strings; `special_symbols` as for `encode`."""
         tokens: list[str] = []
         for part in self._parts(text, special_symbols):
             tokens += [part.text] if part.symbol is not None else self._tokenize(part)
         return tokens
 
     def encode(self, text: str, special_symbols: bool = False) -> list[int]:
-        """The ids of a text.
+        """Returns the ids of a text, without `[CLS]` and `[SEP]` around them.
 
         Args:
             text: any text.
-            special_symbols: whether the names of the special symbols (`[CLS]`, `[SEP]`, `[MASK]`,
-                padding and unknown, spelled as in the vocabulary) stand for the symbols where
-                they are typed; otherwise they are text as any other. White space before a symbol
-                does not count; what follows begins a word if white space is between.
-
-        Returns:
-            The ids, without a `[CLS]` and `[SEP]` around them.
+            special_symbols: whether the names of special symbols (`[CLS]`, `[SEP]`, `[MASK]`,
+                padding and unknown, spelled as in the vocabulary) are read as the symbols;
+                otherwise they are ordinary text. White space before a symbol is dropped; text after
+                a symbol begins a word if there is white space between them.
         """
         return self.encode_batch([text], special_symbols)[0].tolist()
 
     def encode_batch(self, texts: Sequence[str], special_symbols: bool = False) -> list[np.ndarray]:
-        """The ids of each text, as `encode` gives them: int32 arrays."""
+        """Returns the ids of each text, as `encode` does, in int32 arrays."""
         if special_symbols:
             return [self.encode_with_offsets(text, special_symbols=True)[0] for text in texts]
         return self._encode_texts(texts)
@@ -144,23 +142,24 @@ class Tokenizer(abc.ABC):
     def encode_with_offsets(
         self, text: str, special_symbols: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of a text and what each of them stands for.
+        """Returns the ids of a text and the span of text of each.
 
         Args:
             text: any text.
             special_symbols: as for `encode`.
 
         Returns:
-            The ids of `encode`, int32 `[tokens]`, and int32 `[tokens, 2]`: start and end of each
-            in characters of `text` as it was given, without white space around. They never
-            decrease; a character that was normalised to several may be shared by tokens; a token
-            for nothing but the space before a word is empty.
+            The ids of `encode`, int32 `[tokens]`, and their starts and ends in characters of the
+            raw `text`, without surrounding white space, int32 `[tokens, 2]`. These never decrease.
+            Tokens may share a character that was normalised to several. The span of a token for
+            only the space before a word is empty.
         """
-        ids, offsets = [], []
+        ids: list[Sequence[int]] = []
+        offsets: list[np.ndarray] = []
         for part in self._parts(text, special_symbols):
             if part.symbol is not None:
                 ids.append([part.symbol])
-                offsets.append([[part.start, part.start + len(part.text)]])
+                offsets.append(np.array([[part.start, part.start + len(part.text)]]))
             else:
                 found, spans = self._encode_part(part)
                 ids.append(found)
@@ -172,16 +171,16 @@ class Tokenizer(abc.ABC):
         )
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all texts in one int32 array `[tokens]`, and how many each has, `[texts]`.
+        """Returns the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
-        For data preparation: works in this thread alone, since others have cores of their own.
+        For data preparation: uses a single thread, since every process has its own core.
         """
         encoded = self.encode_batch(texts)
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
 
     def special_symbols(self) -> dict[str, int]:
-        """The special symbols as the vocabulary spells them, and their ids."""
+        """Returns the ids of the special symbols by their spelling in the vocabulary."""
         ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
         return {self.pieces[id]: id for id in ids}
 
@@ -206,21 +205,21 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _encode_part(self, part: TextPart) -> tuple[Sequence[int], Sequence[tuple[int, int]]]:
-        """The ids and their spans within the part."""
+        """Returns the ids and their spans within the part."""
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.pieces[id] for id in ids]
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
-        """Readable text of some ids; control symbols are left out."""
+        """Returns the text of some ids, without control symbols."""
 
 
 def preprocess(text: str, do_lower_case: bool) -> str:
-    """Folds white space, removes accents (NFKD) and, if asked, lower-cases.
+    """Collapses white space, removes accents (NFKD) and optionally lower-cases.
 
-    As the original's `preprocess_text`. (XLNet's, and the Hugging Face tokenizer after it, also
-    turn `` and '' into straight quotes; ALBERT's does not.)
+    This is the original's `preprocess_text`. (XLNet's, which the Hugging Face tokenizer follows,
+    also turns `` and '' into straight quotes; ALBERT's does not.)
     """
     text = " ".join(text.split())
     if not text.isascii():
@@ -229,12 +228,15 @@ def preprocess(text: str, do_lower_case: bool) -> str:
 
 
 def without_accents(text: str) -> str:
-    """NFKD without combining marks; what becomes of a character depends on no other one."""
+    """Applies NFKD and removes combining marks, independently for each character."""
     return _combining_marks().sub("", unicodedata.normalize("NFKD", text))
 
 
 def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
-    """`preprocess`, and int64 `[characters, 2]`: where in `text` each character comes from."""
+    """Returns the result of `preprocess`, and the span in `text` of each of its characters.
+
+    The spans are int64 `[characters, 2]`.
+    """
 
     def normalize_character(character: str) -> str:
         character = without_accents(character)
@@ -248,10 +250,10 @@ def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarr
 def starts_word(piece: str) -> bool:
     """Whether a SentencePiece piece begins a word, for whole-word masking.
 
-    As the original's `is_start_piece`: `▁...`, `<...`, single punctuation marks, and pieces with
-    anything but letters and punctuation in them, such as digits. The original takes only the
-    letters a to z to continue a word; here letters of every script written with spaces do, since
-    otherwise no Greek or Russian word would ever be masked as a whole.
+    As in the original's `is_start_piece`, these are `▁...`, `<...`, single punctuation marks, and
+    pieces that contain anything other than letters and punctuation, such as digits. In the
+    original, only the letters a to z continue a word. Here, letters of every script written with
+    spaces do, since otherwise no Greek or Russian word would ever be masked as a whole.
     """
     if piece.startswith((WORD_START, "<")) or piece in _INNER_PUNCTUATION:
         return True
@@ -267,6 +269,6 @@ def _continues_word(character: str) -> bool:
 
 @functools.cache
 def _combining_marks() -> re.Pattern:
-    # There are none above; looking at all characters would cost every process 0.2 s.
+    # There are none above this range, and going through all characters would take 0.2 s.
     marks = (c for c in map(chr, range(0x300, 0x20000)) if unicodedata.combining(c))
     return re.compile(f"[{''.join(marks)}]+")

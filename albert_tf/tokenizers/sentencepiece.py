@@ -1,4 +1,4 @@
-"""Subwords of a SentencePiece model, with the digit-and-comma rule of the original."""
+"""Tokenizer for SentencePiece models, with the digit-and-comma rule of the original."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
                 raise RuntimeError
         except RuntimeError:
             raise InputError(f"{path}: not a SentencePiece model") from None
-        # Some vocabularies have them as pieces that text may hold.
+        # In some vocabularies they are ordinary pieces, which could match text.
         symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
         if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
             model = sentencepiece_model.with_control_pieces(model, symbols)
@@ -70,7 +70,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
 
     @property
     def ids_of_split(self) -> dict[int, list[int]]:
-        """The ids of `ids_to_split`, and those of what takes their place."""
+        """Maps the ids in `ids_to_split` to the ids that replace them."""
         id_of = self._processor.piece_to_id
         return {
             id_of(piece): [id_of(token) for token in tokens]
@@ -78,17 +78,17 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         }
 
     def spaces_among(self, characters: Sequence[str]) -> list[str]:
-        """Those that are white space to the model, once they are preprocessed."""
+        """Returns the preprocessed characters that the model treats as white space."""
         found = self._normalized_apart(characters)
         return [c for c, new in zip(characters, found, strict=True) if new == WORD_START != c]
 
     def dropped_among(self, characters: Sequence[str]) -> list[str]:
-        """Those that the model leaves out, once they are preprocessed."""
+        """Returns the preprocessed characters that the model drops."""
         found = self._normalized_apart(characters)
         return [c for c, new in zip(characters, found, strict=True) if not new]
 
     def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
-        """What the model makes of each character, apart from each other since it folds spaces."""
+        """Returns the model's normalisation of each character on its own."""
         found = [""] * len(characters)
         normalized, offsets = self._processor.normalize("x".join(characters), with_offsets=True)
         for c, offset in zip(normalized, offsets, strict=False):
@@ -128,14 +128,15 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             c == WORD_START and processed[min(offset, len(processed) - 1)] != WORD_START
             for c, offset in zip(normalized, offsets, strict=False)
         ]
-        found, found_spans = [], []
+        found: list[int] = []
+        found_spans: list[tuple[int, int]] = []
         walk = alignment.PieceWalk(normalized)
         pieces = processor.encode(processed, out_type=str)
         for piece, id in zip(pieces, processor.encode(processed), strict=True):
             first, after = walk.next(piece, processor.is_byte(id))
             tokens = self._split_at_comma.get(piece) or (piece,)
             found += [id] if len(tokens) == 1 else map(processor.piece_to_id, tokens)
-            # From the right: taken apart, a piece may lose the mark of a word's start.
+            # From the right, since a piece that is split may lose its mark of a word's start.
             ends = [after]
             for token in reversed(tokens[1:]):
                 ends.append(max(first, ends[-1] - len(token)))
@@ -147,13 +148,13 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _processor_of(self, part: TextPart, processed: str):
         if part.starts_word:
             return self._processor
-        # Some characters are white space only to the model, or once they are normalised.
+        # Some characters are white space only for the model, or only after normalisation.
         begins = self._continuing.normalize(f"x{processed[:1]}x")
         return self._processor if WORD_START in begins else self._continuing
 
     @functools.cached_property
     def _continuing(self):
-        """The model without the space that SentencePiece puts before a text."""
+        """The model without the space that SentencePiece prepends to a text."""
         import sentencepiece
 
         processor = sentencepiece.SentencePieceProcessor()
@@ -166,7 +167,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return self._processor.decode([int(id) for id in ids])
 
     def _comma_apart(self, piece: str) -> list[str]:
-        """`▁1999,` -> `▁1999` `,`: the original keeps digits and the comma after them apart."""
+        """Splits `▁1999,` into `▁1999` `,`, as the original separates a comma from digits."""
         digits = piece[:-1].replace(WORD_START, "")
         tokens = self._processor.encode(digits, out_type=str)
         if not piece.startswith(WORD_START) and tokens[0].startswith(WORD_START):

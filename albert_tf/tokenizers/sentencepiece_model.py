@@ -1,7 +1,7 @@
-"""What a SentencePiece `.model` file holds and its library does not hand out.
+"""Reads fields of a SentencePiece `.model` file that the library does not expose.
 
-The file is a protocol buffer (`sentencepiece_model.proto`). The classes in the sentencepiece wheel
-load only beside the protobuf release that made them, so the few fields that matter are read from
+The file is a protocol buffer (`sentencepiece_model.proto`). The generated classes in the
+sentencepiece wheel require a specific protobuf release, so the few relevant fields are read from
 the wire format here.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 UNIGRAM = 1  # TrainerSpec.ModelType
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.Type
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 class SentencePieceModel(NamedTuple):
-    """The pieces by id, and how text is treated before it is split into them."""
+    """The pieces by id, and how text is normalised before it is split."""
 
     pieces: list[Piece]
     model_type: int
@@ -37,7 +37,9 @@ class SentencePieceModel(NamedTuple):
 
 def read(model: bytes) -> SentencePieceModel:
     """Reads a serialized model that SentencePiece has loaded."""
-    pieces, trainer, normalizer = [], {}, {}
+    pieces: list[Piece] = []
+    trainer: dict[int, Any] = {}
+    normalizer: dict[int, Any] = {}
     for field, value in _fields(model):
         if field == _PIECES:
             pieces.append(_piece(value))
@@ -56,8 +58,8 @@ def read(model: bytes) -> SentencePieceModel:
 
 
 def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
-    """The model with the pieces `names` as control symbols, which no text is ever split into."""
-    as_control = _key(3, _VARINT) + bytes([CONTROL])  # of a field given twice, the last counts
+    """Returns the model with the pieces `names` as control symbols, which never match text."""
+    as_control = _key(3, _VARINT) + bytes([CONTROL])  # the last value of a repeated field wins
     parts = []
     for field, value in _fields(model):
         if field == _PIECES and _piece(value).text in names:
@@ -70,9 +72,9 @@ def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
 
 
 def without_dummy_prefix(model: bytes) -> bytes:
-    """The model without the space before a text, whose first piece may then continue a word."""
+    """Returns the model without a space before a text, which may then continue a word."""
     setting = _key(3, _VARINT) + b"\0"
-    # A message given twice is merged.
+    # Messages that occur twice are merged.
     return model + _key(_NORMALIZER, _MESSAGE) + _varint(len(setting)) + setting
 
 
@@ -82,7 +84,8 @@ def _piece(message: bytes) -> Piece:
     return Piece(fields.get(1, b"").decode("utf-8"), score, fields.get(3, NORMAL))
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yields the number and the value, an int or bytes, of every field."""
     position = 0
     while position < len(message):
         key, position = _read_varint(message, position)

@@ -15,6 +15,7 @@ import math
 import os
 import sys
 import time
+from typing import Any
 
 # Before JAX loads: no TPU is looked for on this machine or in Cloud's metadata.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
@@ -42,7 +43,7 @@ def parse(program: bytes) -> ir.Module:
     context.allow_unregistered_dialects = True
     with context:
         module = ir.Module.parse(text)
-        found = {"mhlo.copy": [], "stablehlo.rng_bit_generator": []}
+        found: dict[str, list[Any]] = {"mhlo.copy": [], "stablehlo.rng_bit_generator": []}
 
         def visit(operation):
             if operation.name in found:
@@ -75,7 +76,8 @@ def _draw_by_the_device(generator: ir.Operation) -> None:
 
 def product_flops(module: ir.Module, trips: int) -> float:
     """Operations of the matrix products of a program, whose loops run `trips` times."""
-    functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
+    operations: Any = module.body.operations
+    functions = {operation.attributes["sym_name"].value: operation for operation in operations}
 
     def of(operation) -> float:
         name = operation.operation.name
@@ -104,7 +106,7 @@ def product_flops(module: ir.Module, trips: int) -> float:
 def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
     """Compiles one replica's program for all devices of a slice."""
     started = time.monotonic()
-    devices = topologies.get_topology_desc(
+    devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings
     ).devices
     module = parse(program)

@@ -23,7 +23,7 @@ class Costs(NamedTuple):
     cycles: float = 0.0
     reduced_bytes: float = 0.0
 
-    def __add__(self, other: Costs) -> Costs:
+    def __add__(self, other: Costs) -> Costs:  # type: ignore[override]  # of tuples
         return Costs(*(mine + its for mine, its in zip(self, other, strict=True)))
 
     def times(self, count: float) -> Costs:
@@ -136,7 +136,7 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
         if opcode in _FREE or opcode.endswith("-done"):
             continue
         if opcode == "while":
-            body = re.search(r"body=%?([\w.\-]+)", rest)[1]
+            (body,) = re.findall(r"body=%?([\w.\-]+)", rest)[:1]
             known = _TRIPS.search(rest)
             count = int(known[1]) if known and trips else trips
             total += _computation_costs(found, body, trips).times(count)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -92,7 +93,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
 def main(request: str, program: str) -> None:
     with open(request, encoding="utf-8") as file:
         asked = json.load(file)
-    options = {
+    options: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in asked["options"].items()
     }

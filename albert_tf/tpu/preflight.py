@@ -201,16 +201,15 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
 
         largest = last_true(fits, len(sizes), first=min(3, len(sizes) - 1))
         for where in slices:
-            yield report.slice_row(
-                where,
-                *_on_slice(options, where, sizes[: largest + 1], found),
-                options.num_train_steps,
-            )
+            micro, outcome = _on_slice(options, where, sizes[: largest + 1], found)
+            yield report.slice_row(where, micro, outcome, options.num_train_steps)
     yield ""
     yield from report.legend()
 
 
-def _on_slice(options, where: Slice, fitting: list[int], found: dict[int, Compiled]):
+def _on_slice(
+    options: PreflightOptions, where: Slice, fitting: list[int], found: dict[int, Compiled]
+) -> tuple[int | None, Compiled | str]:
     """The largest micro-batch of a slice and the costs with it; or None and why there is none."""
     share, left = divmod(options.train_batch_size, where.replicas)
     if left or not share:
@@ -253,7 +252,7 @@ def preflight(options: PreflightOptions) -> None:
     """
     options.check()
     AlbertConfig.from_json_file(options.albert_config_file)
-    where = None if options.all_topologies else parse_slice(options.topology)
+    where = parse_slice(options.topology) if options.topology else None
     check_installed()
     for line in all_slices(options) if where is None else one_slice(options, where):
         print(line, flush=True)

@@ -63,7 +63,7 @@ def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps:
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
     """One slice, with its largest micro-batch or the reason why there is none."""
     start = f"{where.name:12}  {where.accelerator:13}  {where.replicas:7}"
-    if micro is None:
+    if isinstance(found, str):
         return f"{start}  {found}"
     return f"{start}  {micro:11}  {_times(step_time(found, where), steps)}"
 

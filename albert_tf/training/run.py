@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.checkpoints import Checkpoints, chosen_newest,
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.engines.tensorflow.strategy import Batches, create_strategy, describe, per_replica
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, matches, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.hardware.peaks import peak_flops
@@ -58,8 +58,9 @@ def prepare(
     strategy = create_strategy(options)
     with workers.losses_named(), workers.everyone():
         if options.init_checkpoint:
-            weights = open_weights(options.init_checkpoint, config=config)
-            config_differences(config, weights, "init_checkpoint")
+            with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
+                weights = open_weights(options.init_checkpoint, config=config)
+                config_differences(config, weights)
         per_replica("eval_batch_size", options.eval_batch_size, strategy)
         micro_batches(options, strategy)
     print(describe(strategy))
@@ -248,8 +249,9 @@ def write_description(
 
 def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool = False) -> None:
     """Loads `--init_checkpoint` and says how much of it and of the model matched."""
-    matched = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
-    fresh = f"; left at initial values: {', '.join(matched.fresh)}" if matched.fresh else ""
+    with arguments_renamed(path="init_checkpoint"):
+        matched = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
+    fresh = f"; left at initial values: {', '.join(matched.missing)}" if matched.missing else ""
     unused = f"; not used: {', '.join(matched.unused)}" if matched.unused else ""
     print(
         f"{matched.source}: {len(matched.loaded)} of {len(model.weights)} variables "
@@ -294,12 +296,12 @@ def restore_each(model: keras.Model, output_dir: str) -> Iterator[int]:
 
 
 def _restore(model: keras.Model, path: str, output_dir: str) -> int:
-    with workers.everyone():
-        matched = load_weights(model, path, "output_dir")
-    if matched.fresh:
+    with workers.everyone(), arguments_renamed(path="output_dir"):
+        matched = load_weights(model, path)
+    if matched.missing:
         raise InputError(
-            f"--output_dir={output_dir}: {matched.source} lacks {', '.join(matched.fresh)}; it was "
-            "trained for something else"
+            f"`output_dir`={output_dir}: {matched.source} lacks {', '.join(matched.missing)}; it "
+            "was trained for something else"
         )
     print(f"{matched.source}: all {len(matched.loaded)} variables loaded")
     return _step_of(path)

@@ -208,7 +208,7 @@ def test_a_run_ended_while_files_take_their_places_is_finished(options, monkeypa
 
 def test_two_runs_do_not_write_the_same_files(options):
     work = unfinished.Unfinished([options.output_file], None, "other", resumable=True)
-    with pytest.raises(InputError, match="--output_file: another process is at work"):
+    with pytest.raises(InputError, match="`output_file`: another process is already writing"):
         extract_corpus.run(options)
     work.unlock()
     extract_corpus.run(options)

@@ -89,7 +89,7 @@ def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces)
 def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
-        with pytest.raises(InputError, match="--output_file: another process is at work"):
+        with pytest.raises(InputError, match="`output_file`: another process is already writing"):
             create(options)
 
 

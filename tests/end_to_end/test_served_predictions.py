@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.exports import export_saved_model
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.finetuning_options import RaceOptions
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice

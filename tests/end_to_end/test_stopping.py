@@ -79,7 +79,7 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
     (folder / "eval_results.txt").unlink()
     options = options_of(project, folder, num_train_steps=48)
     with folder_of_one(str(folder), "output_dir"):
-        with pytest.raises(InputError, match="--output_dir: another process is at work on it"):
+        with pytest.raises(InputError, match="`output_dir`: another process is already writing"):
             pretrain(options)
         pretrain(dataclasses.replace(options, do_train=False, do_eval=True))
     assert results_of(folder)["global_step"] == 24

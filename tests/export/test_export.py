@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import check as export_check
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
 from tests import tiny
 from tests.interop.models import write_trained
@@ -92,12 +92,12 @@ def test_the_check_compares_ids(export, capsys, monkeypatch):
         export_check, "_in_fresh_process", lambda *a: (kept or kept.append(fresh(*a)) or kept)[0]
     )
     export_check.check(options)
-    assert "texts have the tokenizer's ids" in capsys.readouterr().out
+    assert "same ids as the tokenizer for 12 texts" in capsys.readouterr().out
     found, _ = kept[0]
     for name, place in (("preprocess/ids", 3), ("preprocess/input_word_ids", (0, 4))):
         right = found[name].copy()
         found[name][place] += 1
-        with pytest.raises(InputError, match="other ids than the tokenizer"):
+        with pytest.raises(InputError, match="other ids for .* than the tokenizer"):
             export_check.check(options)
         found[name] = right
 
@@ -115,7 +115,7 @@ def test_keras_3_takes_it_as_a_layer(export):
 def test_without_tensorflow_text(options, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
     options = dataclasses.replace(options, export_path=str(tmp_path / "export"))
-    with pytest.raises(InputError, match=r"--preprocess: TensorFlow Text is not installed; pip"):
+    with pytest.raises(InputError, match=r"`preprocess`: TensorFlow Text is not installed; pip"):
         export_saved_model(dataclasses.replace(options, preprocess=True))
     assert not os.path.exists(options.export_path)
     export_saved_model(options)

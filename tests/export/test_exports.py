@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.export import build
 from albert_tf.export import check as export_check
-from albert_tf.export import exports
-from albert_tf.export.encoder import ExportedEncoder
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
+from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.formats import load_weights, open_weights
@@ -212,10 +212,10 @@ def test_it_is_where_fine_tuning_starts(export, trained):
 def test_the_same_command_again_finds_its_work_done(export, options, trained, capsys):
     stamp = os.stat(f"{export}/encoder/saved_model.pb").st_mtime_ns
     export_saved_model(options)
-    assert "is there already" in capsys.readouterr().out
+    assert "already exported from the same weights" in capsys.readouterr().out
     assert os.stat(f"{export}/encoder/saved_model.pb").st_mtime_ns == stamp
     for changes in ({"do_lower_case": True}, {"max_seq_length": 9}):
-        with pytest.raises(InputError, match="is not what this command writes"):
+        with pytest.raises(InputError, match="is a different export"):
             export_saved_model(dataclasses.replace(options, **changes))
     assert json.loads(pathlib.Path(export, "export.json").read_text())["step"] == 7
 
@@ -234,21 +234,21 @@ def test_what_cannot_be_exported_is_named_and_leaves_nothing(trained, tmp_path, 
         assert "\n" not in str(error.value)
         return str(error.value)
 
-    assert "exists already; remove it" in message(export_path=trained)
+    assert "already exists; remove it" in message(export_path=trained)
     assert "nowhere.model: no such vocabulary file" in message(spm_model_file="nowhere.model")
-    assert "--init_checkpoint=nowhere: no checkpoint" in message(init_checkpoint="nowhere")
-    assert "--max_seq_length=17: must be 3 to 16" in message(max_seq_length=17)
+    assert "`init_checkpoint`=nowhere: contains no checkpoint" in message(init_checkpoint="nowhere")
+    assert "`max_seq_length`=17: must be 3 to 16" in message(max_seq_length=17)
     other = tmp_path / "other"
     write_trained(other)
     (other / "vocab.txt").unlink()
-    assert "there is none beside" in message(init_checkpoint=str(other))
+    assert "there is no vocabulary next to" in message(init_checkpoint=str(other))
     (other / "albert_config.json").unlink()
-    assert "has no albert_config.json beside it" in message(init_checkpoint=str(other))
+    assert "there is no albert_config.json next to it" in message(init_checkpoint=str(other))
 
     def full(*arguments, **settings):
         raise tf.errors.ResourceExhaustedError(None, None, "no space left")
 
-    monkeypatch.setattr(exports.tf.saved_model, "save", full)
+    monkeypatch.setattr(build.tf.saved_model, "save", full)
     with pytest.raises(OSError, match="no space left"):
         export_saved_model(options)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
@@ -290,7 +290,7 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     with pytest.raises(InputError, match=r"mlm/mlm_logits differs from the model by 0\.1"):
         export_check.check(dataclasses.replace(options, init_checkpoint=other))
     del kept[0][0]["tokens/pooled_output"]
-    with pytest.raises(InputError, match="the signature tokens gives no pooled_output"):
+    with pytest.raises(InputError, match="the signature tokens has no output pooled_output"):
         export_check.check(options)
 
     def message(*words, **changes) -> str:
@@ -299,5 +299,5 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
         return str(error.value)
 
     assert "usage: " in message("check")
-    assert "is no export; there is no encoder/ in it" in message("check", trained)
-    assert "--seq_lengths=a: must be whole numbers" in message("check", export, seq_lengths=("a",))
+    assert "not an export; it contains no encoder/" in message("check", trained)
+    assert "`seq_lengths`=a: must be whole numbers" in message("check", export, seq_lengths=("a",))

@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export import check as export_check
+from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
-from albert_tf.export.exports import export_saved_model
-from albert_tf.export.task_exports import TASKS
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.graph_tokenizers import tensorflow_text
+from albert_tf.export.task_exports import TASK_EXPORTS
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from tests.export.served import LONGEST, config_for, texts, write_vocabulary
 from tests.interop.models import random_model
@@ -143,7 +143,7 @@ def test_the_check_compares_answers(
         tensorflow_text()
     except InputError as error:
         pytest.skip(str(error))
-    beside = {TASKS[head].file.replace(".", "__"): json.dumps(settings)}
+    beside = {TASK_EXPORTS[head].settings_file.replace(".", "__"): json.dumps(settings)}
     trained = trained_folder(tmp_path / "trained", head, labels, **beside)
     options = options_of(trained, tmp_path / "export", head=head, measure_latency=False)
     export_saved_model(options)
@@ -155,7 +155,7 @@ def test_the_check_compares_answers(
     )
     for weights in (None, str(trained)):
         export_check.check(dataclasses.replace(check, init_checkpoint=weights))
-        assert f"{folder}: 12 inputs have the model's answers" in capsys.readouterr().out
+        assert f"{folder}: same answers as the model for 12 inputs" in capsys.readouterr().out
     found, _ = kept[0]
     answers = [name for name in found if name.startswith(f"{folder}/")]
     assert len(answers) == outputs
@@ -178,29 +178,33 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
         return str(error.value)
 
-    assert "has no such head; the one it has is: classifier" in message(head="span")
-    assert "has a classifier of 3 labels, a choice has one score" in message(head="choice")
-    assert "exists already" in str(
+    assert "has the head classifier instead" in message(head="span")
+    assert "has a classifier with 3 labels; a multiple-choice head has one score" in message(
+        head="choice"
+    )
+    assert "already exists" in str(
         pytest.raises(
             InputError,
             export_saved_model,
             dataclasses.replace(options, export_path=str(classifier)),
         ).value
     )
-    assert f"--max_seq_length=99: must be 3 to {LONGEST}" in message(
+    assert f"`max_seq_length`=99: must be 3 to {LONGEST}" in message(
         head="classifier", max_seq_length=99
     )
-    assert "--max_seq_length=4: must be at least 5" in message(head="classifier", max_seq_length=4)
-    assert f"--tflite_lengths=16,99: must be 1 to {LONGEST}" in message(tflite_lengths=("16", "99"))
-    assert "--tflite_lengths=a: must be numbers" in message(tflite_lengths=("a",))
+    assert "`max_seq_length`=4: must be at least 5" in message(head="classifier", max_seq_length=4)
+    assert f"`tflite_lengths`=16,99: must be 1 to {LONGEST}" in message(tflite_lengths=("16", "99"))
+    assert "`tflite_lengths`=a: must be numbers" in message(tflite_lengths=("a",))
 
     score = trained_folder(tmp_path / "score", "classifier", labels=1)
-    assert "give --head=classifier for a number" in message(init_checkpoint=str(score), head="auto")
+    assert "use `head`=classifier for a regression" in message(
+        init_checkpoint=str(score), head="auto"
+    )
     (score / "multiple_choice.json").write_text("{")
     assert "multiple_choice.json: not a JSON file" in message(
         init_checkpoint=str(score), head="auto"
     )
     (score / "small.model").unlink()
-    assert "--spm_model_file: the vocabulary of the model is needed" in message(
+    assert "`spm_model_file`: required, as there is no vocabulary" in message(
         init_checkpoint=str(score), head="choice"
     )

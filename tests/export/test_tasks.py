@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.choice import filled
-from albert_tf.export.settings import ChoiceSettings, ClassifierSettings, SpanSettings
-from albert_tf.export.task_exports import TASKS, Trained, write_task
-from albert_tf.export.tokenizers import tensorflow_text
+from albert_tf.export.exported_multiple_choice import filled
+from albert_tf.export.graph_tokenizers import tensorflow_text
+from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, write_task
+from albert_tf.export.task_settings import ChoiceSettings, ClassifierSettings, SpanSettings
 from albert_tf.finetuning.classification import featurize
 from albert_tf.finetuning.classification.targets import TARGETS
 from albert_tf.finetuning.classification.tasks import Example, Task
@@ -46,14 +46,14 @@ def trained(tokenizer):
     def create(head, settings, labels=3, companions=None):
         model = random_model(head, config_for(tokenizer), labels=labels)
         companions = companions or Companions(labels=LABELS)
-        return Trained(head, model, tokenizer, companions, settings)
+        return TrainedModel(head, model, tokenizer, companions, settings)
 
     return create
 
 
 def signature_of(trained):
     """The default signature, without writing and loading it."""
-    module = TASKS[trained.head].serve(trained, [trained.tokenizer.path])
+    module = TASK_EXPORTS[trained.head].create_module(trained, [trained.tokenizer.path])
     return module.signatures()["serving_default"]
 
 

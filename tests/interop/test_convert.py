@@ -15,8 +15,8 @@ from scipy.special import log_softmax
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.export_options import ConvertOptions
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from tests.interop.models import CONFIGS, features, random_model
@@ -79,7 +79,7 @@ def test_every_structure_and_head_comes_back(tmp_path, head, structure):
         current = run(current, tmp_path / str(number), to, **flags)
     twin = random_model(head, open_weights(str(current)).config, seed=1)
     matched = load_weights(twin, str(current))
-    assert not matched.fresh
+    assert not matched.missing
     assert not matched.unused
     if CONFIGS[structure].parameter_sharing in (None, "none"):
         assert twin.config.num_hidden_groups == model.config.num_hidden_groups
@@ -110,7 +110,7 @@ def test_the_head_for_no_answer_comes_back(tmp_path):
     assert "answer_class/dense_1/bias" not in names
     back = run(there, tmp_path / "back", "albert_tf")
     assert_same(values_at(back), {weight.path: weight.numpy() for weight in model.weights})
-    with pytest.raises(InputError, match=r"--to_format=huggingface: has no model with the head"):
+    with pytest.raises(InputError, match=r"`to_format`=huggingface: has no model with the head"):
         run(there, tmp_path / "hf", "huggingface")
     assert not (tmp_path / "hf").exists()
     run(there, tmp_path / "encoder", "huggingface", head="encoder")
@@ -214,13 +214,13 @@ def test_the_command_prints_a_row_per_tensor(shared, tmp_path):
     variables = np.load(source / "variables.npz")
     shapes = {row[0]: row[2] for row in rows if row[-1] == "matched"}
     assert shapes == {name: "x".join(map(str, variables[name].shape)) for name in variables.files}
-    assert "32 matched, 0 fresh, 0 unused; skipped 65" in result.stdout
+    assert "32 matched, 0 missing, 0 unused; skipped 65" in result.stdout
     assert result.stderr == ""
     again = subprocess.run(
         [*command, f"--output={tmp_path}/out"], cwd=ROOT, capture_output=True, text=True
     )
     assert again.returncode == 1
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def without(values, *names):
@@ -228,7 +228,7 @@ def without(values, *names):
 
 
 def google_folder(folder, values, config):
-    from albert_tf.interop.tensorflow_checkpoints import write_google_checkpoint
+    from albert_tf.interop.google_checkpoints import write_google_checkpoint
 
     folder.mkdir()
     write_google_checkpoint(str(folder / "model.ckpt-7"), values, step=7)
@@ -241,7 +241,7 @@ def test_what_should_have_matched_is_an_error(tmp_path, capsys):
     values = {weight.path: weight.numpy() for weight in model.weights}
     lost = "bert/encoder/transformer/group_0/inner_group_0/LayerNorm/beta"
     source = google_folder(tmp_path / "lost", without(values, lost), model.config)
-    with pytest.raises(InputError, match=rf"--input=.*1 missing \({lost}\).*--allow_partial"):
+    with pytest.raises(InputError, match=rf"`input`=.*1 missing \({lost}\).*`allow_partial`"):
         run(source, tmp_path / "out", "huggingface")
     assert f"{lost}" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
@@ -251,7 +251,7 @@ def test_what_should_have_matched_is_an_error(tmp_path, capsys):
 
     extra = {**values, "bert/adapter/kernel": np.zeros((2, 2), "float32")}
     source = google_folder(tmp_path / "more", extra, model.config)
-    with pytest.raises(InputError, match=r"1 without a place here \(bert/adapter/kernel\)"):
+    with pytest.raises(InputError, match=r"1 unknown to the model \(bert/adapter/kernel\)"):
         run(source, tmp_path / "out2", "huggingface")
     # A config that does not go with the weights.
     other = tmp_path / "other.json"
@@ -267,7 +267,7 @@ def test_a_named_head_is_taken_out(tmp_path):
     source = keras_file(tmp_path / "start", model)
     run(source, tmp_path / "encoder", "albert_tf", head="encoder")
     assert set(values_at(tmp_path / "encoder")) == {w.path for w in model.encoder.weights}
-    with pytest.raises(InputError, match=r"--head=classifier: .* no weights of a classifier"):
+    with pytest.raises(InputError, match=r"`head`=classifier: .* no weights of a classifier"):
         run(source, tmp_path / "classifier", "albert_tf", head="classifier")
 
 
@@ -341,18 +341,18 @@ def test_unusable_inputs_are_named(tmp_path):
         assert not (tmp_path / "out").exists()
         assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 
-    refused(r"--input=.*nowhere: no checkpoint there", tmp_path / "nowhere")
+    refused(r"`input`=.*nowhere: contains no checkpoint", tmp_path / "nowhere")
     cut = tmp_path / "cut"
     shutil.copytree(folder, cut)
     data = (cut / "model.safetensors").read_bytes()
     (cut / "model.safetensors").write_bytes(data[: len(data) // 2])
-    refused(r"cut/model.safetensors: is not a safetensors file", cut)
+    refused(r"cut/model.safetensors: not a safetensors file", cut)
     (cut / "model.safetensors").unlink()
     (cut / "pytorch_model.bin").write_bytes(b"\x80")
-    refused(r"pytorch_model.bin: is a pickle.*safe_serialization=True", cut)
-    refused(r"pytorch_model.bin: is a pickle", cut / "pytorch_model.bin", from_format="huggingface")
+    refused(r"pytorch_model.bin: a pickle.*safe_serialization=True", cut)
+    refused(r"pytorch_model.bin: a pickle", cut / "pytorch_model.bin", from_format="huggingface")
     (cut / "pytorch_model.bin").unlink()
-    refused(r"cut: holds no model.safetensors", cut, from_format="huggingface")
+    refused(r"cut: contains no model.safetensors", cut, from_format="huggingface")
 
     bert = tmp_path / "bert"
     shutil.copytree(folder, bert)
@@ -360,10 +360,12 @@ def test_unusable_inputs_are_named(tmp_path):
     (bert / "config.json").write_text(json.dumps({**config, "model_type": "bert"}))
     refused(r"bert/config.json: model_type='bert'", bert)
     (tmp_path / "start" / "albert_config.json").unlink()
-    refused(r"model.weights.h5: needs the config", tmp_path / "start" / "model.weights.h5")
+    refused(
+        r"model.weights.h5: requires albert_config.json", tmp_path / "start" / "model.weights.h5"
+    )
     (tmp_path / "other.json").write_text(CONFIGS["three groups of two"].to_json())
     refused(
-        r"model.weights.h5: does not hold the weights of a model with this config",
+        r"model.weights.h5: does not contain the weights of a model with this config",
         tmp_path / "start" / "model.weights.h5",
         config=str(tmp_path / "other.json"),
     )
@@ -373,7 +375,7 @@ def test_unusable_inputs_are_named(tmp_path):
     config_file = google / "albert_config.json"
     config = config_file.read_text()
     config_file.unlink()
-    refused(r"--config: needed", google)
+    refused(r"`config`: required", google)
     config_file.write_text(config)
     (data,) = google.glob("*.data-*")
     data.write_bytes(data.read_bytes()[:100])

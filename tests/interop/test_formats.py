@@ -13,8 +13,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from albert_tf.errors import InputError
-from albert_tf.export.export_options import ConvertOptions
 from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import find_format, load_weights, open_weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
@@ -69,7 +69,7 @@ def test_every_model_starts_from_every_format(pretrained, create, format):
         expected = values.get(weight.path, before[weight.path])
         np.testing.assert_array_equal(weight.numpy(), expected, err_msg=weight.path)
     assert set(matched.loaded) == set(before) & set(values)
-    assert set(matched.fresh) == set(before) - set(values)
+    assert set(matched.missing) == set(before) - set(values)
     assert set(matched.unused) == set(values) - set(before)
     assert matched.notes == []
 
@@ -78,7 +78,7 @@ def test_formats_are_found_by_looking(pretrained, tmp_path):
     paths, _ = pretrained
     for name, path in paths.items():
         expected = "albert_tf" if name == "keras" else name
-        assert find_format(str(path), "init_checkpoint") == expected
+        assert find_format(str(path)) == expected
     for format, path in (
         ("huggingface", paths["huggingface"] / "model.safetensors"),
         ("google", paths["google"] / "model.ckpt-0"),
@@ -92,9 +92,7 @@ def test_formats_are_found_by_looking(pretrained, tmp_path):
     assert open_weights(str(archive)).format == "google"
     for file in archive.glob("model.ckpt-0.*"):
         shutil.copy(file, archive / file.name.replace("-0.", "-9."))
-    with pytest.raises(
-        InputError, match=r"--init_checkpoint=.*several checkpoints; name one, .*-0"
-    ):
+    with pytest.raises(InputError, match=r"`path`=.*several checkpoints; name one, .*-0"):
         open_weights(str(archive))
 
 
@@ -102,20 +100,23 @@ def test_a_head_of_other_labels_stays_fresh(tmp_path):
     trained = keras_file(tmp_path / "mnli", random_model("classifier", CONFIG, labels=3))
     model = AlbertForSequenceClassification(CONFIG, num_labels=2)
     matched = load_weights(model, str(trained))
-    assert matched.fresh == ["classifier/output_weights", "classifier/output_bias"]
-    assert matched.unused == sorted(matched.fresh)
+    assert matched.missing == ["classifier/output_weights", "classifier/output_bias"]
+    assert matched.unused == sorted(matched.missing)
     same = AlbertForSequenceClassification(CONFIG, num_labels=3)
-    assert not load_weights(same, str(trained)).fresh
+    assert not load_weights(same, str(trained)).missing
 
 
 def test_what_shapes_do_not_show(pretrained):
     paths, _ = pretrained
-    with pytest.raises(InputError, match=r"trained with num_attention_heads=3, the model has 2"):
+    with pytest.raises(
+        InputError, match=r"trained with num_attention_heads=3, but the model has 2"
+    ):
         load_weights(AlbertEncoder(changed(num_attention_heads=2)), str(paths["huggingface"]))
     deeper = AlbertEncoder(changed(num_hidden_layers=9, hidden_act="relu"))
-    assert load_weights(deeper, str(paths["google"])).notes == [
-        "note: num_hidden_layers is 6 there, 9 here",
-        "note: hidden_act is gelu there, relu here",
+    matched = load_weights(deeper, str(paths["google"]))
+    assert matched.notes == [
+        f"note: num_hidden_layers is 6 in {matched.source}, but 9 in the model",
+        f"note: hidden_act is gelu in {matched.source}, but relu in the model",
     ]
 
 
@@ -123,10 +124,10 @@ def test_what_shapes_do_not_show(pretrained):
 def test_every_group_starts_from_the_first(pretrained, format):
     paths, values = pretrained
     deeper = AlbertEncoder(changed(num_hidden_groups=3, inner_group_num=2))
-    with pytest.raises(InputError, match=r"lacks .*inner_group_1.*--init_from_group0"):
+    with pytest.raises(InputError, match=r"lacks .*inner_group_1.*`init_from_group0`"):
         load_weights(deeper, str(paths[format]))
     matched = load_weights(deeper, str(paths[format]), init_from_group0=True)
-    assert not matched.fresh
+    assert not matched.missing
     for weight in deeper.weights:
         if "/attention_1/self/query/kernel" in weight.path:
             expected = values[f"{LAYER}/attention_1/self/query/kernel"]
@@ -138,8 +139,8 @@ def test_another_shape_is_an_error(pretrained):
     model = AlbertEncoder(changed(intermediate_size=44))
     with pytest.raises(
         InputError,
-        match=r"ffn_1/intermediate/dense/kernel has shape \[24, 40\] \(.*ffn.weight \[40, 24\] "
-        r"there\), the model's \[24, 44\]",
+        match=r"ffn_1/intermediate/dense/kernel has shape \[24, 40\] \(stored as .*ffn.weight "
+        r"\[40, 24\]\), but \[24, 44\] in the model",
     ):
         load_weights(model, str(paths["huggingface"]))
 
@@ -209,5 +210,5 @@ except ValueError as error:
         text=True,
         env={"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)},
     )
-    assert result.stdout.startswith("(24, 40)\n(24, 40)\n--init_checkpoint="), result.stderr
+    assert result.stdout.startswith("(24, 40)\n(24, 40)\n`path`="), result.stderr
     assert "TensorFlow is not installed" in result.stdout

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow import workers
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, matches, remove, tensorflow_errors_as_os_errors
 from albert_tf.interop.tensorflow_checkpoints import damage_of, read_training_checkpoint
 from albert_tf.interop.weights import match
@@ -102,7 +102,8 @@ class Checkpoints:
 
     def _restore(self, path: str) -> None:
         shapes = {weight.path: tuple(weight.shape) for weight in self.model.weights}
-        match(shapes, read_training_checkpoint(path), "output_dir")
+        with arguments_renamed(weights="output_dir"):
+            match(shapes, read_training_checkpoint(path))
         try:
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, ValueError):

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export.settings import (
+from albert_tf.export.task_settings import (
     ChoiceSettings,
     ClassifierSettings,
     SpanSettings,

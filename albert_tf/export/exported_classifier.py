@@ -1,13 +1,13 @@
-"""A classifier that takes texts."""
+"""A classifier that takes strings."""
 
 from __future__ import annotations
 
 import keras
 import tensorflow as tf
 
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import kept, packed, shortened
-from albert_tf.export.settings import ClassifierSettings
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.task_settings import ClassifierSettings
 from albert_tf.tokenizers import Tokenizer
 
 
@@ -33,27 +33,27 @@ def _several_labels(logits, labels):
 
 
 def _for_each(names, logits):
-    """The names once for every row, since servers want as many rows of every output."""
+    """Repeats the names for every row, since servers expect a batch dimension in every output."""
     return tf.tile(names[None], [tf.shape(logits)[0], 1])
 
 
-# Kind of target -> outputs, from logits `[batch, outputs]` and labels.
-_READINGS = {
+# Kind of target -> function from logits `[batch, outputs]` and labels to outputs.
+_OUTPUTS = {
     "classification": _one_label,
     "regression": _number,
     "multi_label": _several_labels,
 }
 
 
-class ServedClassifier(ServedModule):
-    """Labels, or numbers, of single texts and of pairs.
+class ExportedClassifier(ExportedTaskModel):
+    """Predicts labels or values of single texts and of pairs.
 
     Args:
-        model: with `logits` `[batch, outputs]`.
-        tokenizer: of the model.
-        files: kept as assets.
-        settings: how texts are read and what the outputs are.
-        labels: by id; () for numbers.
+        model: a model with the output `logits` `[batch, outputs]`.
+        tokenizer: tokenizer of the model.
+        files: saved as assets.
+        settings: how texts are read and what the outputs mean.
+        labels: labels by id; () for a regression.
     """
 
     def __init__(
@@ -69,25 +69,26 @@ class ServedClassifier(ServedModule):
         self._labels = labels
 
     def _answers(self, text, pair=None):
+        length = self._settings.max_seq_length
+        assert length is not None  # task_settings() sets it
         first = self.tokenizer.encode(text)
         second = None if pair is None else self.tokenizer.encode(pair)
         if second is None:
-            first = kept(first, self._settings.max_seq_length - 2)
+            first = kept(first, length - 2)
         else:
-            lengths = shortened(
-                first.row_lengths(), second.row_lengths(), self._settings.max_seq_length - 3
-            )
+            lengths = shortened(first.row_lengths(), second.row_lengths(), length - 3)
             first, second = kept(first, lengths[0]), kept(second, lengths[1])
         logits = self._model(packed(first, second, self._symbols))["logits"]
-        return _READINGS[self._settings.kind](logits, list(self._labels))
+        return _OUTPUTS[self._settings.kind](logits, list(self._labels))
 
     def signatures(self) -> dict:
-        """`single` takes `text` `[batch]`, `pair` takes `text` and `text_pair` `[batch]`.
+        """Returns the signatures by name.
 
-        `serving_default` is the one that the model was trained for, `single` where that is unknown.
-        They give `probabilities` and their `labels` `[batch, labels]`, and `label` `[batch]`, the
-        likeliest; with several labels `chosen` `[batch, labels]` in its place; of a regression only
-        `value` `[batch]`.
+        `single` takes `text` `[batch]`; `pair` takes `text` and `text_pair` `[batch]`.
+        `serving_default` is the one that the model was trained for, or `single` if unknown. They
+        return `probabilities` and `labels` `[batch, labels]`, and the most probable `label`
+        `[batch]`. With several labels per text, `chosen` `[batch, labels]` replaces `label`. A
+        regression returns only `value` `[batch]`.
         """
 
         @tf.function(autograph=False, input_signature=[TEXTS])

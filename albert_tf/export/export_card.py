@@ -1,4 +1,4 @@
-"""The model card of an export: how to load each of its folders, and what was measured of them."""
+"""The model card of an export: how to load each folder, and measurements."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ run(input_word_ids=ids, input_mask=mask, input_type_ids=types)  # int32 [1, leng
 
 
 class Latency(NamedTuple):
-    """How long a SavedModel takes for a batch.
+    """The time that a SavedModel takes for a batch.
 
     Attributes:
-        batch: sequences.
-        length: tokens of each.
+        batch: number of sequences.
+        length: their length in tokens.
         milliseconds: median of several calls.
     """
 
@@ -70,21 +70,21 @@ def write_card(
     lite_files: Iterable[LiteFile] = (),
     latencies: Iterable[Latency] = (),
 ) -> None:
-    """Writes `README.md` beside an export's folders, after them.
+    """Writes the `README.md` of an export, whose other files must already be in place.
 
     Args:
-        folder: of the export.
-        facts: of the model.
-        tasks: folder in it -> arguments of its signature, as Python code.
-        lite_files: that were written.
+        folder: folder of the export.
+        facts: facts about the model.
+        tasks: folder of a task -> example arguments of its signature, as Python code.
+        lite_files: TFLite files in the export.
         latencies: of the encoder on this machine.
     """
     lite_files = list(lite_files)
-    there = files.sizes(folder)
+    paths = list(files.sizes(folder))
     loading = []
-    if any(path.startswith("preprocess/") for path in there):
+    if any(path.startswith("preprocess/") for path in paths):
         loading.append(_ENCODER.format(name=facts.name))
-    elif any(path.startswith("encoder/") for path in there):
+    elif any(path.startswith("encoder/") for path in paths):
         loading.append(_ENCODER_ALONE.format(name=facts.name))
     loading += [
         _TASK.format(name=facts.name, folder=task, inputs=inputs) for task, inputs in tasks.items()
@@ -98,9 +98,9 @@ def write_card(
 
 def _lite_section(lite_files: list[LiteFile]) -> list[str]:
     rows = {
-        f"{file.name}, {output}": (f"{off:.2g}", f"{largest:.3g}")
+        f"{file.name}, {output}": (f"{difference:.2g}", f"{largest:.3g}")
         for file in lite_files
-        for output, (off, largest) in file.differences.items()
+        for output, (difference, largest) in file.differences.items()
     }
     columns = ("TFLite file, output", "largest difference from the model", "largest value")
     return [model_card.table("Outputs of TFLite files", rows, columns)] if rows else []
@@ -114,12 +114,12 @@ def _latency_section(latencies: Iterable[Latency]) -> list[str]:
     return [model_card.table("Latency of the encoder", rows, columns)] if rows else []
 
 
-def measured_latencies(signature: Callable, config: AlbertConfig) -> Iterator[Latency]:
-    """How long an encoder takes on this machine, at batches of 1, 8 and 32.
+def measure_latencies(signature: Callable, config: AlbertConfig) -> Iterator[Latency]:
+    """Yields the latency of an encoder on this machine for batches of 1, 8 and 32.
 
     Args:
-        signature: that takes `input_word_ids`, `input_mask` and `input_type_ids`.
-        config: of the encoder.
+        signature: a signature that takes `input_word_ids`, `input_mask` and `input_type_ids`.
+        config: config of the encoder.
     """
     random = np.random.default_rng(0)
     for length in sorted({min(length, config.max_position_embeddings) for length in (32, 128)}):
@@ -131,7 +131,7 @@ def measured_latencies(signature: Callable, config: AlbertConfig) -> Iterator[La
                 "input_type_ids": tf.zeros_like(ids),
             }
             times = []
-            for _ in range(4):  # the first one prepares
+            for _ in range(4):  # the first call is a warm-up
                 start = time.perf_counter()
                 signature(**inputs)["pooled_output"].numpy()
                 times.append(time.perf_counter() - start)

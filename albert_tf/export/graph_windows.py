@@ -1,4 +1,4 @@
-"""Questions with parts of their contexts as a model reads them, inside a TensorFlow graph.
+"""Windows of long contexts as a model reads them, inside a TensorFlow graph.
 
 The counterpart of `albert_tf.finetuning.squad.windows`.
 """
@@ -9,22 +9,22 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.packing import Symbols, kept, packed, slices
-from albert_tf.export.settings import SpanSettings
+from albert_tf.export.graph_packing import Symbols, kept, packed, slices
+from albert_tf.export.task_settings import SpanSettings
 
 
 class Windows(NamedTuple):
-    """What sequences hold of contexts; those of a question one after the other.
+    """Sequences of a question and a part of its context, question by question.
 
     Attributes:
-        features: what the model reads, `[windows, seq]`.
-        question: int64 `[windows]`, the question of each.
-        position: int64 `[windows]`, place of the part's first token in the sequence.
-        first: int64 `[windows]`, that token's number in the context.
-        token: int64 `[windows, part]`, the tokens of the part by number among those of all
-            contexts; of a shorter part the last ones repeat some token.
-        inside: bool `[windows, part]`, whether the part has a token there.
-        may_start: bool `[windows, part]`, whether this is the window with the most context of it.
+        features: inputs of the model, `[windows, seq]`.
+        question: int64 `[windows]`, index of the question.
+        position: int64 `[windows]`, position of the part's first token in the sequence.
+        first: int64 `[windows]`, index of that token in the context.
+        token: int64 `[windows, part]`, indices of the part's tokens among those of all contexts;
+            padding repeats some token.
+        inside: bool `[windows, part]`, False for padding.
+        may_start: bool `[windows, part]`, whether this window has the most context of the token.
     """
 
     features: dict[str, tf.Tensor]
@@ -39,14 +39,15 @@ class Windows(NamedTuple):
 def make_windows(
     queries: tf.RaggedTensor, contexts: tf.RaggedTensor, symbols: Symbols, settings: SpanSettings
 ) -> Windows:
-    """The windows of questions.
+    """Splits the contexts of questions into windows.
 
     Args:
         queries: ids of the questions, int32 `[questions, (tokens)]`.
-        contexts: ids of their contexts, alike.
-        symbols: ids of the symbols around them.
+        contexts: ids of their contexts, int32 `[questions, (tokens)]`.
+        symbols: ids of the special symbols.
         settings: lengths.
     """
+    assert settings.max_seq_length is not None  # task_settings() sets it
     queries = kept(queries, settings.max_query_length)
     tokens = contexts.row_lengths()
     room = settings.max_seq_length - 3 - queries.row_lengths()
@@ -71,7 +72,7 @@ def make_windows(
 
 
 def _has_most_context(token, inside, place, length, tokens):
-    """`max_context` of `albert_tf.finetuning.squad.windows`, for the tokens of each window."""
+    """Computes `max_context` of `albert_tf.finetuning.squad.windows` for all tokens."""
     before, after = place, length[:, None] - 1 - place
     context = tf.cast(tf.minimum(before, after), tf.float64)
     context += 0.01 * tf.cast(length[:, None], tf.float64)

@@ -1,4 +1,4 @@
-"""Token ids of texts put together to what a model reads, inside a TensorFlow graph."""
+"""Packs token ids into the inputs of a model, inside a TensorFlow graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Symbols(NamedTuple):
-    """Ids of the symbols around texts."""
+    """Ids of the special symbols around texts."""
 
     cls: int
     sep: int
@@ -16,13 +16,13 @@ class Symbols(NamedTuple):
 
 
 def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
-    """Parts of rows.
+    """Slices rows of a ragged tensor.
 
     Args:
         tokens: `[texts, (tokens)]`.
         rows: int64 `[parts]`, the row of each part.
-        first: int64 `[parts]`, its first token in that row.
-        length: int64 `[parts]`, its tokens.
+        first: int64 `[parts]`, the index of its first token in that row.
+        length: int64 `[parts]`, its number of tokens.
 
     Returns:
         `[parts, (tokens)]`.
@@ -33,15 +33,15 @@ def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
 
 
 def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTensor:
-    """The first, or last, `length` tokens of each row, int64 `[texts]` or one for all."""
-    there = tokens.row_lengths()
-    length = tf.minimum(there, tf.cast(length, tf.int64))
-    first = there - length if from_end else tf.zeros_like(there)
+    """Truncates each row to its first, or last, `length` tokens, a scalar or int64 `[texts]`."""
+    available = tokens.row_lengths()
+    length = tf.minimum(available, tf.cast(length, tf.int64))
+    first = available - length if from_end else tf.zeros_like(available)
     return slices(tokens, tf.range(tokens.nrows()), first, length)
 
 
 def shortened(first, second, room: int):
-    """`shortened` of `classification.featurize` for many pairs: int64 `[pairs]` each."""
+    """Computes `shortened` of `classification.featurize` for int64 `[pairs]` lengths."""
     excess = tf.maximum(first + second - room, 0)
     cut = tf.minimum(excess, tf.abs(first - second))
     longer = first > second
@@ -54,12 +54,12 @@ def shortened(first, second, room: int):
 def packed(
     first: tf.RaggedTensor, second: tf.RaggedTensor | None, symbols: Symbols
 ) -> dict[str, tf.Tensor]:
-    """`[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, as long as the longest.
+    """Packs `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
 
     Args:
         first: int32 `[texts, (tokens)]`.
-        second: as many; None for single texts.
-        symbols: their ids.
+        second: the same number of texts; None for single texts.
+        symbols: ids of the special symbols.
 
     Returns:
         `input_ids`, `input_mask` and `segment_ids`, int32 `[texts, seq]`.
@@ -69,9 +69,9 @@ def packed(
         return tf.RaggedTensor.from_tensor(tf.fill([first.nrows(), 1], id))
 
     parts = [column(symbols.cls), first, column(symbols.sep)]
-    of_second = [] if second is None else [second, column(symbols.sep)]
-    ids = tf.concat([*parts, *of_second], axis=1)
-    segments = [tf.zeros_like(part) for part in parts] + [tf.ones_like(p) for p in of_second]
+    second_parts = [] if second is None else [second, column(symbols.sep)]
+    ids = tf.concat([*parts, *second_parts], axis=1)
+    segments = [tf.zeros_like(part) for part in parts] + [tf.ones_like(p) for p in second_parts]
     return {
         "input_ids": ids.to_tensor(symbols.pad),
         "input_mask": tf.ones_like(ids).to_tensor(0),

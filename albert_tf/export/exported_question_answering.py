@@ -1,32 +1,31 @@
-"""A model that finds answers to questions in texts, and takes both as strings."""
+"""A question-answering model that takes strings."""
 
 from __future__ import annotations
 
 import keras
 import tensorflow as tf
 
-from albert_tf.export import characters as text
-from albert_tf.export import rewriting
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import slices
-from albert_tf.export.settings import SpanSettings
-from albert_tf.export.spans import FINDERS, best_spans, null_scores
-from albert_tf.export.windows import make_windows
+from albert_tf.export import character_tables, graph_characters
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import slices
+from albert_tf.export.graph_spans import FINDERS, best_spans, null_scores
+from albert_tf.export.graph_windows import make_windows
+from albert_tf.export.task_settings import SpanSettings
 from albert_tf.tokenizers import Tokenizer
 
-# Sequences that the model reads at a time: a book as context must not fill the memory.
-_AT_A_TIME = 32
+# Number of windows that the model reads at a time, which bounds memory for very long contexts.
+_BATCH = 32
 
 
-class ServedQuestionAnswering(ServedModule):
-    """Answers as `run_squad.py` predicts them, and where they stand.
+class ExportedQuestionAnswering(ExportedTaskModel):
+    """Predicts the same answers as `run_squad.py`, with their positions.
 
     Args:
-        model: of either head.
-        tokenizer: of the model.
-        files: kept as assets.
+        model: a model with either head.
+        tokenizer: tokenizer of the model.
+        files: saved as assets.
         settings: how questions are read and answers chosen.
-        head: key of `FINDERS`.
+        head: a key of `FINDERS`.
     """
 
     def __init__(
@@ -40,14 +39,15 @@ class ServedQuestionAnswering(ServedModule):
         super().__init__(model, tokenizer, files)
         self._settings = settings
         self._finder = FINDERS[head]
-        self._is_space = text.Table(rewriting.white_space())
+        self._is_space = graph_characters.GraphTable(character_tables.white_space())
 
     def signatures(self) -> dict:
-        """`serving_default` takes `question` and `context` `[batch]`; of each question it gives
+        """Returns the signatures by name.
 
-        `answer`, "" for none; `start` and `end`, int32, its first character in the context and the
-        one after its last, -1 for none; `score` of the best answer, given or not; `null_score`,
-        the higher, the surer that there is none.
+        `serving_default` takes `question` and `context` `[batch]`. All of its outputs are
+        `[batch]`: `answer`, or "" if there is none; `start` and `end`, int32, the range of
+        characters of the answer in the context, or -1; `score` of the best candidate, even if it
+        is not the answer; and `null_score`, which is higher the more likely there is no answer.
         """
 
         @tf.function(autograph=False, input_signature=[TEXTS, TEXTS])
@@ -71,12 +71,12 @@ class ServedQuestionAnswering(ServedModule):
         if settings.version_2_with_negative:
             given &= null <= settings.null_score_diff_threshold
 
-        # With one more, since there may be no token at all.
-        of_answer = (
+        # Padded with one element, since there may be no token at all.
+        edges = (
             tf.gather(tf.pad(place, [[0, 1]]), tf.where(given, ids.row_starts() + token, 0))
             for place, token in ((start, best.first), (end, best.last))
         )
-        start, end = (tf.where(given, place, 0) for place in of_answer)
+        start, end = (tf.where(given, place, 0) for place in edges)
         answer = slices(characters, tf.range(count), start, end - start)
         return {
             "answer": tf.strings.unicode_encode(answer, "UTF-8"),
@@ -87,17 +87,17 @@ class ServedQuestionAnswering(ServedModule):
         }
 
     def _edges(self, characters, ids, start, end):
-        """Where tokens begin and end if white space is left out, as `str.strip` does it.
+        """Trims the white space around tokens, as `str.strip` does.
 
         Args:
             characters: code points of the contexts, `[contexts, (characters)]`.
-            ids: of their tokens, `[contexts, (tokens)]`.
-            start: int64 `[tokens]`, first character of each in its context.
-            end: alike, the one after its last.
+            ids: token ids, `[contexts, (tokens)]`.
+            start: int64 `[tokens]`, first character of each token in its context.
+            end: int64 `[tokens]`, the character after its last.
 
         Returns:
-            Of each token where text begins that begins with it, and ends that ends with it; for
-            nothing but white space the former is not before the latter.
+            For each token, where an answer starts that begins with it, and where an answer ends
+            that ends with it. For white space alone, the start is not before the end.
         """
         is_text = self._is_space(characters.flat_values) == 0
         places = tf.where(is_text)[:, 0]
@@ -110,7 +110,7 @@ class ServedQuestionAnswering(ServedModule):
         return start, end
 
     def _outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What the model says of all windows, some of them at a time."""
+        """Returns the outputs of the model for all windows, computed in batches."""
         names = self._finder.outputs
         windows = tf.shape(features["input_ids"])[0]
 
@@ -118,17 +118,17 @@ class ServedQuestionAnswering(ServedModule):
             return first < windows
 
         def read(first, *arrays):
-            after = first + _AT_A_TIME
+            after = first + _BATCH
             part = {name: values[first:after] for name, values in features.items()}
             outputs = self._model(part)
             pairs = zip(arrays, names, strict=True)
-            number = first // _AT_A_TIME
+            number = first // _BATCH
             return after, *(array.write(number, outputs[name]) for array, name in pairs)
 
         arrays = [
             tf.TensorArray(
                 tf.int32 if name.endswith("_index") else tf.float32,
-                size=(windows + _AT_A_TIME - 1) // _AT_A_TIME,
+                size=(windows + _BATCH - 1) // _BATCH,
                 infer_shape=False,
             )
             for name in names

@@ -1,4 +1,4 @@
-"""An encoder with the interface of the text encoders that TF-Hub publishes.
+"""An encoder with the interface of the text encoders on TF-Hub.
 
 encoder = tf.saved_model.load("export/encoder")
 encoder(preprocess(texts))["pooled_output"]             # [batch, hidden]
@@ -12,23 +12,23 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-# Signature -> the inputs it names, in the model's order: ids, mask, segments, masked positions.
+# Signature -> names of its inputs, in order: ids, mask, segments, masked positions.
 _TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
 SIGNATURES = {
     "serving_default": _TOKENS,
-    "tokens": ("input_ids", "input_mask", "segment_ids"),  # as the original's modules
+    "tokens": ("input_ids", "input_mask", "segment_ids"),  # as in the original project's modules
     "mlm": (*_TOKENS, "masked_lm_positions"),
     "sop": _TOKENS,
 }
 
 
-class Head(NamedTuple):
+class PretrainingHead(NamedTuple):
     """A head of a pretraining model.
 
     Attributes:
-        output: what it gives.
-        name: what the model calls that.
-        scope: what the paths of its weights begin with.
+        output: name of its output in the export.
+        name: name of its output in the model.
+        scope: prefix of the paths of its weights.
     """
 
     output: str
@@ -36,27 +36,27 @@ class Head(NamedTuple):
     scope: str
 
 
-HEADS = {
-    "mlm": Head("mlm_logits", "masked_lm_logits", "cls/predictions/"),
-    "sop": Head("sop_logits", "sentence_order_logits", "cls/seq_relationship/"),
+PRETRAINING_HEADS = {
+    "mlm": PretrainingHead("mlm_logits", "masked_lm_logits", "cls/predictions/"),
+    "sop": PretrainingHead("sop_logits", "sentence_order_logits", "cls/seq_relationship/"),
 }
 
 
 class ExportedModel(tf.Module):
-    """A model that is called on a dictionary of inputs and can go on training.
+    """A model that is called on a dictionary of inputs and can be fine-tuned.
 
     Args:
-        model: an encoder, or a model with one inside.
-        weights: its weights that count as trainable here.
+        model: an encoder, or a model that contains one.
+        weights: the weights to expose as trainable.
         inputs: names of the inputs, those of `_TOKENS` first.
-        outputs: name here -> name in the model, of outputs beside the encoder's.
+        outputs: name in the export -> name in the model, for outputs other than the encoder's.
 
     Attributes:
         variables, trainable_variables: lists of all weights.
-        regularization_losses: none.
+        regularization_losses: an empty list.
     """
 
-    # In place of properties of tf.Module, which would not be there once it is loaded.
+    # These replace properties of tf.Module, which a loaded SavedModel does not have.
     variables: Sequence[tf.Variable] = ()
     trainable_variables: Sequence[tf.Variable] = ()
 
@@ -68,31 +68,31 @@ class ExportedModel(tf.Module):
         outputs: dict[str, str] | None = None,
     ):
         super().__init__(name="albert")
-        # Not tracked: a model of Keras would have every weight saved a second time.
+        # Not tracked: a tracked Keras model would be saved with a second copy of every weight.
         object.__setattr__(self, "_model", model)
         object.__setattr__(self, "_inputs", inputs)
         object.__setattr__(self, "_outputs", outputs or {})
-        # What the functions read, for who keeps only a member of what was loaded.
+        # All that the functions read, so that `mlm` or `sop` can be used alone after loading.
         encoder = getattr(model, "encoder", model)
         self.dropout_state = encoder.seed_generator.state.value
         self.model_variables = [weight.value for weight in model.weights]
-        self.regularization_losses = []
+        self.regularization_losses: list[tf.Tensor] = []
         self.trainable_variables = [weight.value for weight in weights if weight.trainable]
         self.variables = [weight.value for weight in weights]
 
     @tf.function(autograph=False)
     def __call__(self, inputs, training=False):
-        """Outputs of a batch.
+        """Computes the outputs for a batch.
 
         Args:
-            inputs: `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq]`, and
-                `masked_lm_positions` `[batch, predictions]` where they are asked for.
-            training: whether dropout acts.
+            inputs: `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq]`, and for
+                `mlm` also `masked_lm_positions` `[batch, predictions]`.
+            training: whether dropout is active.
 
         Returns:
             `pooled_output` and `default` `[batch, hidden]`, `sequence_output`
-            `[batch, seq, hidden]`, the list `encoder_outputs`, with the output of every layer, and
-            the logits of the head, if it is called with one.
+            `[batch, seq, hidden]`, `encoder_outputs`, a list with the output of every layer, and
+            for `mlm` and `sop` the logits of the head.
         """
         outputs = self._model(features(**inputs), training=training)
         per_layer = self._model.config.inner_group_num
@@ -104,26 +104,27 @@ class ExportedModel(tf.Module):
         }
 
     def trace(self) -> None:
-        """Traces inference and training, for any batch and length."""
+        """Traces inference and training, for any batch size and length."""
         inputs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in self._inputs}
         for training in (False, True):
             self.__call__.get_concrete_function(inputs, training=training)
 
 
 class ExportedEncoder(ExportedModel):
-    """An encoder and, of a pretraining model, its heads.
+    """An encoder and the pretraining heads that the model has.
 
     Args:
         model: the encoder, or the pretraining model.
-        config_file: kept as an asset.
-        vocabulary_files: kept as assets, the one of the tokenizer first.
-        do_lower_case: kept as a variable, for whoever tokenizes.
-        heads: of "mlm" and "sop" those that the model has.
+        config_file: saved as an asset.
+        vocabulary_files: saved as assets, the vocabulary of the tokenizer first.
+        do_lower_case: saved as a variable, for tokenizers outside the graph.
+        heads: keys of `PRETRAINING_HEADS` that the model has.
 
     Attributes:
-        mlm: of a pretraining model: the same with `masked_lm_positions` and `mlm_logits`
-            `[batch, predictions, vocab]`.
-        sop: of a pretraining model: the same with `sop_logits` `[batch, 2]`, 1 = swapped.
+        mlm: for pretraining models, an `ExportedModel` that also takes `masked_lm_positions` and
+            returns `mlm_logits` `[batch, predictions, vocab]`.
+        sop: for pretraining models, an `ExportedModel` that also returns `sop_logits` `[batch, 2]`;
+            class 1 means swapped.
     """
 
     def __init__(
@@ -135,13 +136,13 @@ class ExportedEncoder(ExportedModel):
         heads: Sequence[str] = (),
     ):
         encoder = getattr(model, "encoder", model)
-        # First of all, for the keys of the weights to be those of training checkpoints, so that an
-        # export can be read as one.
+        # Must come first: the keys of the weights are then those of training checkpoints, so that
+        # an export can be read like one.
         self.params = {weight.path: weight.value for weight in model.weights}
         super().__init__(encoder, encoder.weights)
         object.__setattr__(self, "_heads", tuple(heads))
         for name in heads:
-            head = HEADS[name]
+            head = PRETRAINING_HEADS[name]
             weights = [w for w in model.weights if w.path.startswith(("bert/", head.scope))]
             outputs = {head.output: head.name}
             setattr(self, name, ExportedModel(model, weights, SIGNATURES[name], outputs))
@@ -156,21 +157,23 @@ class ExportedEncoder(ExportedModel):
             getattr(self, name).trace()
 
     def signatures(self) -> dict:
-        """Serving signatures on token ids, by name; see `SIGNATURES` for their inputs.
+        """Returns the serving signatures on token ids by name; `SIGNATURES` lists their inputs.
 
-        `serving_default`, and `tokens`, give `pooled_output` and `sequence_output`; `mlm` and
-        `sop`, of a pretraining model, the logits alone.
+        `serving_default` and `tokens` return `pooled_output` and `sequence_output`; `mlm` and `sop`
+        return only the logits.
         """
         of_encoder = ("pooled_output", "sequence_output")
-        names = [name for name in SIGNATURES if name not in HEADS]
+        names = [name for name in SIGNATURES if name not in PRETRAINING_HEADS]
         signatures = {name: _signature(self, name, of_encoder) for name in names}
         for name in self._heads:
-            signatures[name] = _signature(getattr(self, name), name, (HEADS[name].output,))
+            signatures[name] = _signature(
+                getattr(self, name), name, (PRETRAINING_HEADS[name].output,)
+            )
         return signatures
 
 
 def features(input_word_ids, input_mask, input_type_ids, masked_lm_positions=None) -> dict:
-    """What the models of this project take, from what encoders at TF-Hub take."""
+    """Maps the inputs of TF-Hub encoders to the features of this project's models."""
     named = {"input_ids": input_word_ids, "input_mask": input_mask, "segment_ids": input_type_ids}
     if masked_lm_positions is not None:
         named["masked_lm_positions"] = masked_lm_positions

@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export.encoder import ExportedEncoder
+from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.hub import read_object_checkpoint, read_saved_model
+from albert_tf.interop.saved_model_weights import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny
@@ -71,7 +71,7 @@ def test_outputs_are_model_gardens(rename, tmp_path):
     model = AlbertForPreTraining(CONFIG)
     matched = load_weights(model, _saved(module, tmp_path))
     fresh = {"cls/seq_relationship/output_weights", "cls/seq_relationship/output_bias"}
-    assert (set(matched.fresh), matched.unused) == (fresh, [])
+    assert (set(matched.missing), matched.unused) == (fresh, [])
     batch = tiny.batch(5)
     actual = model(batch)
     expected = module(batch["input_ids"], batch["input_mask"], batch["segment_ids"])
@@ -195,7 +195,7 @@ def test_an_export_of_this_project(model_class, tmp_path):
     assert {key.split("/")[0] for key in weights.skipped} == {"do_lower_case", "dropout_state"}
     again = model_class(CONFIG)
     matched = load_weights(again, path)
-    assert (matched.fresh, matched.unused, matched.notes) == ([], [], [])
+    assert (matched.missing, matched.unused, matched.notes) == ([], [], [])
     for weight, expected in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), expected.numpy(), weight.path)
 
@@ -246,4 +246,4 @@ def test_other_saved_models_are_named_with_what_they_hold(tmp_path):
 
     assert "but nothing" in message(_saved(tf.Module(), tmp_path, "empty"))
     (tmp_path / "bare").mkdir()
-    assert "without weights; it lacks" in message(str(tmp_path / "bare"))
+    assert "a SavedModel without weights: " in message(str(tmp_path / "bare"))

@@ -1,4 +1,4 @@
-"""The best answer among all spans that a model scores, inside a TensorFlow graph.
+"""Finds the best answer among the spans that a model scores, inside a TensorFlow graph.
 
 The counterpart of `albert_tf.finetuning.squad.spans` and `albert_tf.finetuning.squad.answers`.
 """
@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.settings import SpanSettings
-from albert_tf.export.windows import Windows
+from albert_tf.export.graph_windows import Windows
+from albert_tf.export.task_settings import SpanSettings
 
 _NEVER = float("-inf")
 
 
 class Candidates(NamedTuple):
-    """Spans of each window, `[windows, spans]`.
+    """Candidate spans of each window, `[windows, spans]`.
 
     Attributes:
-        score: float64; minus infinity for what is no span.
-        first: int64, its first token in the part of the context.
-        last: int64, its last one.
+        score: float64; minus infinity for invalid spans.
+        first: int64, index of its first token in the part of the context.
+        last: int64, index of its last token.
     """
 
     score: tf.Tensor
@@ -34,10 +34,10 @@ class Best(NamedTuple):
     """The best span of each question, `[questions]`.
 
     Attributes:
-        score: float64; 0 where there is none.
+        score: float64; 0 if there is none.
         found: bool, whether there is one.
-        first: int64, its first token in the context; 0 where there is none.
-        last: int64, its last one.
+        first: int64, index of its first token in the context; 0 if there is none.
+        last: int64, index of its last token.
     """
 
     score: tf.Tensor
@@ -49,7 +49,7 @@ class Best(NamedTuple):
 def _independent(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
 ) -> Candidates:
-    """Every span of up to `max_answer_length` tokens."""
+    """Returns every span of up to `max_answer_length` tokens."""
     part = tf.shape(windows.inside)[1]
     place = tf.range(tf.cast(part, tf.int64))
     within = tf.minimum(
@@ -65,10 +65,10 @@ def _independent(
     longest = tf.minimum(settings.max_answer_length, part)
     ends = tf.pad(ends, [[0, 0], [0, longest - 1]], constant_values=_NEVER)
     more = tf.range(tf.cast(longest, tf.int64))
-    # score[:, i, k]: of the span of k + 1 tokens from token i on.
+    # score[:, i, k] is the score of the span of k + 1 tokens that starts at token i.
     score = starts[:, :, None] + tf.gather(ends, place[:, None] + more, axis=1)
     first = place[:, None] + tf.zeros([1, longest], tf.int64)
-    last = tf.minimum(first + more, tf.cast(part, tf.int64) - 1)  # of none beyond
+    last = tf.minimum(first + more, tf.cast(part, tf.int64) - 1)
     count = tf.shape(score)[0]
     flat = [count, part * longest]
     return Candidates(
@@ -80,7 +80,7 @@ def _independent(
 def _conditional(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
 ) -> Candidates:
-    """The ends that go with the best starts."""
+    """Returns the most probable spans according to the conditional head."""
     position = windows.position[:, None]
     first = tf.cast(outputs["start_top_index"], tf.int64) - position
     first = tf.repeat(first, settings.end_n_top, axis=1)
@@ -109,13 +109,13 @@ def _null_of_class(outputs: dict[str, tf.Tensor], best) -> tf.Tensor:
 
 
 class Finder(NamedTuple):
-    """A way of finding answers in a model's outputs.
+    """How answers are found in the outputs of a head.
 
     Attributes:
-        outputs: of the model that answers are found in.
-        candidates: spans of the windows.
-        null: how sure each window is that there is no answer, given the score of the question's
-            best span.
+        outputs: names of the outputs to use.
+        candidates: returns the candidate spans of the windows.
+        null: returns each window's score for "no answer", given the score of the question's best
+            span.
     """
 
     outputs: tuple[str, ...]
@@ -123,7 +123,7 @@ class Finder(NamedTuple):
     null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
 
-# Head of `albert_tf.interop.models.HEADS` -> its finder.
+# Kind of model, a key of `albert_tf.interop.models.MODEL_KINDS` -> its finder.
 FINDERS = {
     "span": Finder(("start_logits", "end_logits"), _independent, _null_of_logits),
     "conditional_span": Finder(
@@ -141,18 +141,18 @@ FINDERS = {
 
 
 def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> Best:
-    """The best span of each question that is not only white space.
+    """Returns the best span of each question that is not white space.
 
-    Of equal scores, the earlier and shorter span is taken.
+    Ties are resolved in favour of the earlier and shorter span.
 
     Args:
-        windows: of the questions.
-        candidates: spans of each window.
+        windows: windows of the questions.
+        candidates: candidate spans of each window.
         start: int64 `[tokens of all contexts]`, where text begins at or after each token.
-        end: alike, where text ends that ends with it or before.
-        questions: how many there are.
+        end: int64 `[tokens of all contexts]`, where text ends at or before each token.
+        questions: number of questions.
     """
-    # With one more, since there may be no token at all.
+    # Padded with one element, since there may be no token at all.
     of_first, of_last = (
         tf.gather(tf.pad(edge, [[0, 1]]), tf.gather(windows.token, place, batch_dims=1))
         for edge, place in ((start, candidates.first), (end, candidates.last))
@@ -164,7 +164,7 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
     found = best > tf.float64.min
     best = tf.where(found, best, _NEVER)
 
-    # Both tokens as one number, the least of which is the earlier and shorter span.
+    # Both tokens as one number; the smallest belongs to the earliest and shortest span.
     most = tf.cast(tf.size(start) + 1, tf.int64)
     both = (windows.first[:, None] + candidates.first) * most
     both += windows.first[:, None] + candidates.last
@@ -176,8 +176,8 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
 
 
 def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor:
-    """The least null score of each question's windows, float64, 7 significant digits."""
+    """Returns the lowest null score of each question's windows, float64, 7 significant digits."""
     least = tf.math.unsorted_segment_min(of_windows, windows.question, questions)
-    # As the threshold was found among such numbers, they must be the same to the last digit.
+    # The threshold was chosen among scores rounded like this, so they must agree to the last digit.
     written = tf.strings.as_string(least, precision=6, scientific=True)
     return tf.strings.to_number(written, tf.float64)

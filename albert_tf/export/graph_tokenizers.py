@@ -1,60 +1,61 @@
-"""The tokenizers of `albert_tf.tokenizers.base` inside a TensorFlow graph, with the same ids.
+"""The tokenizers of `albert_tf.tokenizers` inside a TensorFlow graph, with the same ids.
 
     tokenizer = graph_tokenizer(Tokenizer.load("30k-clean.model"))
     tokenizer.encode(tf.constant(["The cat sat."]))         # RaggedTensor [[14, 2008, 847, 9]]
 
-TensorFlow Text is needed for it, wherever such a graph is made, loaded or served.
+TensorFlow Text is required wherever such a graph is created, loaded or served.
 """
 
 from __future__ import annotations
 
 import abc
 import types
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import characters, rewriting
-from albert_tf.export.characters import Characters
-from albert_tf.export.packing import Symbols
+from albert_tf.export import character_tables, graph_characters
+from albert_tf.export.graph_characters import Characters
+from albert_tf.export.graph_packing import Symbols
 from albert_tf.tokenizers import wordpiece
 from albert_tf.tokenizers.base import Tokenizer, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 
-# What no text is ever split into: pieces hold no white space, but for one that may be a space.
+# A text that matches no piece: pieces contain no white space, except one that may be a space.
 _NO_PIECE = "  "
 
 
 def tensorflow_text() -> types.ModuleType:
-    """The module, whose operations every graph made here has.
+    """Imports TensorFlow Text, whose operations the graphs contain.
 
     Raises:
-        InputError: it is not installed, or was made for another TensorFlow.
+        InputError: if it is not installed, or was built for another TensorFlow.
     """
     try:
         import tensorflow_text
     except ImportError:
-        why = "is not installed"
+        reason = "is not installed"
     except tf.errors.NotFoundError:  # a symbol that this TensorFlow does not have
-        why = f"was made for another TensorFlow than {tf.__version__}"
+        reason = f"was built for another TensorFlow than {tf.__version__}"
     else:
         return tensorflow_text
     raise InputError(
-        f"TensorFlow Text {why}; pip install 'albert-tf[export]' installs it, in an environment "
-        "that has no newer TensorFlow than the latest it was made for"
+        f"TensorFlow Text {reason}; pip install 'albert-tf[export]' installs it with the "
+        "TensorFlow that it was built for"
     )
 
 
 class GraphTokenizer(tf.Module, abc.ABC):
-    """Splits strings into the ids of a vocabulary.
+    """Maps strings to the ids of a vocabulary.
 
     Args:
-        tokenizer: whose ids they are to be.
+        tokenizer: the tokenizer to reproduce.
 
     Attributes:
-        vocab_size, pad_id, unk_id, cls_id, sep_id, mask_id: as of the tokenizer.
-        symbols: what `packed` puts around texts.
+        vocab_size, pad_id, unk_id, cls_id, sep_id, mask_id: as in the tokenizer.
+        symbols: the special symbols that `packed` adds.
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -67,45 +68,50 @@ class GraphTokenizer(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """int32 ids of strings `[texts]`: `[texts, (tokens)]`, or `[texts, (words), (pieces)]`."""
+        """Returns the int32 ids of strings `[texts]`.
+
+        Their shape is `[texts, (tokens)]` or `[texts, (words), (pieces)]`.
+        """
 
     @abc.abstractmethod
     def encode_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The ids of strings `[texts]` and what each stands for.
+        """Returns the ids of strings `[texts]` and the span of text of each.
 
         Returns:
-            Ids, int32 `[texts, (tokens)]`, and int64 `[texts, (tokens)]`: start and end of each in
-            characters of the text, as `Tokenizer.encode_with_offsets` gives them.
+            Ids, int32 `[texts, (tokens)]`, and their starts and ends in characters, int64
+            `[texts, (tokens)]`, as `Tokenizer.encode_with_offsets` returns them.
         """
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """int32 ids of strings `[texts]`: `[texts, (tokens)]`."""
+        """Returns the int32 ids of strings `[texts]`, `[texts, (tokens)]`."""
         ids = self.tokenize(texts)
         return ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids
 
 
-class SentencePieceInGraph(GraphTokenizer):
+class GraphSentencePieceTokenizer(GraphTokenizer):
     """The ids of a `SentencePieceTokenizer`; `tokenize` gives `[texts, (tokens)]`."""
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
         super().__init__(tokenizer)
         steps = [
-            characters.Whitespace(),
-            characters.Normalizer(rewriting.rewriting_of(without_accents)),
+            graph_characters.Whitespace(),
+            graph_characters.Normalizer(character_tables.replacements_of(without_accents)),
         ]
         if tokenizer.do_lower_case:
-            steps.append(characters.FinalSigma())
-            steps.append(characters.Normalizer(rewriting.rewriting_of(str.lower)))
+            steps.append(graph_characters.FinalSigma())
+            steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
         self._steps = tuple(steps)
         self._model = tensorflow_text().SentencepieceTokenizer(
             tokenizer.serialized_model, out_type=tf.int32
         )
-        self._commas = characters.Rewriting(rewriting.rewriting(tokenizer.ids_of_split))
-        self._visible = characters.Visible(
+        self._commas = graph_characters.GraphReplacements(
+            character_tables.replacements_table(tokenizer.ids_of_split)
+        )
+        self._visible = graph_characters.Visible(
             *(
-                rewriting.table({ord(c): 1 for c in among(rewriting.characters())})
+                character_tables.table({ord(c): 1 for c in among(character_tables.characters())})
                 for among in (tokenizer.spaces_among, tokenizer.dropped_among)
             )
         )
@@ -120,14 +126,14 @@ class SentencePieceInGraph(GraphTokenizer):
         pieces, starts, ends = self._model.tokenize_with_offsets(text.strings())
         rows = pieces.value_rowids()
         first, after = (
-            characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
+            graph_characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
             for part in (starts, ends)
         )
         ids, source, place = self._with_commas_apart(pieces)
-        # From the right: taken apart, a piece may lose the mark of a word's start.
+        # From the right, since a piece that is split may lose its mark of a word's start.
         lengths = tf.gather(self._piece_lengths, ids.values)
         written = tf.cumsum(lengths)
-        last = characters.lower_bound(source, source + 1) - 1
+        last = graph_characters.lower_bound(source, source + 1) - 1
         behind = tf.gather(written, last) - written
         first, after = tf.gather(first, source), tf.gather(after, source)
         parts = self._visible.kept_before(text, after, behind + lengths, first)
@@ -137,30 +143,39 @@ class SentencePieceInGraph(GraphTokenizer):
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _with_commas_apart(self, ids: tf.RaggedTensor):
-        """Ids by the digit-and-comma rule, from which piece each is, and its place among those."""
+        """Applies the digit-and-comma rule.
+
+        Returns:
+            The new ids, the index of the piece that each comes from, and its position in that.
+        """
         new, source, place, _ = self._commas(ids.values)
         rows = tf.gather(ids.value_rowids(), source)
         ragged = tf.RaggedTensor.from_value_rowids(new, rows, nrows=ids.nrows(), validate=False)
         return ragged, source, place
 
 
-class WordPieceInGraph(GraphTokenizer):
+class GraphWordPieceTokenizer(GraphTokenizer):
     """The ids of a `WordPieceTokenizer`; `tokenize` gives `[texts, (words), (pieces)]`."""
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__(tokenizer)
-        controls = rewriting.rewriting_of(wordpiece.without_controls)
-        steps = [characters.Normalizer(controls, accents=False)]
+        controls = character_tables.replacements_of(wordpiece.without_controls)
+        steps: list[Callable[[Characters], Characters]] = [
+            graph_characters.Normalizer(controls, accents=False)
+        ]
         if tokenizer.do_lower_case:
-            lower = rewriting.rewriting_of(_lower_without_accents)
-            steps += [characters.FinalSigma(), characters.Normalizer(lower)]
+            lower = character_tables.replacements_of(_lower_without_accents)
+            steps += [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]
         self._steps = tuple(steps)
-        # Twice the same character: no word, one word, or two. Blocks of ideographs have gaps, which
-        # count as ideographs too.
-        kinds = {0: characters.SPACE, 1: 0, 2: characters.ALONE}
-        self._words = characters.Words(
-            rewriting.table(
-                {code: kinds[wordpiece.count(2 * chr(code))] for code in rewriting.code_points()}
+        # A character is classified by how many words it forms when doubled: none, one or two. Gaps
+        # in the blocks of ideographs count as ideographs too.
+        kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
+        self._words = graph_characters.Words(
+            character_tables.table(
+                {
+                    code: kinds[wordpiece.count(2 * chr(code))]
+                    for code in character_tables.code_points()
+                }
             )
         )
         self._piece_lengths = tf.constant(
@@ -175,7 +190,7 @@ class WordPieceInGraph(GraphTokenizer):
         self._model = tensorflow_text().WordpieceTokenizer(
             vocabulary,
             suffix_indicator=wordpiece.CONTINUES,
-            # Longer words are left out before, by characters.
+            # Longer words were already replaced, by their number of characters.
             max_bytes_per_word=4 * wordpiece.LONGEST_WORD,
             token_out_type=tf.int32,
             unknown_token=tokenizer.pieces[tokenizer.unk_id],
@@ -194,7 +209,7 @@ class WordPieceInGraph(GraphTokenizer):
         lengths = tf.gather(self._piece_lengths, ids)
         before = tf.cumsum(lengths, exclusive=True)
         first = tf.gather(firsts, words) + before
-        first -= tf.gather(before, characters.lower_bound(words, words))
+        first -= tf.gather(before, graph_characters.lower_bound(words, words))
         ends = tf.concat([firsts[1:], [tf.size(text.codes, tf.int64)]], 0)
         after = tf.where(ids == self.unk_id, tf.gather(ends, words), first + lengths)
         ids = tf.RaggedTensor.from_value_rowids(
@@ -214,7 +229,7 @@ class WordPieceInGraph(GraphTokenizer):
         )
         strings = tf.strings.unicode_encode(words, "UTF-8")
         long = words.row_lengths() > wordpiece.LONGEST_WORD
-        # Where there is no word, TensorFlow Text gives one that has no pieces.
+        # For no word at all, TensorFlow Text returns one without pieces.
         return self._model.tokenize(tf.where(long, _NO_PIECE, strings))[: tf.size(firsts)]
 
 
@@ -223,23 +238,23 @@ def _lower_without_accents(character: str) -> str:
 
 
 def _through(steps, texts: tf.Tensor) -> Characters:
-    text = characters.decode(texts)
+    text = graph_characters.decode(texts)
     for step in steps:
         text = step(text)
     return text
 
 
-# Tokenizer -> the same in a graph.
+# Tokenizer class -> class of its counterpart in a graph.
 _IN_GRAPH = {
-    SentencePieceTokenizer: SentencePieceInGraph,
-    WordPieceTokenizer: WordPieceInGraph,
+    SentencePieceTokenizer: GraphSentencePieceTokenizer,
+    WordPieceTokenizer: GraphWordPieceTokenizer,
 }
 
 
 def graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
-    """A tokenizer for graphs with the same vocabulary and ids.
+    """Returns the counterpart of a tokenizer in a graph, with the same vocabulary and ids.
 
     Raises:
-        InputError: there is no TensorFlow Text.
+        InputError: if TensorFlow Text is missing.
     """
     return _IN_GRAPH[type(tokenizer)](tokenizer)

@@ -1,28 +1,30 @@
-"""Loads an export in a process with TensorFlow and TensorFlow Text, and nothing of this project.
+"""Loads an export in a process that has TensorFlow and TensorFlow Text but not this package.
 
-    python fresh.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
+    python standalone.py EXPORT_DIR INPUTS_NPZ OUTPUTS_NPZ TIMES_JSON
 
-Run as a program it imports nothing of the package it stands in. The inputs are token ids by the
-names that the encoder takes, `texts`, strings by the names that a task's folder takes, and batch
-sizes and lengths to be `timed`; what becomes of them is written to the outputs by `folder/output`.
+Run as a program, this file imports nothing from the package that it belongs to. INPUTS_NPZ contains
+token ids under the names of the encoder's inputs, `texts`, strings under the names of the inputs of
+a task's folder, and batch sizes and lengths to time (`timed`). Outputs are written to OUTPUTS_NPZ
+under `folder/output`.
 """
 
 import json
 import os
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
-TASKS = ("classifier", "squad", "choice")
+TASK_FOLDERS = ("classifier", "squad", "choice")
 
 
 def seconds_per_call(function, arguments: dict) -> float:
-    """The median time of a call, after one that does not count."""
+    """Returns the median time of a call, after a warm-up call."""
     function(**arguments)
-    times = []
+    times: list[float] = []
     while len(times) < 3 or sum(times) < 0.5:
         start = time.perf_counter()
         function(**arguments)
@@ -51,12 +53,13 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
         import tensorflow_text  # noqa: F401  registers the operations
 
         found |= pack(tf.saved_model.load(preprocess), tf.constant(given["texts"]))
-    for task in TASKS:
+    for task in TASK_FOLDERS:
         place = os.path.join(folder, task)
         if os.path.exists(place):
             answers = answer(place, given)
             found |= {f"{task}/{name}": value for name, value in answers.items()}
-    np.savez(outputs, **{name: np.asarray(value) for name, value in found.items()})
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in found.items()}
+    np.savez(outputs, **arrays)
 
     latencies = []
     for batch, length in given["timed"].tolist():
@@ -69,7 +72,7 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
 
 
 def pack(preprocess, texts) -> dict:
-    """Ids of the texts one after the other, how many each has, and the texts as packed."""
+    """Returns the ids of all texts in one array, their number per text, and the packed texts."""
     ids = preprocess.tokenize(texts)
     while ids.ragged_rank > 1:
         ids = ids.merge_dims(1, 2)
@@ -82,7 +85,7 @@ def pack(preprocess, texts) -> dict:
 
 
 def answer(folder: str, given) -> dict:
-    """What a task's model answers to strings, which are bytes."""
+    """Returns the outputs of a task's model for strings, which are bytes."""
     import tensorflow_text  # noqa: F401  registers the operations
 
     model = tf.saved_model.load(folder)
@@ -93,11 +96,11 @@ def answer(folder: str, given) -> dict:
 
 
 def without_objects(value) -> np.ndarray:
-    """A tensor as an array, of bytes if it has strings."""
+    """Converts a tensor to an array; strings become fixed-length bytes."""
     array = value.numpy()
     return array.astype("S") if array.dtype == object else array
 
 
 if __name__ == "__main__":
-    sys.modules["albert_tf"] = None  # whoever imports it gets an error
+    sys.modules["albert_tf"] = None  # type: ignore[assignment]  # importing it raises an error
     main(*sys.argv[1:])

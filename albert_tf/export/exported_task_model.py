@@ -1,4 +1,4 @@
-"""What SavedModels of fine-tuned models share."""
+"""Base class of exported fine-tuned models."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import abc
 import keras
 import tensorflow as tf
 
-from albert_tf.export.tokenizers import graph_tokenizer
+from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.tokenizers import Tokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string)
 
 
-class ServedModule(tf.Module, abc.ABC):
-    """A model behind its tokenizer: strings in, answers out.
+class ExportedTaskModel(tf.Module, abc.ABC):
+    """A fine-tuned model together with its tokenizer: takes strings and returns answers.
 
     Args:
-        model: of the task.
-        tokenizer: of the model.
-        files: kept as assets: config, vocabulary, labels.
+        model: model of the task.
+        tokenizer: tokenizer of the model.
+        files: saved as assets: config, vocabulary, labels.
     """
 
     def __init__(self, model: keras.Model, tokenizer: Tokenizer, files: list[str]):
         super().__init__(name="albert")
-        # Not tracked: a model of Keras would have every weight saved a second time.
+        # Not tracked: a tracked Keras model would be saved with a second copy of every weight.
         object.__setattr__(self, "_model", model)
-        # Keys of the weights as in training checkpoints, so that an export can be read as one.
+        # Keys of the weights as in training checkpoints, so that an export can be read like one.
         self.params = {weight.path: weight.value for weight in model.weights}
         self.dropout_state = model.encoder.seed_generator.state.value
         self.tokenizer = graph_tokenizer(tokenizer)
@@ -35,4 +35,4 @@ class ServedModule(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def signatures(self) -> dict:
-        """Serving signatures by name."""
+        """Returns the serving signatures by name."""

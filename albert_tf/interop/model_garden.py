@@ -1,15 +1,14 @@
-"""SavedModels and object-based checkpoints: ours, TF-Hub's, and those of TensorFlow Model Garden.
+"""Models exported by TensorFlow Model Garden, which is also what TF-Hub publishes for TF2.
 
-Their functions are never loaded: weights are read from the checkpoint inside, and told apart by the
-names that its object graph keeps of the variables.
+Variables are recognised by the names that the object graph of a checkpoint records.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
+from collections.abc import Callable
 
 import numpy as np
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
@@ -17,20 +16,14 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectG
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file
-from albert_tf.interop.tensorflow_checkpoints import (
-    OBJECT_GRAPH,
-    open_checkpoint,
-    parameters,
-    read_google_checkpoint,
-    read_tensor,
-)
-from albert_tf.interop.weights import Shape, Tensor, Weights, config_beside
+from albert_tf.interop.tensorflow_checkpoints import OBJECT_GRAPH, Reader, read_tensor
+from albert_tf.interop.weights import Shape, Tensor, Weights
 
 FORMAT = "saved_model"
 
 _BLOCK = "bert/encoder/transformer/group_0/inner_group_0"
 
-# Model Garden's names, without the scopes that may stand before them, and ours.
+# Model Garden's names, without the scopes that may precede them -> variable paths.
 _TABLES = {
     "word_embeddings/embeddings": "bert/embeddings/word_embeddings",
     "position_embedding/embeddings": "bert/embeddings/position_embeddings",
@@ -61,14 +54,12 @@ MODEL_GARDEN_NAMES = {
     **{f"{a}/{part}": f"{b}/{part}" for a, b in _NORMS.items() for part in ("gamma", "beta")},
 }
 
-# What tells an ALBERT from other models of Model Garden, whose layers share nothing.
-_MARKS = ("word_embeddings/embeddings", "transformer/self_attention/query/kernel")
-
-_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
+# Variables that distinguish ALBERT from other models of Model Garden, whose layers share nothing.
+_REQUIRED = ("word_embeddings/embeddings", "transformer/self_attention/query/kernel")
 
 _OPTIMIZER_KEY = re.compile(r"(^|/)(\.OPTIMIZER_SLOT|optimizer)/")
 
-# AlbertEncoder's arguments, as Keras writes them into a SavedModel, and ours.
+# Arguments of Model Garden's AlbertEncoder, as Keras writes them into a SavedModel -> our fields.
 _ENCODER_ARGUMENTS = {
     "vocab_size": "vocab_size",
     "embedding_width": "embedding_size",
@@ -86,68 +77,20 @@ _ENCODER_START = b'{"vocab_size": '
 _ACTIVATIONS = {"gelu": "gelu", "Text>gelu": "gelu", "relu": "relu"}
 
 
-def read_saved_model(path: str) -> Weights:
-    """The weights of an ALBERT in a SavedModel.
+def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> Weights:
+    """Opens the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
 
     Args:
-        path: folder with `saved_model.pb`, local or remote: an export of this project, a module
-            that TF-Hub published (TF2 or TF1), or an export of Model Garden's `AlbertEncoder`.
+        path: of the checkpoint or SavedModel, for errors.
+        reader: of the checkpoint.
+        shapes: key in the checkpoint -> shape.
 
     Raises:
-        InputError: it cannot be read, or holds no ALBERT.
+        InputError: if it contains no ALBERT encoder, or several.
     """
-    prefix = os.path.join(path, "variables", "variables")
-    if not exists(prefix + ".index"):
-        raise InputError(f"{path}: is a SavedModel without weights; it lacks {prefix}.index")
-    weights = _read(path, prefix)
-    config = config_beside(os.path.join(path, "assets", ""))
-    return dataclasses.replace(weights, config=config or _keras_config(path, weights))
-
-
-def read_do_lower_case(path: str) -> bool | None:
-    """Whether text is lower-cased for the encoder in a SavedModel, where its checkpoint says so.
-
-    Exports of this project and of Model Garden keep that as a variable. What cannot be read here
-    is reported when the weights are.
-    """
-    try:
-        reader, shapes = open_checkpoint(os.path.join(path, "variables", "variables"))
-    except InputError:
-        return None
-    if shapes.get(_LOWER_CASE) != ():
-        return None
-    return bool(read_tensor(path, reader, _LOWER_CASE))
-
-
-def read_object_checkpoint(prefix: str) -> Weights:
-    """The weights of an ALBERT in a `tf.train.Checkpoint` of Model Garden, such as its
-    `bert_model.ckpt-1`; with the `albert_config.json` beside it, if there is one.
-
-    Raises:
-        InputError: it cannot be read, or holds no ALBERT.
-    """
-    return dataclasses.replace(_read(prefix, prefix), config=config_beside(prefix))
-
-
-def _read(path: str, prefix: str) -> Weights:
-    """Reads the checkpoint with a prefix as what its names say it is; `path` is for errors."""
-    reader, shapes = open_checkpoint(prefix)
-    if OBJECT_GRAPH not in shapes:
-        weights = read_google_checkpoint(prefix)
-        return dataclasses.replace(weights, path=path, format=FORMAT)
-    del shapes[OBJECT_GRAPH]
-    if ours := parameters(shapes):
-        tensors = {
-            name: Tensor(name, shapes[key], shapes[key], _reading(path, reader, key, shapes[key]))
-            for name, key in ours.items()
-        }
-        skipped = {key: shape for key, shape in shapes.items() if key not in ours.values()}
-        return Weights(path, FORMAT, tensors, skipped=skipped)
-    return _read_model_garden(path, reader, shapes)
-
-
-def _read_model_garden(path: str, reader, shapes: dict[str, Shape]) -> Weights:
-    tensors, unknown, skipped = {}, {}, {}
+    tensors: dict[str, Tensor] = {}
+    unknown: dict[str, Shape] = {}
+    skipped: dict[str, Shape] = {}
     recognised: dict[str, str] = {}
     dtypes = reader.get_variable_to_dtype_map()
     full_names = _full_names(reader)
@@ -161,26 +104,27 @@ def _read_model_garden(path: str, reader, shapes: dict[str, Shape]) -> Weights:
             variable = MODEL_GARDEN_NAMES[suffix]
             if variable in recognised:
                 raise InputError(
-                    f"{path}: holds several encoders, with {recognised[variable]} and {name}; "
-                    "export one alone"
+                    f"{path}: contains several encoders, with {recognised[variable]} and {name}; "
+                    "export one of them alone"
                 )
             recognised[variable] = name
-            if here := _shape_here(variable, shape):
-                tensors[variable] = Tensor(name, shape, here, _reading(path, reader, key, here))
+            if variable_shape := _variable_shape(variable, shape):
+                read = read_reshaped(path, reader, key, variable_shape)
+                tensors[variable] = Tensor(name, shape, variable_shape, read)
             else:
                 unknown[name] = shape
-    if missing := [mark for mark in _MARKS if MODEL_GARDEN_NAMES[mark] not in recognised]:
+    if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognised]:
         found = sorted(full_names.get(key) or key for key in shapes)
         raise InputError(
-            f"{path}: is no ALBERT that is known: holds neither weights under `params`, as exports "
-            f"of albert_tf, nor {missing[0]}, as those of TF-Hub and Model Garden, but "
-            f"{', '.join([*found[:3], '...']) if found else 'nothing'}"
+            f"{path}: not a known kind of ALBERT model: it has neither weights under `params`, as "
+            f"exports of albert_tf have, nor {missing[0]}, as those of TF-Hub and Model Garden "
+            f"have, but {', '.join([*found[:3], '...']) if found else 'nothing'}"
         )
     return Weights(path, FORMAT, tensors, unknown, skipped)
 
 
-def _full_names(reader) -> dict[str, str]:
-    """Key of a value in an object-based checkpoint -> the name of its variable."""
+def _full_names(reader: Reader) -> dict[str, str]:
+    """Maps the keys of values in an object-based checkpoint to the names of their variables."""
     graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
     return {
         attribute.checkpoint_key: attribute.full_name
@@ -190,17 +134,18 @@ def _full_names(reader) -> dict[str, str]:
 
 
 def _known_suffix(name: str) -> str | None:
-    """What is left of a name in `MODEL_GARDEN_NAMES` without the scopes before it, if it is one."""
+    """Returns the suffix of a name that is in `MODEL_GARDEN_NAMES`; None if there is none."""
     parts = name.split("/")
     suffixes = ("/".join(parts[start:]) for start in range(len(parts)))
     return next((suffix for suffix in suffixes if suffix in MODEL_GARDEN_NAMES), None)
 
 
-def _shape_here(variable: str, stored: Shape) -> Shape | None:
-    """The shape that a tensor of Model Garden has here; None if it cannot be that variable.
+def _variable_shape(variable: str, stored: Shape) -> Shape | None:
+    """Returns the shape of a variable; None if a tensor with the shape `stored` does not fit it.
 
-    Attention stands there as `[hidden, heads, size]`, its output as `[heads, size, hidden]`: the
-    same numbers in the same order as `[hidden, hidden]` with heads-major columns or rows.
+    Model Garden stores attention kernels as `[hidden, heads, size]`, and that of the output as
+    `[heads, size, hidden]`. These are the same values in the same order as `[hidden, hidden]` with
+    heads-major columns or rows.
     """
     rank = 1 if variable.endswith(("bias", "gamma", "beta")) else 2
     if len(stored) == rank:
@@ -217,18 +162,27 @@ def _shape_here(variable: str, stored: Shape) -> Shape | None:
     return joined if joined[0] == joined[1] else None
 
 
-def _reading(path: str, reader, key: str, shape: Shape):
+def read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> Callable[[], np.ndarray]:
+    """Returns a function that reads a value of a checkpoint and reshapes it."""
+
     def read() -> np.ndarray:
         return read_tensor(path, reader, key).reshape(shape)
 
     return read
 
 
-def _keras_config(path: str, weights: Weights) -> AlbertConfig | None:
-    """The config of Model Garden's `AlbertEncoder`, from what Keras notes of it beside the graph.
+def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
+    """Recovers the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
 
-    Its arguments stand as JSON among the metadata of Keras, in a file of their own or, with older
-    TensorFlow, in `saved_model.pb`. None where they do not, or do not fit the weights.
+    Keras stores the arguments of the encoder as JSON, in a file of its own or, with older
+    TensorFlow, in `saved_model.pb`.
+
+    Args:
+        path: folder of the SavedModel.
+        weights: its weights.
+
+    Returns:
+        The config; None if there is no such JSON or it does not fit the weights.
     """
     for name in ("keras_metadata.pb", "saved_model.pb"):
         file_name = os.path.join(path, name)
@@ -237,7 +191,7 @@ def _keras_config(path: str, weights: Weights) -> AlbertConfig | None:
         with open_file(file_name, "rb") as file:
             content = file.read()
         for start in re.finditer(re.escape(_ENCODER_START), content):
-            # Only parsing tells where the JSON ends; the arguments are a few hundred bytes.
+            # The end of the JSON is known only after parsing; it has a few hundred bytes.
             text = content[start.start() : start.start() + 4096].decode("utf-8", "replace")
             if (config := _encoder_config(text)) and _fits(config, weights):
                 return config

@@ -1,6 +1,6 @@
-"""Text as ragged code points inside a TensorFlow graph, and what is done with it there.
+"""Normalises text as code points inside a TensorFlow graph.
 
-Every character keeps the span of the given text that it comes from, as in
+Every character keeps the span of the raw text that it comes from, as in
 `albert_tf.tokenizers.alignment`.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export import rewriting
+from albert_tf.export import character_tables
 
 SPACE, ALONE = 1, 2  # kinds of characters
 
@@ -19,12 +19,12 @@ _CAPITAL_SIGMA, _SIGMA, _FINAL_SIGMA = map(ord, "Σσς")
 
 
 class Characters(NamedTuple):
-    """Some texts, one after the other.
+    """The characters of several texts, text by text.
 
     Attributes:
         codes: int32 `[characters]`, code points.
-        rows: int64 `[characters]`, the text of each; never decreases.
-        starts, ends: int64 `[characters]`: where it comes from in the given text, in characters.
+        rows: int64 `[characters]`, index of the text; never decreases.
+        starts, ends: int64 `[characters]`, span in the raw text that the character comes from.
         count: int64, the number of texts.
     """
 
@@ -35,11 +35,12 @@ class Characters(NamedTuple):
     count: tf.Tensor
 
     def at(self, index: tf.Tensor) -> Characters:
-        """Some of the characters, or some of them several times."""
-        return Characters(*(tf.gather(part, index) for part in self[:-1]), self.count)
+        """Gathers characters by index."""
+        codes, rows, starts, ends = (tf.gather(part, index) for part in self[:-1])
+        return Characters(codes, rows, starts, ends, self.count)
 
     def strings(self) -> tf.Tensor:
-        """The texts, as UTF-8 strings `[count]`."""
+        """Returns the texts as UTF-8 strings `[count]`."""
         ragged = tf.RaggedTensor.from_value_rowids(
             self.codes, self.rows, nrows=self.count, validate=False
         )
@@ -47,7 +48,7 @@ class Characters(NamedTuple):
 
 
 def decode(texts: tf.Tensor) -> Characters:
-    """The characters of strings `[texts]`; bytes that are not UTF-8 become U+FFFD."""
+    """Returns the characters of strings `[texts]`; invalid UTF-8 becomes U+FFFD."""
     ragged = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
     rows = ragged.value_rowids()
     places = tf.range(tf.size(rows, tf.int64)) - tf.gather(ragged.row_starts(), rows)
@@ -55,43 +56,51 @@ def decode(texts: tf.Tensor) -> Characters:
 
 
 def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """int32: where in an ascending tensor, which may be empty, the first is that is no smaller."""
+    """Returns, as int32, the index of the first element not below each value.
+
+    Args:
+        ascending: a sorted tensor, which may be empty.
+        values: values to look up.
+    """
     return tf.raw_ops.LowerBound(sorted_inputs=ascending[None], values=values[None])[0]
 
 
-class Table:
-    """A `rewriting.Table`, as constants of the graph."""
+class GraphTable:
+    """A `character_tables.Table`, as constants of the graph."""
 
-    def __init__(self, table: rewriting.Table):
+    def __init__(self, table: character_tables.Table):
         self._pages = tf.constant(table.pages)
         self._values = tf.constant(table.values.reshape(-1))
 
     def __call__(self, numbers: tf.Tensor) -> tf.Tensor:
-        page = tf.gather(self._pages, numbers // rewriting.PAGE)
-        return tf.gather(self._values, page * rewriting.PAGE + numbers % rewriting.PAGE)
+        page = tf.gather(self._pages, numbers // character_tables.PAGE)
+        return tf.gather(
+            self._values, page * character_tables.PAGE + numbers % character_tables.PAGE
+        )
 
 
-class Rewriting:
-    """Replaces numbers, code points or ids, by what a `rewriting.Rewriting` says."""
+class GraphReplacements:
+    """Applies `character_tables.Replacements` to code points or ids."""
 
-    def __init__(self, rules: rewriting.Rewriting):
-        self._rule_of = Table(rules.rule_of)
+    def __init__(self, rules: character_tables.Replacements):
+        self._rule_of = GraphTable(rules.rule_of)
         self._starts = tf.constant(rules.starts)
         self._replacements = tf.constant(rules.replacements)
 
     def __call__(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What becomes of int32 numbers `[n]`.
+        """Replaces int32 numbers `[n]`.
 
         Returns:
-            int32 `[m]` new numbers, int32 `[m]`: from which of the old ones each is, `[m]`: its
-            place among those from the same, and `[n]`: how many each old one became.
+            int32 `[m]`, the new numbers; int32 `[m]`, the index of the old number that each comes
+            from; int32 `[m]`, its position in that replacement; and int32 `[n]`, the length of
+            each replacement.
         """
         rules = self._rule_of(numbers)
         starts = tf.gather(self._starts, rules)
         lengths = tf.where(rules == 0, 1, tf.gather(self._starts, rules + 1) - starts)
         source = tf.repeat(tf.range(tf.size(numbers)), lengths)
         place = tf.range(tf.size(source)) - tf.gather(tf.cumsum(lengths, exclusive=True), source)
-        # A number that stays reads somewhere in the replacements, and does not take it.
+        # For a number that is kept, this reads an arbitrary replacement, which is not used.
         read = tf.minimum(tf.gather(starts, source) + place, tf.size(self._replacements) - 1)
         new = tf.where(
             tf.gather(rules, source) == 0,
@@ -102,20 +111,20 @@ class Rewriting:
 
 
 class Normalizer:
-    """Replaces characters one by one, as a `rewriting.Rewriting` says.
+    """Replaces characters one by one.
 
     Args:
-        rules: what becomes of each.
-        accents: whether characters that go are accents, which belong to the one before them.
+        rules: the replacements.
+        accents: whether characters that are removed are accents of the preceding character.
     """
 
-    def __init__(self, rules: rewriting.Rewriting, accents: bool = True):
-        self._rewriting = Rewriting(rules)
+    def __init__(self, rules: character_tables.Replacements, accents: bool = True):
+        self._replace = GraphReplacements(rules)
         self._accents = accents
-        self._is_space = Table(rewriting.white_space())
+        self._is_space = GraphTable(character_tables.white_space())
 
     def __call__(self, text: Characters) -> Characters:
-        new, source, _, lengths = self._rewriting(text.codes)
+        new, source, _, lengths = self._replace(text.codes)
         if self._accents:
             last = tf.gather(text.ends, _last_of_run(text.rows, lengths > 0))
             text = text._replace(ends=tf.where(self._is_space(text.codes) > 0, text.ends, last))
@@ -123,7 +132,7 @@ class Normalizer:
 
 
 def _last_of_run(rows: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-    """For each kept element, the last of those after it in its row that are not kept."""
+    """For each kept element, returns the last of the removed elements that follow it in its row."""
     next_row = tf.concat([rows[1:], [-1]], 0)
     next_kept = tf.concat([kept[1:], [True]], 0)
     stops = tf.where((rows != next_row) | next_kept)[:, 0]
@@ -131,10 +140,10 @@ def _last_of_run(rows: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
 
 
 class Whitespace:
-    """Folds white space as `" ".join(text.split())` does."""
+    """Collapses white space as `" ".join(text.split())` does."""
 
     def __init__(self):
-        self._is_space = Table(rewriting.white_space())
+        self._is_space = GraphTable(character_tables.white_space())
 
     def __call__(self, text: Characters) -> Characters:
         space = self._is_space(text.codes) > 0
@@ -148,27 +157,27 @@ class Whitespace:
 
 
 class FinalSigma:
-    """Lower-cases the capital sigma, to another letter at the end of a word than elsewhere.
+    """Lower-cases the capital sigma, which becomes another letter at the end of a word.
 
-    It is the only character whose lower case depends on those around it.
+    It is the only character whose lower case depends on its context.
     """
 
     def __init__(self):
-        self._casing = Table(rewriting.casing())
+        self._casing = GraphTable(character_tables.casing())
 
     def __call__(self, text: Characters) -> Characters:
         casing = self._casing(text.codes)
-        counts = tf.cast(casing != rewriting.CASE_IGNORABLE, tf.int32)
+        counts = tf.cast(casing != character_tables.CASE_IGNORABLE, tf.int32)
         index = tf.where(counts > 0)[:, 0]
-        # With one that has no case around each side; places are one on from `index`.
-        cased = tf.pad(tf.gather(casing, index) == rewriting.CASED, [[1, 1]])
+        # Padded with an uncased element at both ends, so positions are shifted by one.
+        cased = tf.pad(tf.gather(casing, index) == character_tables.CASED, [[1, 1]])
         row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
         place = tf.cumsum(counts)
 
         def is_cased(neighbour: tf.Tensor) -> tf.Tensor:
             return tf.gather(cased, neighbour) & (tf.gather(row, neighbour) == text.rows)
 
-        # A sigma itself is never ignorable; at other places the answer is not used.
+        # A sigma itself is never ignorable; at other positions the result is not used.
         final = is_cased(tf.maximum(place - 1, 0)) & ~is_cased(
             tf.minimum(place + 1, tf.size(row) - 1)
         )
@@ -180,56 +189,59 @@ class Words:
     """Splits texts into words.
 
     Args:
-        kinds: 0 for characters of words, `SPACE`, or `ALONE` for those that are words alone.
+        kinds: 0 for characters of words, `SPACE`, or `ALONE` for single-character words.
     """
 
-    def __init__(self, kinds: rewriting.Table):
-        self._kinds = Table(kinds)
+    def __init__(self, kinds: character_tables.Table):
+        self._kinds = GraphTable(kinds)
 
     def __call__(self, text: Characters) -> tuple[Characters, tf.Tensor]:
-        """The texts without white space, and int64 `[words]`: the first character of each word."""
+        """Returns the texts without white space, and the first character of each word.
+
+        The latter are indices of characters, int64 `[words]`.
+        """
         kinds = self._kinds(text.codes)
         inside = kinds == 0
         same_row = text.rows[1:] == text.rows[:-1]
-        goes_on = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
+        continues = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
         kept = tf.where(kinds != SPACE)[:, 0]
-        return text.at(kept), tf.where(~tf.gather(goes_on, kept))[:, 0]
+        return text.at(kept), tf.where(~tf.gather(continues, kept))[:, 0]
 
 
 def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Tensor:
-    """Which characters begin, or end, at some bytes of their texts as UTF-8.
+    """Maps byte offsets in UTF-8 texts to indices of characters.
 
     Args:
-        text: of the bytes.
-        rows: int64 `[n]`, the text of each.
-        bytes: int64 `[n]`.
+        text: the texts.
+        rows: int64 `[n]`, the text of each offset.
+        bytes: int64 `[n]`, byte offsets.
     """
     width = 1 + sum(tf.cast(text.codes >= first, tf.int64) for first in (0x80, 0x800, 0x10000))
     starts = tf.cumsum(width, exclusive=True)
-    # The first character of a text that has none is that of the next; nobody asks for it.
+    # For an empty text this is the first character of the next one, which is never used.
     first = tf.gather(tf.concat([starts, [0]], 0), lower_bound(text.rows, rows))
     return tf.cast(lower_bound(starts, first + bytes), tf.int64)
 
 
 class Visible:
-    """Spans in the given texts without white space and control characters around them.
+    """Maps spans to the raw texts, without surrounding white space and control characters.
 
     Args:
         spaces: 1 for what counts as white space in the normalised texts.
-        dropped: 1 for what no piece is made of, control characters mostly.
+        dropped: 1 for characters that are part of no piece, mostly control characters.
     """
 
-    def __init__(self, spaces: rewriting.Table, dropped: rewriting.Table):
-        self._is_space = Table(spaces)
-        self._is_dropped = Table(dropped)
-        self._is_control = Table(rewriting.control_characters())
+    def __init__(self, spaces: character_tables.Table, dropped: character_tables.Table):
+        self._is_space = GraphTable(spaces)
+        self._is_dropped = GraphTable(dropped)
+        self._is_control = GraphTable(character_tables.control_characters())
 
     def kept_before(
         self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor
     ) -> tf.Tensor:
-        """int64 `[n]`: `count` characters back from `after`, but not before `first`.
+        """Moves back `count` characters from `after`, but not before `first`: int64 `[n]`.
 
-        Those that are dropped do not count.
+        Dropped characters are not counted.
         """
         kept = tf.where(self._is_dropped(text.codes) == 0)[:, 0]
         place = tf.cast(lower_bound(kept, after), tf.int64) - count
@@ -238,23 +250,23 @@ class Visible:
     def __call__(
         self, text: Characters, rows: tf.Tensor, first: tf.Tensor, after: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Start and end, int64 `[n]`, of what comes from some characters.
+        """Returns the start and end of spans in the raw texts, int64 `[n]`.
 
         Args:
             text: the normalised texts.
             rows: int64 `[n]`, the text of each span.
-            first, after: int64 `[n]`, its first character, and the one after it.
+            first, after: int64 `[n]`, its first character and the one after its last.
         """
         shown = self._is_space(text.codes) == 0
         begins = tf.where(shown & (self._is_dropped(text.codes) == 0))[:, 0]
-        # With an accent on it, as `alignment.visible` has it, a control character is kept.
+        # As in `alignment.visible`, a control character with an accent is kept.
         bare = (self._is_control(text.codes) > 0) & (text.ends - text.starts == 1)
         stops = tf.where(shown & ~bare)[:, 0]
         count = tf.size(text.codes, tf.int64)
         start = tf.gather(tf.concat([begins, [count]], 0), lower_bound(begins, first))
         end = tf.gather(tf.concat([[-1], stops], 0), lower_bound(stops, after))
         empty = start >= after
-        # For nothing but a space: where what follows it begins, if anything does.
+        # A span of white space becomes the position where the following text begins, if any.
         follows = tf.gather(tf.concat([text.rows, [-1]], 0), after) == rows
         place = tf.where(
             follows,

@@ -1,30 +1,30 @@
-"""A multiple choice that takes texts."""
+"""A multiple-choice model that takes strings."""
 
 from __future__ import annotations
 
 import keras
 import tensorflow as tf
 
-from albert_tf.export.module import TEXTS, ServedModule
-from albert_tf.export.packing import kept, packed, slices
-from albert_tf.export.settings import ChoiceSettings
+from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.graph_packing import kept, packed, slices
+from albert_tf.export.task_settings import ChoiceSettings
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tokenizers import Tokenizer
 
-# Stands for a blank; taken out of questions first, where no tokenizer would see it either.
+# Marks a blank. It is first removed from questions, where the tokenizer would drop it anyway.
 _MARK = "\x01"
-_LOW_LINES = "[_\uff3f]+"
+_UNDERSCORES = "[_\uff3f]+"
 _NO_NAME = "[^\\pL\\pN_\uff3f]"
 _SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
 
 
-class ServedChoice(ServedModule):
-    """Probabilities of the choices of questions.
+class ExportedMultipleChoice(ExportedTaskModel):
+    """Predicts the probabilities of the options of questions.
 
     Args:
-        model: with `logits` `[batch, choices]`.
-        tokenizer: of the model.
-        files: kept as assets.
+        model: a model with the output `logits` `[batch, choices]`.
+        tokenizer: tokenizer of the model.
+        files: saved as assets.
         settings: how texts are read.
     """
 
@@ -35,10 +35,12 @@ class ServedChoice(ServedModule):
         self._settings = settings
 
     def signatures(self) -> dict:
-        """`serving_default` takes `context` and `question` `[batch]`, and `options`.
+        """Returns the signatures by name.
 
-        `options` are `[batch, options]`; where questions have fewer, "" fills them up. It gives
-        `probabilities` `[batch, options]` and `answer` `[batch]`, the number of the likeliest.
+        `serving_default` takes `context` and `question` `[batch]` and `options`
+        `[batch, options]`, padded with "" for questions with fewer options. It returns
+        `probabilities` `[batch, options]` and `answer` `[batch]`, the index of the most probable
+        option.
         """
         options = tf.TensorSpec([None, None], tf.string)
 
@@ -50,6 +52,7 @@ class ServedChoice(ServedModule):
 
     def _answers(self, context, question, options):
         settings = self._settings
+        assert settings.max_seq_length is not None  # task_settings() sets it
         rows, count = tf.unstack(tf.shape(options, tf.int64))
         texts = filled(question, options, in_names=settings.task_name == "race")
         candidates = kept(self.tokenizer.encode(texts), settings.max_qa_length, from_end=True)
@@ -63,7 +66,7 @@ class ServedChoice(ServedModule):
             for name, values in packed(parts, candidates, self._symbols).items()
         }
         logits = self._model(features)["logits"]
-        if settings.task_name != "race":  # whose options may be empty, and are as many always
+        if settings.task_name != "race":  # RACE always has four options, which may be empty
             logits = tf.where(stripped(options) == "", MISSING_CHOICE, logits)
         return {
             "probabilities": tf.nn.softmax(logits),
@@ -77,17 +80,17 @@ def filled(question, options, in_names: bool):
     Args:
         question: `[batch]`.
         options: `[batch, options]`.
-        in_names: whether low lines beside letters and digits are blanks too.
+        in_names: whether underscores next to letters and digits are blanks too.
 
     Returns:
         `[batch * options]`.
     """
     question = tf.strings.regex_replace(question, _MARK, "")
     if in_names:
-        question = tf.strings.regex_replace(question, _LOW_LINES, _MARK)
+        question = tf.strings.regex_replace(question, _UNDERSCORES, _MARK)
     else:
-        alone = f"(^|{_NO_NAME}){_LOW_LINES}($|{_NO_NAME})"
-        # What ends one match may begin the next, so that every second one is left at first.
+        alone = f"(^|{_NO_NAME}){_UNDERSCORES}($|{_NO_NAME})"
+        # Matches share the character between them, so one pass replaces only every second one.
         for _ in range(2):
             question = tf.strings.regex_replace(question, alone, rf"\1{_MARK}\2")
     rows, count = tf.unstack(tf.shape(options, tf.int64))
@@ -101,6 +104,6 @@ def filled(question, options, in_names: bool):
 
 
 def stripped(texts):
-    """Texts without white space at their ends, as `str.strip` leaves them."""
+    """Removes white space at both ends of texts, as `str.strip` does."""
     texts = tf.strings.regex_replace(texts, f"^{_SPACE}", "", replace_global=False)
     return tf.strings.regex_replace(texts, f"{_SPACE}$", "", replace_global=False)

@@ -1,0 +1,254 @@
+"""Builds exports for TF-Hub and for serving: SavedModels that load without this package.
+
+`python -m albert_tf.interop.saved_model check DIR` checks one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import tempfile
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.export import export_card, manifest, tflite
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
+from albert_tf.export.source import Source, open_source
+from albert_tf.export.task_exports import (
+    TASK_EXPORTS,
+    TrainedModel,
+    check_head,
+    create_task_model,
+    task_note,
+    task_settings,
+    write_task,
+)
+from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
+from albert_tf.interop import layout, model_card
+from albert_tf.interop.formats import load_weights
+from albert_tf.interop.weights import MatchedWeights
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.tokenizers import Tokenizer, sentencepiece_model
+from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
+
+logger = logging.getLogger(__name__)
+
+# Default length to which published preprocessors pack texts.
+_SEQ_LENGTH = 128
+
+
+def export_saved_model(options: ExportOptions) -> None:
+    """Writes a model as SavedModels, with a model card.
+
+    The folder contains `encoder/`, the encoder with the pretraining heads that the checkpoint has;
+    `preprocess/`, which turns strings into its inputs; for a fine-tuned model, `classifier/`,
+    `squad/` or `choice/`, which takes strings; and TFLite files if lengths are given. An export
+    that was already made from the same inputs is left as it is.
+
+    Raises:
+        InputError: if the folder contains something else; checkpoint, config and vocabulary do not
+            fit together; or TensorFlow Text is required but missing.
+    """
+    manifest.check_free(options.export_path)
+    source = open_source(options)
+    seq_length = _seq_length(options, source.config)
+    settings: Any = None
+    if source.head in TASK_EXPORTS:
+        settings = task_settings(source.head, options, source.config)
+    lite_lengths = tflite.read_lengths(
+        source.head, options.tflite_lengths, source.config.max_position_embeddings
+    )
+    with_preprocess = _with_preprocess(options)
+    with_task = settings is not None and _with_task(source.head, options)
+    model, matched = _load(source, options.init_checkpoint, settings)
+    made_from = {
+        "head": source.head,
+        "task": dataclasses.asdict(settings) if with_task else None,
+        "labels": source.companions.labels,
+        "results": source.companions.results,
+        "tflite_lengths": lite_lengths,
+        "license": options.license,
+        "weights": manifest.sha256_of_arrays(weight.numpy() for weight in model.weights),
+        "config": source.config.to_dict(),
+        "vocabulary": sha256_of(source.tokenizer.path),
+        "do_lower_case": source.tokenizer.do_lower_case,
+        "preprocess": with_preprocess,
+        "max_seq_length": seq_length,
+    }
+    if manifest.is_complete(options.export_path, made_from):
+        logger.info("%s: already exported from the same weights", options.export_path)
+        return
+    logger.info(
+        "%s: %d of %d variables loaded", matched.source, len(matched.loaded), len(model.weights)
+    )
+    content = {
+        "init_checkpoint": options.init_checkpoint,
+        "head": source.head,
+        "step": source.weights.step,
+        "tensorflow": tf.__version__,
+        "made_from": made_from,
+    }
+    with (
+        manifest.writing(options.export_path, content) as folder,
+        tensorflow_errors_as_os_errors(),
+    ):
+        lines = [_write_encoder(os.path.join(folder, layout.ENCODER), source, model, matched)]
+        if with_preprocess:
+            preprocess = os.path.join(folder, layout.PREPROCESS)
+            lines.append(_write_preprocess(preprocess, source, seq_length))
+        tasks = {}
+        if with_task:
+            trained = TrainedModel(
+                source.head, model, source.tokenizer, source.companions, settings
+            )
+            lines.append(write_task(folder, trained))
+            task = TASK_EXPORTS[source.head]
+            tasks[task.folder] = task.example(settings)
+        lite_files = []
+        if lite_lengths:
+            lite = os.path.join(folder, tflite.FOLDER)
+            lite_files = tflite.write_lite_files(lite, source.head, model, lite_lengths)
+        _write_card(folder, options, source, model, tasks, lite_files)
+    for line in lines:
+        logger.info("%s/%s", options.export_path, line)
+
+
+def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
+    longest = config.max_position_embeddings
+    length = options.max_seq_length
+    if length is None:
+        return min(_SEQ_LENGTH, longest)
+    if not 3 <= length <= longest:
+        raise InputError(
+            f"`max_seq_length`={length}: must be 3 to {longest}, the model's "
+            "max_position_embeddings"
+        )
+    return length
+
+
+def _with_preprocess(options: ExportOptions) -> bool:
+    """Whether to write preprocess/; logs a note if it cannot be written and was not requested."""
+    if options.preprocess is False:
+        return False
+    from albert_tf.export.graph_tokenizers import tensorflow_text
+
+    try:
+        tensorflow_text()
+    except InputError as error:
+        if options.preprocess:
+            raise InputError(f"`preprocess`: {error}") from None
+        logger.info("note: no %s/: %s", layout.PREPROCESS, error)
+        return False
+    return True
+
+
+def _with_task(head: str, options: ExportOptions) -> bool:
+    """Whether to write the folder of a task; logs a note if it cannot be written."""
+    if note := task_note(head, requested=options.head != "auto"):
+        logger.info("%s", note)
+    return note is None
+
+
+def _load(
+    source: Source, init_checkpoint: str, settings: Any
+) -> tuple[keras.Model, MatchedWeights]:
+    """Creates the model and loads its weights."""
+    is_task = source.head in TASK_EXPORTS
+    if is_task:
+        model = create_task_model(source.head, source.config, settings, source.weights)
+    elif source.head == "pretraining":
+        model = AlbertForPreTraining(source.config)
+    else:
+        model = AlbertEncoder(source.config)
+    with arguments_renamed(path="init_checkpoint"):
+        matched = load_weights(model, init_checkpoint)
+        if is_task:
+            check_head(source.head, matched.missing, init_checkpoint)
+    return model, matched
+
+
+def _write_card(
+    folder: str,
+    options: ExportOptions,
+    source: Source,
+    model: keras.Model,
+    tasks: dict[str, str],
+    lite_files: list[tflite.LiteFile],
+) -> None:
+    facts = model_card.Facts(
+        name=os.path.basename(options.export_path.rstrip("/")),
+        head=source.head,
+        config=source.config,
+        parameters=model.count_params(),
+        step=source.weights.step or 0,
+        source=source.weights.format,
+        companions=source.companions,
+        license=options.license,
+    )
+    latencies: list[export_card.Latency] = []
+    if options.measure_latency:
+        encoder = tf.saved_model.load(os.path.join(folder, layout.ENCODER))
+        signature = encoder.signatures["serving_default"]
+        latencies = list(export_card.measure_latencies(signature, source.config))
+    export_card.write_card(folder, facts, tasks, lite_files, latencies)
+
+
+def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
+    """Writes encoder/ and returns a line about it."""
+    if source.head in TASK_EXPORTS:
+        model = model.encoder
+    missing = tuple(matched.missing)
+    if any(path.startswith("bert/pooler/") for path in missing):
+        logger.info("note: %s has no pooler; pooled_output is untrained", matched.source)
+    paths = [weight.path for weight in model.weights]
+    heads = [
+        name
+        for name, head in PRETRAINING_HEADS.items()
+        if any(path.startswith(head.scope) for path in paths)
+        and not any(path.startswith(head.scope) for path in missing)
+    ]
+    with tempfile.TemporaryDirectory() as assets:
+        config_file = os.path.join(assets, CONFIG_FILE)
+        write_text(config_file, source.config.to_json())
+        module = ExportedEncoder(
+            model,
+            config_file,
+            [source.tokenizer.path, *_write_piece_list(source.tokenizer, assets)],
+            source.tokenizer.do_lower_case,
+            heads,
+        )
+        module.trace()
+        signatures = module.signatures()
+        tf.saved_model.save(module, folder, signatures=signatures)
+    return f"{layout.ENCODER}: signatures {', '.join(sorted(signatures))}"
+
+
+def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
+    """Writes the pieces of a SentencePiece model as text, in SentencePiece's own format."""
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        return []
+    name = os.path.basename(tokenizer.path).removesuffix(".model")
+    path = os.path.join(folder, f"{name}.vocab")
+    pieces = sentencepiece_model.read(tokenizer.serialized_model).pieces
+    write_text(path, "".join(f"{piece.text}\t{piece.score:g}\n" for piece in pieces))
+    return [path]
+
+
+def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
+    """Writes preprocess/ and returns a line about it."""
+    from albert_tf.export.graph_tokenizers import graph_tokenizer
+    from albert_tf.export.preprocessor import Preprocessor
+
+    tokenizer = source.tokenizer
+    module = Preprocessor(
+        graph_tokenizer(tokenizer), [tokenizer.path], tokenizer.do_lower_case, seq_length
+    )
+    tf.saved_model.save(module, folder, signatures=module.__call__)
+    return f"{layout.PREPROCESS}: strings to {seq_length} tokens"

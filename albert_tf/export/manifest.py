@@ -1,0 +1,80 @@
+"""The folder of an export as a whole, and the `export.json` in it; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, make_folder, read_text, replacing, write_text
+
+MANIFEST = "export.json"
+
+
+def sha256_of_arrays(arrays: Iterable[np.ndarray]) -> str:
+    """Returns the SHA-256 of the values of some arrays, one after the other, in hexadecimal."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def is_complete(export_path: str, made_from: dict[str, Any]) -> bool:
+    """Whether an export made from the same inputs already exists.
+
+    Args:
+        export_path: folder of the export.
+        made_from: everything that determines its content.
+
+    Raises:
+        InputError: if the folder contains something else.
+    """
+    if not exists(export_path):
+        return False
+    if read_manifest(export_path).get("made_from") == json.loads(json.dumps(made_from)):
+        return True
+    raise InputError(
+        f"`export_path`={export_path}: already exists and is a different export; remove it or "
+        "choose another folder"
+    )
+
+
+def check_free(export_path: str) -> None:
+    """Raises InputError if `export_path` exists and is not an export."""
+    if exists(export_path) and not read_manifest(export_path):
+        raise InputError(
+            f"`export_path`={export_path}: already exists; remove it or choose another folder"
+        )
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """Returns the content of an export's `export.json`; {} if there is none."""
+    file = os.path.join(path, MANIFEST)
+    if not exists(file):
+        return {}
+    try:
+        return json.loads(read_text(file))
+    except ValueError:
+        return {}
+
+
+@contextlib.contextmanager
+def writing(export_path: str, manifest: dict[str, Any]) -> Iterator[str]:
+    """Yields a temporary folder, and renames it to `export_path` if the block succeeds.
+
+    After an error nothing is left.
+
+    Args:
+        export_path: folder of the export; must not exist.
+        manifest: content of `export.json`.
+    """
+    with replacing(export_path) as partial:
+        make_folder(partial, "export_path")
+        yield partial
+        write_text(os.path.join(partial, MANIFEST), json.dumps(manifest, indent=2) + "\n")

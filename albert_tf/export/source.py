@@ -1,0 +1,108 @@
+"""What an export is made from: weights, config, vocabulary, and the kind of model."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.task_exports import TASK_EXPORTS
+from albert_tf.export.task_settings import folder_of
+from albert_tf.files import exists
+from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.formats import open_weights
+from albert_tf.interop.models import MODEL_KINDS, find_kind
+from albert_tf.interop.weights import Weights
+from albert_tf.tokenizers import Tokenizer
+
+
+class Source(NamedTuple):
+    """What an export is made from.
+
+    Attributes:
+        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        weights: the weights in the checkpoint.
+        config: config of the encoder.
+        tokenizer: tokenizer of the model.
+        companions: files next to the weights.
+    """
+
+    head: str
+    weights: Weights
+    config: AlbertConfig
+    tokenizer: Tokenizer
+    companions: Companions
+
+
+def open_source(options: ExportOptions) -> Source:
+    """Opens what the options of an export name, without reading the values of the weights.
+
+    Raises:
+        InputError: if something is missing or does not fit together.
+    """
+    config = None
+    if options.albert_config_file:
+        config = AlbertConfig.from_json_file(options.albert_config_file)
+    with arguments_renamed(path="init_checkpoint"):
+        weights = open_weights(options.init_checkpoint, config=config)
+    config = config or weights.config
+    if config is None:
+        raise InputError(
+            f"`init_checkpoint`={options.init_checkpoint}: there is no {CONFIG_FILE} next to it; "
+            "name one with `albert_config_file`"
+        )
+    companions = find_companions(options.init_checkpoint)
+    vocabulary = options.spm_model_file or companions.vocabulary
+    if not vocabulary:
+        raise InputError(
+            "`spm_model_file`: required, as there is no vocabulary next to "
+            f"{options.init_checkpoint}"
+        )
+    tokenizer = Tokenizer.load(vocabulary, resolve_lower_case(options.do_lower_case, companions))
+    config.check_vocabulary(tokenizer.vocab_size, vocabulary)
+    return Source(find_head(options, weights), weights, config, tokenizer, companions)
+
+
+def find_head(options: ExportOptions, weights: Weights) -> str:
+    """Returns the kind of model to export: the one that the options name, or that of the weights.
+
+    Args:
+        options: the options of the export.
+        weights: the weights in `init_checkpoint`.
+
+    Raises:
+        InputError: if the weights lack the named head, or do not determine which head they have.
+    """
+    named = f"`init_checkpoint`={options.init_checkpoint}"
+    found = weights.head or find_kind(weights.tensors)
+    if options.head != "auto":
+        prefix = MODEL_KINDS[options.head].prefix
+        if not any(path.startswith(prefix) for path in weights.tensors):
+            raise InputError(f"`head`={options.head}: {named} has the head {found} instead")
+        if options.head == "choice" and _output_count(weights) != 1:
+            raise InputError(
+                f"`head`=choice: {named} has a classifier with {_output_count(weights)} labels; a "
+                "multiple-choice head has one score"
+            )
+        return options.head
+    if found != "classifier" or _output_count(weights) != 1 or weights.head:
+        return found
+    candidates = [
+        head
+        for head in ("classifier", "choice")
+        if exists(
+            os.path.join(folder_of(options.init_checkpoint), TASK_EXPORTS[head].settings_file)
+        )
+    ]
+    if len(candidates) != 1:
+        raise InputError(
+            f"`head`: {named} has a single score, and no file next to it records its meaning; use "
+            "`head`=classifier for a regression or `head`=choice for multiple choice"
+        )
+    return candidates[0]
+
+
+def _output_count(weights: Weights) -> int:
+    return weights.tensors["classifier/output_weights"].shape[0]

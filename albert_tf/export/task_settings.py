@@ -1,0 +1,126 @@
+"""How fine-tuned models read texts, as recorded next to their weights; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any, ClassVar, TypeVar
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, is_folder, read_text
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierSettings:
+    """How a classifier reads texts, and what its outputs mean.
+
+    Attributes:
+        kind: "classification", "regression" or "multi_label".
+        pairs: whether it was trained on pairs of texts; None if unknown.
+        max_seq_length: maximum length of a text or pair in tokens, including special symbols; None
+            if unknown.
+    """
+
+    default_length: ClassVar[int] = 512
+
+    kind: str = "classification"
+    pairs: bool | None = None
+    max_seq_length: int | None = None
+
+    @property
+    def min_length(self) -> int:
+        """The smallest `max_seq_length` with room for a pair."""
+        return 5
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanSettings:
+    """How a question-answering model reads texts and chooses answers.
+
+    Attributes:
+        version_2_with_negative: whether questions may have no answer.
+        max_seq_length: maximum length of a question with a window of its context, in tokens; None
+            if unknown.
+        max_query_length: maximum length of a question in tokens; longer ones are truncated.
+        doc_stride: tokens between the starts of consecutive windows of a long context.
+        max_answer_length: maximum length of an answer in tokens.
+        start_n_top: number of start positions that the conditional head considers.
+        end_n_top: number of end positions for each of them.
+        null_score_diff_threshold: null score above which there is no answer; None for the value
+            in the results next to the weights.
+    """
+
+    default_length: ClassVar[int] = 384
+
+    version_2_with_negative: bool = False
+    max_seq_length: int | None = None
+    max_query_length: int = 64
+    doc_stride: int = 128
+    max_answer_length: int = 30
+    start_n_top: int = 5
+    end_n_top: int = 5
+    null_score_diff_threshold: float | None = None
+
+    @property
+    def min_length(self) -> int:
+        """The smallest `max_seq_length` with room for one token of the context."""
+        return self.max_query_length + 4
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceSettings:
+    """How a multiple-choice model reads a question with its context and options.
+
+    Attributes:
+        task_name: "race", where every run of underscores is a blank and options may be empty, or
+            "json".
+        max_seq_length: maximum length of a sequence in tokens; None if unknown.
+        max_qa_length: maximum length of question and option together in tokens; longer ones are
+            truncated at the beginning.
+    """
+
+    default_length: ClassVar[int] = 512
+
+    task_name: str = "json"
+    max_seq_length: int | None = None
+    max_qa_length: int = 128
+
+    @property
+    def min_length(self) -> int:
+        """The smallest `max_seq_length` with room for a question and an option."""
+        return self.max_qa_length + 3
+
+
+Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings)
+
+
+def folder_of(path: str) -> str:
+    """Returns the folder of some weights, which may be a file or the folder itself."""
+    return path if is_folder(path) else os.path.dirname(path)
+
+
+def read_settings(
+    kind: type[Settings], path: str, file_name: str, changes: dict[str, Any]
+) -> Settings:
+    """Reads settings from a file next to some weights, with defaults for missing values.
+
+    Args:
+        kind: one of the classes above.
+        path: path of the weights, a file or a folder.
+        file_name: name of the file; it may contain other values too, or not exist.
+        changes: attribute -> value that overrides the file; None to keep that of the file.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    file = os.path.join(folder_of(path), file_name)
+    values: dict[str, Any] = {}
+    if exists(file):
+        try:
+            values = json.loads(read_text(file))
+        except ValueError as error:
+            raise InputError(f"{file}: not a JSON file ({error})") from None
+    values |= {name: value for name, value in changes.items() if value is not None}
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in names})

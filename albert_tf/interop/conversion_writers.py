@@ -1,0 +1,174 @@
+"""Writes converted models, one function for each output format."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop import huggingface, model_card
+from albert_tf.interop.companions import DATA_FILE, LABELS_FILE, RESULTS_FILE, Companions
+from albert_tf.interop.google_checkpoints import write_google_checkpoint
+from albert_tf.interop.huggingface_tokenizer import write_tokenizer
+from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
+from albert_tf.interop.models import MODEL_KINDS, create_model
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.interop.weights import Weights
+from albert_tf.tokenizers import Tokenizer
+
+
+class ConvertedModel(NamedTuple):
+    """A model between two formats.
+
+    Attributes:
+        head: a key of `MODEL_KINDS`.
+        config: config of the encoder.
+        values: variable path -> value.
+        step: number of training steps; 0 if unknown.
+        tokenizer: the tokenizer, if there is a vocabulary.
+        companions: files next to the input.
+        source: weights of the input.
+        license: license of the output, if the user named one.
+    """
+
+    head: str
+    config: AlbertConfig
+    values: dict[str, np.ndarray]
+    step: int
+    tokenizer: Tokenizer | None
+    companions: Companions
+    source: Weights
+    license: str | None = None
+
+
+def _unshared(model: ConvertedModel) -> ConvertedModel:
+    """Copies shared parameters if only attention or only feed-forward networks are shared."""
+    config = model.config
+    if config.parameter_sharing not in ("attention", "ffn"):
+        return model
+    everything = dataclasses.replace(config, parameter_sharing="none")
+    values = dict(model.values)
+    for path, value in model.values.items():
+        for group in range(1, config.num_hidden_groups):
+            values.setdefault(re.sub(r"(?<!inner_)group_0/", f"group_{group}/", path), value)
+    return model._replace(config=everything, values=values)
+
+
+def _write_google(output: str, model: ConvertedModel) -> None:
+    model = _unshared(model)
+    config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
+    with files.replacing(output) as folder:
+        files.make_folder(folder, "output")
+        prefix = os.path.join(folder, f"model.ckpt-{model.step}")
+        write_google_checkpoint(prefix, model.values, model.step)
+        _write_companions(folder, model, config)
+
+
+def _write_albert_tf(output: str, model: ConvertedModel) -> None:
+    if output.endswith(SUFFIX):
+        _write_keras(output, model)
+        return
+    with files.replacing(output) as folder:
+        files.make_folder(folder, "output")
+        prefix = os.path.join(folder, f"model.ckpt-{model.step}")
+        write_training_checkpoint(prefix, model.values, model.step)
+        _write_companions(folder, model, model.config)
+
+
+def _write_keras(output: str, model: ConvertedModel) -> None:
+    config_file = os.path.join(os.path.dirname(output), CONFIG_FILE)
+    if files.exists(config_file) and AlbertConfig.from_json_file(config_file) != model.config:
+        raise InputError(f"`output`={output}: {config_file} belongs to another model")
+    shapes = {path: value.shape for path, value in model.values.items()}
+    keras_model = create_model(model.head, model.config, shapes)
+    for variable in keras_model.weights:
+        if variable.path in model.values:
+            variable.assign(model.values[variable.path])
+    files.make_folder(os.path.dirname(output), "output")
+    write_keras_weights(output, keras_model)
+    files.write_text(config_file, model.config.to_json())
+
+
+def _write_huggingface(output: str, model: ConvertedModel) -> None:
+    model = _unshared(model)
+    with files.replacing(output) as folder:
+        files.make_folder(folder, "output")
+        fields = huggingface_fields(model)
+        huggingface.write_huggingface(folder, model.values, model.config, fields)
+        if model.tokenizer is not None:
+            length = model.config.max_position_embeddings
+            write_tokenizer(model.tokenizer, folder, max_length=length)
+        facts = model_card.Facts(
+            name=os.path.basename(output.rstrip("/")),
+            head=model.head,
+            config=model.config,
+            parameters=sum(value.size for value in model.values.values()),
+            step=model.step,
+            source=model.source.format,
+            companions=model.companions,
+            license=model.license,
+        )
+        card = model_card.huggingface_card(facts, folder, model.tokenizer is not None)
+        files.write_text(os.path.join(folder, model_card.FILE), card)
+
+
+def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
+    """Returns the fields of `config.json` that do not describe the encoder."""
+    architecture = MODEL_KINDS[model.head].architecture
+    if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
+        architecture = "AlbertForMaskedLM"
+    tokenizer = model.tokenizer
+    fields: dict[str, Any] = {
+        "architectures": [architecture],
+        "pad_token_id": tokenizer.pad_id if tokenizer else 0,
+        "bos_token_id": tokenizer.cls_id if tokenizer else 2,
+        "eos_token_id": tokenizer.sep_id if tokenizer else 3,
+        "dtype": "float32",
+    }
+    if model.head == "classifier":
+        count = len(model.values["classifier/output_bias"])
+        labels = model.companions.labels
+        if len(labels) != count:
+            labels = tuple(f"LABEL_{id}" for id in range(count))
+        fields["id2label"] = {str(id): label for id, label in enumerate(labels)}
+        fields["label2id"] = {label: id for id, label in enumerate(labels)}
+    return fields
+
+
+def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
+    """Writes the files that training keeps next to checkpoints."""
+    companions = model.companions
+    texts = {CONFIG_FILE: config.to_json()}
+    if companions.labels:
+        texts[LABELS_FILE] = json.dumps(companions.labels, ensure_ascii=False) + "\n"
+    if companions.results:
+        lines = (f"{name} = {value}\n" for name, value in companions.results.items())
+        texts[RESULTS_FILE] = "".join(lines)
+    if companions.data:
+        texts[DATA_FILE] = json.dumps(companions.data, indent=2, ensure_ascii=False) + "\n"
+    for name, text in texts.items():
+        files.write_text(os.path.join(folder, name), text)
+    if model.tokenizer is not None:
+        path = os.path.join(folder, os.path.basename(model.tokenizer.path))
+        with (
+            files.open_file(model.tokenizer.path, "rb") as source,
+            files.open_file(path, "wb") as target,
+        ):
+            shutil.copyfileobj(source, target)
+
+
+# Output format -> writer(output, model).
+WRITERS: dict[str, Callable[[str, ConvertedModel], None]] = {
+    "google": _write_google,
+    "albert_tf": _write_albert_tf,
+    "huggingface": _write_huggingface,
+}

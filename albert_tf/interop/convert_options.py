@@ -1,0 +1,65 @@
+"""Options of the conversion program; loads neither TensorFlow nor Keras."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.options import option
+
+# Keys of `albert_tf.interop.models.MODEL_KINDS`, which cannot be imported without Keras.
+MODEL_KIND_NAMES = (
+    "pretraining",
+    "classifier",
+    "span",
+    "conditional_span",
+    "choice",
+    "encoder",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """Flags of convert_checkpoint.py."""
+
+    from_format: str = option(
+        "auto",
+        "Format of --input; auto detects it. albert_tf: a training folder, a checkpoint or a "
+        "Keras .weights.h5 file; google: a checkpoint of the original project; huggingface: a "
+        "folder with config.json and model.safetensors; saved_model: a TF-Hub SavedModel.",
+        choices=("auto", "google", "albert_tf", "huggingface", "saved_model"),
+        flag="from",
+    )
+    to_format: str = option(
+        help="Format of --output.", choices=("google", "albert_tf", "huggingface"), flag="to"
+    )
+    input: str = option(help="Weights to convert: a file, the name of a checkpoint, or a folder.")
+    output: str = option(
+        help="Folder to write; must not exist. With --to=albert_tf, a name that ends in "
+        ".weights.h5 writes a Keras weights file."
+    )
+    config: str | None = option(
+        None,
+        "albert_config.json or Hugging Face config.json of the model; by default, the config next "
+        "to the weights.",
+    )
+    head: str = option(
+        "auto",
+        "Kind of model; auto detects it from the weights. A head with a single score counts as a "
+        "classifier unless config.json names a multiple-choice model.",
+        choices=("auto", *MODEL_KIND_NAMES),
+    )
+    spm_model_file: str | None = option(
+        None,
+        "Vocabulary of the model (.model or vocab.txt); by default, the one next to the weights.",
+    )
+    do_lower_case: bool | None = option(
+        None,
+        "Whether to lower-case text before tokenization; by default, what is recorded next to the "
+        "weights, or true.",
+    )
+    allow_partial: bool = option(
+        False, "Convert the weights that match even if others are missing or unknown."
+    )
+    license: str | None = option(
+        None, "With --to=huggingface: license named in the model card, such as apache-2.0."
+    )

@@ -1,0 +1,76 @@
+"""Checkpoints of the original project, which are flat lists of names."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.interop.tensorflow_checkpoints import (
+    list_as_newest,
+    open_checkpoint,
+    read_tensor,
+    tensor_of,
+)
+from albert_tf.interop.weights import Weights, config_beside
+
+# The original keeps the variables of fine-tuning heads outside of any scope.
+_HEADS = {
+    "output_weights": "classifier/output_weights",
+    "output_bias": "classifier/output_bias",
+}
+_SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/")
+_STEP = "global_step"
+_SKIPPED = re.compile(
+    rf"(^|/)({_STEP}|adam_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
+)
+
+
+def read_google_checkpoint(path: str) -> Weights:
+    """Opens the weights in a checkpoint of the original project, without optimizer slots.
+
+    Args:
+        path: prefix of the checkpoint.
+
+    Raises:
+        InputError: if it cannot be read, or is not an ALBERT model.
+    """
+    reader, shapes = open_checkpoint(path)
+    tensors, unknown, skipped = {}, {}, {}
+    for name, shape in shapes.items():
+        plain = name.removeprefix("module/")  # scope of TF1 hub modules
+        if _SKIPPED.search(name):
+            skipped[name] = shape
+        elif plain in _HEADS or plain.startswith(_SCOPES):
+            tensors[_HEADS.get(plain, plain)] = tensor_of(path, reader, name, shape, name)
+        else:
+            unknown[name] = shape
+    if not any(name.startswith("bert/embeddings/") for name in tensors):
+        raise InputError(
+            f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
+            f"{', '.join(sorted(shapes)[:3])}, ..."
+        )
+    step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
+    return Weights(path, "google", tensors, unknown, skipped, config_beside(path), step)
+
+
+def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:
+    """Writes a checkpoint that the original code restores, and lists it as the latest.
+
+    Args:
+        prefix: prefix of its files, such as `out/model.ckpt-1000`.
+        values: variable path -> value.
+        step: its `global_step`.
+    """
+    original_names = {path: name for name, path in _HEADS.items()}
+    named = {original_names.get(path, path): value for path, value in values.items()}
+    named[_STEP] = np.asarray(step, np.int64)
+    tf.raw_ops.SaveV2(
+        prefix=prefix,
+        tensor_names=list(named),
+        shape_and_slices=[""] * len(named),
+        tensors=[tf.constant(value) for value in named.values()],
+    )
+    list_as_newest(prefix)
