@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from absl import app, flags, logging
 
 from albert_tf.errors import InputError, Stopped, WorkerLost
+from albert_tf.logs import logs_on_console
 
 Options = TypeVar("Options")
 
@@ -99,10 +100,19 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     return options_class(**values)
 
 
+def _logging_packages(options_class: type) -> list[str]:
+    """Loggers of a command: this package's, those of its own package and of its main module."""
+    package = options_class.__module__.partition(".")[0]
+    return sorted({"albert_tf", "__main__", package})
+
+
 def command(
     options_class: type[Options], run: Callable[[Options], None], positional: str | None = None
 ) -> Callable[[], None]:
     """The console entry point that parses the flags and calls `run(options)`.
+
+    Messages of module loggers (`logging.getLogger(__name__)`) appear on the console: INFO as plain
+    lines on standard output, warnings on standard error.
 
     An `InputError`, or an error of the operating system, is printed as one line; the exit code is
     then 1, 130 after Ctrl-C, 143 after a SIGTERM that the work has heeded, and 75 after the loss of
@@ -126,7 +136,8 @@ def command(
                 raise InputError(
                     f"unexpected argument {arguments[1]!r}; flags are written --name=value"
                 )
-            run(options)
+            with logs_on_console(*_logging_packages(options_class)):
+                run(options)
         except InputError as error:
             error = error.with_names(_flags_by_name(options_class).get)
             print(f"{program}: error: {error}", file=sys.stderr)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+
+from albert_tf.logs import logs_on_console
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -17,6 +19,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def heed_ctrl_c() -> None:
     """For `preexec_fn`: a shell's background jobs, which tests may run in, ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def _console() -> Iterator[None]:
+    """Shows log messages as commands do, so that `capsys` sees them in tests of the library."""
+    with logs_on_console("albert_tf", "data_prep", propagate=True):
+        yield
 
 
 @pytest.fixture(scope="session")

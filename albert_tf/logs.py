@@ -1,0 +1,47 @@
+"""Where the log messages of this project's modules go when a command runs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+
+
+class _ConsoleHandler(logging.Handler):
+    """Prints plain messages to standard output, and warnings with a prefix to standard error.
+
+    The streams are looked up for every message, so that `contextlib.redirect_stdout` applies.
+    Errors of the streams (a closed pipe, a full disk) reach the caller, as those of `print` do.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = self.format(record)
+        if record.levelno < logging.WARNING:
+            print(message, file=sys.stdout, flush=True)
+        else:
+            print(f"{record.levelname.lower()}: {message}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def logs_on_console(*packages: str, propagate: bool = False) -> Iterator[None]:
+    """Shows what the loggers of some packages report, from level INFO upwards.
+
+    Args:
+        *packages: names of loggers; those of modules in these packages are children of theirs.
+        propagate: whether messages also reach the handlers of the root logger.
+    """
+    handler = _ConsoleHandler()
+    loggers = [logging.getLogger(package) for package in packages]
+    previous = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = propagate
+    try:
+        yield
+    finally:
+        for logger, (level, propagated) in zip(loggers, previous, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagated

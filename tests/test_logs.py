@@ -1,0 +1,70 @@
+"""Log messages on the console of a command."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.logs import logs_on_console
+
+_COMMAND = """
+import dataclasses, logging
+from albert_tf.options import command
+
+logger = logging.getLogger(__name__)
+library_logger = logging.getLogger("albert_tf.training.loop")
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    pass
+
+def run(options):
+    logger.info("100 %% of the %s", "work")
+    library_logger.info("step %d", 10)
+    library_logger.debug("hidden")
+    library_logger.warning("disk almost full")
+    logging.getLogger("elsewhere").info("hidden")
+
+command(Options, run)()
+"""
+
+
+def test_a_command_prints_information_plainly_and_warnings_on_standard_error():
+    done = subprocess.run([sys.executable, "-c", _COMMAND], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "100 % of the work\nstep 10\n"), done.stderr
+    assert done.stderr == "warning: disk almost full\n"
+
+
+def test_messages_follow_a_redirected_standard_output():
+    logger = logging.getLogger("some_package.module")
+    stream = io.StringIO()
+    with logs_on_console("some_package"), contextlib.redirect_stdout(stream):
+        logger.info("inside")
+    assert stream.getvalue() == "inside\n"
+
+
+def test_errors_of_the_stream_reach_the_caller():
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError("no space left")
+
+    logger = logging.getLogger("some_package")
+    with (
+        logs_on_console("some_package"),
+        contextlib.redirect_stdout(Full()),
+        pytest.raises(OSError, match="no space left"),
+    ):
+        logger.info("lost")
+
+
+def test_loggers_are_as_before_afterwards():
+    logger = logging.getLogger("some_package")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    with logs_on_console("some_package"):
+        assert not logger.propagate
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
