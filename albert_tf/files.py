@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import glob
+import hashlib
 import os
 import shutil
 import sys
@@ -71,6 +72,27 @@ def sizes(folder: str) -> dict[str, int]:
     walk = _gfile().walk(folder) if is_remote(folder) else os.walk(folder)
     paths = [os.path.join(place, name) for place, _, names in walk for name in names]
     return {os.path.relpath(path, folder): size(path) for path in sorted(paths)}
+
+
+def file_identity(path: str) -> list[int]:
+    """What changes when a file is replaced or written to, found without reading it.
+
+    Returns:
+        The size in bytes and, for a local file, the modification time in nanoseconds.
+    """
+    if is_remote(path):
+        return [size(path)]
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns]
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 of the content of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open_file(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def read_text(path: str) -> str:

@@ -18,7 +18,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file, read_manifest
 from albert_tf.tokenizers import Tokenizer
-from data_prep.plan import Plan, sha256_of
+from data_prep.plan import Plan
 
 _TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba")
 
@@ -45,7 +45,7 @@ def build_manifest(
     manifest = {
         "settings": dataclasses.asdict(options) | {"pair_objective": options.objective},
         "vocabulary": {
-            "sha256": sha256_of(tokenizer.path),
+            "sha256": files.sha256_of(tokenizer.path),
             "special_ids": [tokenizer.cls_id, tokenizer.sep_id],
             "mask_id": tokenizer.mask_id,
             "replacement_ids": as_ranges(tokenizer.replacement_ids.tolist()),
@@ -93,7 +93,8 @@ def finished_manifest(plan: Plan) -> dict[str, Any] | None:
     with contextlib.suppress(InputError):
         manifest = read_manifest(path)
         if manifest.get("fingerprint") == plan.fingerprint and all(
-            files.exists(file) and sha256_of(file) == manifest["sha256"][os.path.basename(file)]
+            files.exists(file)
+            and files.sha256_of(file) == manifest["sha256"][os.path.basename(file)]
             for file in plan.options.output_files
         ):
             print(f"{path}: made before by the same command, checksums verified", file=sys.stderr)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
@@ -67,25 +66,8 @@ def make_plan(options: Options, paths: Sequence[str], tokenizer: Tokenizer) -> P
             for name, value in dataclasses.asdict(options).items()
             if name not in _WITHOUT_EFFECT
         },
-        "input": [[path, *_identity(path)] for path in paths],
-        "vocabulary": sha256_of(tokenizer.path),
+        "input": [[path, *files.file_identity(path)] for path in paths],
+        "vocabulary": files.sha256_of(tokenizer.path),
     }
     fingerprint = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     return Plan(options, tuple(paths), tuple(units), -(-buckets // outputs), fingerprint)
-
-
-def _identity(path: str) -> list[Any]:
-    """Size, and time of change where a file system keeps one."""
-    if files.is_remote(path):
-        return [files.size(path)]
-    status = os.stat(path)
-    return [status.st_size, status.st_mtime_ns]
-
-
-def sha256_of(path: str) -> str:
-    """The SHA-256 of a file's content, in hexadecimal digits."""
-    digest = hashlib.sha256()
-    with files.open_file(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()

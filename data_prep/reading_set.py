@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file, read_manifest
 from data_prep import create_pretraining_data, extract_corpus, pipeline
 from data_prep.extraction import extract
-from data_prep.plan import VERSION, sha256_of
+from data_prep.plan import VERSION
 from data_prep.sources import find_inputs, fingerprint, parse_sources
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _vocabulary(options: PretrainingOptions, manifests: dict[str, dict[str, Any]
     if not files.exists(path):
         raise InputError(f"--{name}: the vocabulary {path} is not there; say where it is")
     for source, manifest in manifests.items():
-        if sha256_of(path) != manifest["vocabulary"]["sha256"]:
+        if files.sha256_of(path) != manifest["vocabulary"]["sha256"]:
             raise InputError(f"--{name}={path}: not the vocabulary of the training data ({source})")
     return {name: path}
 
@@ -176,7 +176,7 @@ def _digest(text: extract_corpus.Options, examples: create_pretraining_data.Opti
     made_from |= {
         "version": VERSION,
         "text": fingerprint(text, find_inputs(parse_sources(text), "eval_reading_set")),
-        "vocabulary": [sha256_of(path) for path in paths if path],
+        "vocabulary": [files.sha256_of(path) for path in paths if path],
     }
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:8]
 
@@ -187,7 +187,7 @@ def _finished(records: str) -> dict[str, Any] | None:
     if not (files.exists(path) and files.exists(records)):
         return None
     manifest = read_manifest(path)
-    return manifest if sha256_of(records) == manifest["sha256"][_RECORDS] else None
+    return manifest if files.sha256_of(records) == manifest["sha256"][_RECORDS] else None
 
 
 def _make(

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
@@ -92,7 +92,7 @@ def _parse_source(text: str) -> Source:
     return Source(format, (pattern,) if pattern else (), weight)
 
 
-def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[Any]]:
+def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[int]]:
     """The size of each input file, and its time of change where a file system keeps one.
 
     Raises:
@@ -100,15 +100,11 @@ def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[Any]]:
     """
     from data_prep.corpora import FORMATS
 
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[int]] = {}
     for source in sources:
         for path in files.expand_globs(source.patterns, flag):
             for file in _files_below(path, FORMATS[source.format].ending):
-                if files.is_remote(file):
-                    found[file] = [files.size(file)]
-                else:
-                    status = os.stat(file)
-                    found[file] = [status.st_size, status.st_mtime_ns]
+                found[file] = files.file_identity(file)
     return found
 
 
@@ -122,7 +118,7 @@ def _files_below(path: str, ending: str) -> Iterator[str]:
         subfolders[:] = [] if ending else sorted(subfolders)
 
 
-def fingerprint(options: Options, inputs: dict[str, list[Any]]) -> str:
+def fingerprint(options: Options, inputs: dict[str, list[int]]) -> str:
     """A hash that differs where the corpus might."""
     settings = dataclasses.asdict(options)
     made_from = {

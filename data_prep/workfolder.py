@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import IO, Any
 
 from albert_tf import files
-from data_prep.plan import Plan, sha256_of
+from data_prep.plan import Plan
 
 
 class WorkFolder:
@@ -79,7 +79,7 @@ class WorkFolder:
             record
             and files.exists(path)
             and files.size(path) == record["bytes"]
-            and sha256_of(path) == record["sha256"]
+            and files.sha256_of(path) == record["sha256"]
         )
 
     def counts(self, names: Iterable[str]) -> Counter[str]:

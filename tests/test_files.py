@@ -1,9 +1,10 @@
-"""Folders that one program has for itself, and copies."""
+"""Folders locked for one program, copies, identities and hashes of files."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, folder_of_one
+from albert_tf.files import copy_file, file_identity, folder_of_one, sha256_of
 
 HOLD = """
 import sys
@@ -84,3 +85,19 @@ def test_the_reason_of_an_error_of_tensorflow_is_the_line_that_tells_it():
     text += "<stack traces unavailable>\n{{function_node f}} disk is full [Op:Read] name: \n"
     assert tensorflow_reason(RuntimeError(text)) == "disk is full"
     assert tensorflow_reason(RuntimeError("")) == "RuntimeError"
+
+
+def test_the_identity_of_a_file_changes_with_its_content(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    before = file_identity(str(path))
+    assert before == file_identity(str(path))
+    path.write_bytes(b"three")
+    assert file_identity(str(path)) != before
+
+
+def test_the_hash_of_a_file_is_that_of_its_content(tmp_path):
+    content = bytes(range(256)) * 8192  # several blocks
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert sha256_of(str(path)) == hashlib.sha256(content).hexdigest()

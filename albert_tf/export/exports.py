@@ -28,7 +28,7 @@ from albert_tf.export.task_exports import (
     task_settings,
     write_task,
 )
-from albert_tf.files import tensorflow_errors_as_os_errors, write_text
+from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.companions import Companions, find_companions
 from albert_tf.interop.formats import load_weights, open_weights
@@ -91,7 +91,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "license": options.license,
         "weights": layout.digest(weight.numpy() for weight in model.weights),
         "config": source.config.to_dict(),
-        "vocabulary": layout.file_digest(source.tokenizer.path),
+        "vocabulary": sha256_of(source.tokenizer.path),
         "do_lower_case": source.tokenizer.do_lower_case,
         "preprocess": with_preprocess,
         "max_seq_length": seq_length,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.files import exists, make_folder, open_file, write_bytes
+from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes
 
 # To be raised when the same text is turned into something else.
 VERSION = 1
@@ -66,12 +66,10 @@ def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> st
     """SHA-256, in hexadecimal, of the content of files, or bytes, and of settings."""
     digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
     for source in sources:
-        content = hashlib.sha256(source if isinstance(source, bytes) else b"")
         if isinstance(source, str):
-            with open_file(source, "rb") as file:
-                while block := file.read(2**20):
-                    content.update(block)
-        digest.update(content.digest())
+            digest.update(bytes.fromhex(sha256_of(source)))
+        else:
+            digest.update(hashlib.sha256(source).digest())
     return digest.hexdigest()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, open_file, read_text, replacing, write_text
+from albert_tf.files import exists, make_folder, read_text, replacing, write_text
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"
@@ -33,12 +33,6 @@ def digest(parts: Iterable[bytes | np.ndarray]) -> str:
     for part in parts:
         total.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
     return total.hexdigest()
-
-
-def file_digest(path: str) -> str:
-    """SHA-256 of a file."""
-    with open_file(path, "rb") as file:
-        return digest([file.read()])
 
 
 def is_made(path: str, made_from: dict[str, Any]) -> bool:
