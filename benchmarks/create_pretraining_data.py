@@ -25,12 +25,12 @@ import sentencepiece
 
 from albert_tf.input.masking import derive_seeds, draw_masks
 from albert_tf.options import command, option
-from data_prep.create_pretraining_data import Options as DataOptions
-from data_prep.examples import ExampleMaker, join_documents
-from data_prep.records import write_records
+from data_prep.example_maker import ExampleMaker, join_documents
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.runs import make_run, merge, read_buckets, token_dtype, write_run
 from data_prep.segments import assemble, make_pairs
-from data_prep.units import Unit, read_unit
+from data_prep.text_units import TextUnit, read_unit
+from data_prep.tfrecords import write_records
 
 _BUCKETS = 16
 FLOOR = "of it SentencePiece"
@@ -68,7 +68,7 @@ class Stages:
 def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, float]:
     """Seconds of each stage for a text file, in one thread."""
     maker = ExampleMaker(
-        DataOptions(
+        PretrainingDataOptions(
             input_file=(str(text),),
             output_file=(f"{folder}/x",),
             spm_model_file=options.spm_model_file,
@@ -80,7 +80,7 @@ def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, 
     tokenizer = maker.tokenizer
     stages = Stages()
     with stages.timed("read"):
-        documents = list(read_unit(Unit(str(text), 0, 0, text.stat().st_size), Counter()))
+        documents = list(read_unit(TextUnit(str(text), 0, 0, text.stat().st_size), Counter()))
     sentences = [sentence for document in documents for sentence in document.sentences]
     with stages.timed("tokenize"):
         encoded = tokenizer.encode_flat(sentences)

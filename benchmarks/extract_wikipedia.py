@@ -24,8 +24,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from albert_tf.errors import InputError
 from albert_tf.options import command, option
 from data_prep import extract_corpus
-from data_prep.corpora import Counts, ReaderOptions, dumps, wikipedia
-from data_prep.parts import split_document
+from data_prep.corpora import dumps, wikipedia
+from data_prep.corpora.base import Counts, ReaderOptions
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.output_documents import split_paragraphs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ def run(options: Options) -> None:
             start = time.perf_counter()
             with contextlib.redirect_stdout(io.StringIO()):
                 extract_corpus.run(
-                    extract_corpus.Options(
+                    ExtractionOptions(
                         format="wikipedia",
                         input_file=(path,),
                         output_file=os.path.join(folder, f"out-{processes}.txt"),
@@ -92,7 +94,7 @@ def _steps(path: str, language: str) -> Iterator[tuple[str, float]]:
     reader_options = ReaderOptions(language)
     start = time.perf_counter()
     units = [
-        dumps.Unit(unit.path, unit.site, 0, 0, tuple(dumps.pages_of(unit, Counts())), Counts())
+        dumps.DumpUnit(unit.path, unit.site, 0, 0, tuple(dumps.pages_of(unit, Counts())), Counts())
         for unit in wikipedia.units([path], reader_options)
     ]
     yield "split into pages", time.perf_counter() - start - decompress
@@ -107,7 +109,7 @@ def _steps(path: str, language: str) -> Iterator[tuple[str, float]]:
 
     start = time.perf_counter()
     for document in documents:
-        for _ in split_document(document, language, False, Counts()):
+        for _ in split_paragraphs(document, language, False, Counts()):
             pass
     yield "split into sentences", time.perf_counter() - start
 

@@ -1,8 +1,8 @@
-"""Makes a corpus out of sources, on all cores: units to sentences, written in the order of units.
+"""Extracts a corpus from its sources with all cores: units to sentences, written in unit order.
 
-Worker processes read units and split their text into sentences; this process writes what they
-return, in order, so the bytes never depend on how many there are. After each unit a journal says
-how far the files are (see `unfinished`).
+Worker processes read units and split their text into sentences. This process writes the results in
+order, so the bytes do not depend on the number of processes. After each unit, a journal records the
+sizes of the files (see `unfinished_corpus`).
 """
 
 from __future__ import annotations
@@ -14,146 +14,171 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from data_prep import parallel
-from data_prep.corpora import FORMATS, Counts, Document, ReaderOptions
-from data_prep.parts import Paragraph, Part, make_parts, split_document
-from data_prep.progress import Progress
-from data_prep.sampling import Sample
+from data_prep.corpora.base import Counts, Document, Format, ReaderOptions
+from data_prep.corpora.formats import FORMATS
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.output_documents import (
+    OutputDocument,
+    Paragraph,
+    make_output_documents,
+    split_paragraphs,
+)
+from data_prep.sampling import DocumentSample
+from data_prep.sentences import check_language
 from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, tool_versions
-from data_prep.unfinished import Unfinished
-
-if TYPE_CHECKING:
-    from data_prep.extract_corpus import Options
-
-# A process of its own takes a second to start.
-_BYTES_WORTH_A_PROCESS = 2_000_000
+from data_prep.throughput import ThroughputLine
+from data_prep.unfinished_corpus import UnfinishedCorpus
 
 
-class _Plan(NamedTuple):
-    """What every process knows."""
-
-    options: Options
-    reader_options: ReaderOptions
-    sources: tuple[Source, ...]
-
-
-class _Extracted(NamedTuple):
-    """What a unit gives.
+class _Job(NamedTuple):
+    """What every process needs to know.
 
     Attributes:
-        parts: what to write, for most formats.
-        documents: the documents, where it takes all units to tell what is to be written.
-        weight: of their source.
+        options: the options of the run.
+        reader_options: the options of the readers.
+        sources: the sources of the corpus.
+        formats: the format of each source. (A worker process cannot look them up in the table,
+            which may have rows that other code has added.)
+    """
+
+    options: ExtractionOptions
+    reader_options: ReaderOptions
+    sources: tuple[Source, ...]
+    formats: tuple[Format, ...]
+
+
+class _ExtractedUnit(NamedTuple):
+    """The content of a unit.
+
+    Attributes:
+        output: what to write, for most formats.
+        documents: documents and their paragraphs, for formats where all units together decide what
+            is written.
+        weight: weight of the source.
         counts: what was read.
     """
 
-    parts: list[Part]
+    output: list[OutputDocument]
     documents: list[tuple[Document, list[Paragraph]]]
     weight: float
     counts: Counts
 
 
-def extract(options: Options) -> dict[str, Any]:
-    """Writes the corpus and its summary, and returns the summary.
+def extract(options: ExtractionOptions) -> dict[str, Any]:
+    """Writes a corpus and its summary.
+
+    Returns:
+        The summary.
 
     Raises:
-        InputError: a flag or an input is not what it should be, or gives no text.
-        OSError: the output cannot be written. What is done is kept for the same command to go on.
+        InputError: if an option or an input file is invalid, or if an output would be empty.
+        OSError: if the output cannot be written. Finished work is kept for the next call.
     """
     start = time.monotonic()
+    options.check()
     sources = parse_sources(options)
+    check_language(options.language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
-    for path, flag in zip(outputs, ("output_file", "eval_output_file"), strict=False):
-        files.make_folder(os.path.dirname(path), flag)
+    for path, argument in zip(outputs, ("output_file", "eval_output_file"), strict=False):
+        files.make_folder(os.path.dirname(path), argument)
     inputs = find_inputs(sources, "input_file" if options.format else "source")
-    unique = any(FORMATS[source.format].unique_paragraphs for source in sources)
-    work = Unfinished(
+    formats = tuple(FORMATS[source.format] for source in sources)
+    work = UnfinishedCorpus(
         outputs,
         options.work_dir,
         fingerprint(options, inputs),
-        resumable=not unique and not options.max_megabytes,
+        resumable=not any(format.unique_paragraphs for format in formats)
+        and not options.max_megabytes,
     )
     names = {field.name for field in dataclasses.fields(ReaderOptions)}
-    settings = {name: getattr(options, name) for name in names}
-    plan = _Plan(options, ReaderOptions(**settings), sources)
+    reader_options = ReaderOptions(**{name: getattr(options, name) for name in names})
+    job = _Job(options, reader_options, sources, formats)
     input_bytes = sum(identity[0] for identity in inputs.values())
-    run = _Run(plan, work, input_bytes, start)
+    extraction = _Extraction(job, work, input_bytes, start)
     try:
         if not work.state.get("done"):
-            run.write_all()
-        return run.finish(inputs)
+            extraction.write_all()
+        return extraction.finish(inputs)
     except InputError:
         work.close()
-        work.remove()  # this input would end the same way again
+        work.remove()  # the same input would fail again
         raise
     except BaseException:
         work.give_up()
         raise
 
 
-class _Run:
-    """A run, from where an earlier one was ended."""
+class _Extraction:
+    """A run, which may continue an interrupted one.
 
-    def __init__(self, plan: _Plan, work: Unfinished, input_bytes: int, start: float):
-        self._plan, self._work, self._input_bytes = plan, work, input_bytes
+    Args:
+        job: what to extract.
+        work: the unfinished files.
+        input_bytes: size of all input files.
+        start: start time of the run, by `time.monotonic`.
+    """
+
+    def __init__(self, job: _Job, work: UnfinishedCorpus, input_bytes: int, start: float):
+        self._job, self._work, self._input_bytes = job, work, input_bytes
         self._counts = Counts.from_dict(work.state.get("counts", {}))
         self._start = start - work.state.get("seconds", 0)
         self._seen: set[bytes] = set()
         self._left_out_bytes = 0
 
     def write_all(self) -> None:
-        """Writes what is not written yet.
+        """Writes everything that is not written yet.
 
         Raises:
-            InputError: there is no text for an output.
+            InputError: if there is no text for an output.
         """
-        options, work = self._plan.options, self._work
-        # Without files of the user, nobody knows how much there will be before it is found.
-        known = all(source.patterns for source in self._plan.sources)
-        processes = parallel.process_count(options.num_processes)
-        if known:
-            processes = min(processes, 1 + self._input_bytes // _BYTES_WORTH_A_PROCESS)
+        options, work = self._job.options, self._work
+        # Formats without input files do not know the amount of text in advance.
+        is_size_known = all(source.patterns for source in self._job.sources)
+        input_bytes = self._input_bytes if is_size_known else None
+        processes = parallel.process_count(options.num_processes, input_bytes)
         work.open()
         units_done = work.state.get("units", 0)
         with contextlib.ExitStack() as stack:
             sample = None
             if options.max_megabytes:
                 sample = stack.enter_context(
-                    Sample(options.max_megabytes, options.random_seed, work.folder)
+                    DocumentSample(options.max_megabytes, options.random_seed, work.folder)
                 )
-            workers = stack.enter_context(parallel.Workers(processes, _prepare, (self._plan,)))
-            total = self._input_bytes / 1e6 if known else None
+            workers = stack.enter_context(parallel.Workers(processes, _prepare, (self._job,)))
+            total = None if input_bytes is None else input_bytes / 1e6
             before = self._counts.input_bytes / 1e6
-            progress = stack.enter_context(Progress("read", "MB", total, before))
-            tasks = itertools.islice(_tasks(self._plan), units_done, None)
-            for extracted in workers.map(_extract, tasks):
+            progress = stack.enter_context(ThroughputLine("read", "MB", total, before))
+            tasks = itertools.islice(_tasks(self._job), units_done, None)
+            for extracted in workers.map(_extract_unit, tasks):
                 units_done += 1
                 self._counts += extracted.counts
                 with work.writing():
-                    for part in self._parts(extracted):
-                        sample.add(part) if sample else work.write(part)
+                    for document in self._output_of(extracted):
+                        sample.add(document) if sample else work.write(document)
                     if not sample:
                         work.save(self._state(units_done))
-                done = self._counts.input_bytes if known else self._counts.characters
+                done = self._counts.input_bytes if is_size_known else self._counts.characters
                 documents = work.outputs[0].written["documents"]
                 progress.update(done / 1e6, f"{documents:,} documents" if documents else "")
             with work.writing():
-                for part in sample or ():
-                    work.write(part)
-            self._left_out_bytes = sample.left_out if sample else 0
+                for document in sample or ():
+                    work.write(document)
+            self._left_out_bytes = sample.left_out_bytes if sample else 0
         for output in work.outputs:
             if not output.written["documents"]:
-                raise InputError(_nothing_for(output.path, options, self._counts))
+                raise InputError(_why_empty(output.path, options, self._counts))
         with work.writing():
             work.save(self._state(units_done) | {"done": True})
         work.close()
 
-    def _parts(self, extracted: _Extracted) -> Iterator[Part]:
-        yield from extracted.parts
+    def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
+        """Yields what a unit contributes to the corpus."""
+        yield from extracted.output
         for document, paragraphs in extracted.documents:
             new = []
             for paragraph in paragraphs:
@@ -162,24 +187,25 @@ class _Run:
                 else:
                     self._seen.add(paragraph.key)
                     new.append(paragraph)
-            yield from make_parts(document, new, extracted.weight, self._plan.options)
+            yield from make_output_documents(document, new, extracted.weight, self._job.options)
 
     def _state(self, units: int) -> dict[str, Any]:
+        """What the journal records after a number of units."""
         return {
             "units": units,
             "counts": self._counts.as_dict(),
             "seconds": time.monotonic() - self._start,
         }
 
-    def finish(self, inputs: dict[str, list[Any]]) -> dict[str, Any]:
-        """Puts the files in their places, and the summary after them."""
-        path = summary_file(self._plan.options.output_file)
-        files.remove(path)  # soon it would not fit its files
+    def finish(self, inputs: dict[str, list[int]]) -> dict[str, Any]:
+        """Moves the files to their final names, then writes the summary, and returns it."""
+        path = summary_file(self._job.options.output_file)
+        files.remove(path)  # it does not describe the new files
         for output in self._work.outputs:
-            output.take_place()
+            output.publish()
         summary = {
-            "settings": dataclasses.asdict(self._plan.options),
-            "sources": [source._asdict() for source in self._plan.sources],
+            "settings": dataclasses.asdict(self._job.options),
+            "sources": [source._asdict() for source in self._job.sources],
             "inputs": {path: identity[0] for path, identity in inputs.items()},
             "outputs": {output.path: output.written for output in self._work.outputs},
             **self._counts.as_dict(),
@@ -193,57 +219,54 @@ class _Run:
 
 
 def summary_file(output_file: str) -> str:
-    """`corpus.txt` -> `corpus.corpus.json`; `.manifest.json` is that of TFRecord files."""
+    """`corpus.txt` -> `corpus.corpus.json` (`.manifest.json` belongs to TFRecord files)."""
     return os.path.splitext(output_file)[0] + ".corpus.json"
 
 
-def _tasks(plan: _Plan) -> Iterator[tuple[int, Any]]:
-    for number, source in enumerate(plan.sources):
-        try:
-            for unit in FORMATS[source.format].units(source.patterns, plan.reader_options):
+def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
+    """Yields (index of the source, unit) for all units."""
+    argument = "input_file" if job.options.format else "source"
+    for number, (source, format) in enumerate(zip(job.sources, job.formats, strict=True)):
+        with arguments_renamed(input_file=argument):
+            for unit in format.units(source.patterns, job.reader_options):
                 yield number, unit
-        except InputError as error:
-            if plan.options.source:
-                raise InputError(str(error).replace("--input_file:", "--source:")) from None
-            raise
 
 
-_plan: _Plan
+_job: _Job
 
 
-def _prepare(plan: _Plan) -> None:
-    global _plan
-    _plan = plan
+def _prepare(job: _Job) -> None:
+    global _job
+    _job = job
 
 
-def _extract(task: tuple[int, Any]) -> _Extracted:
+def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
     """Reads a unit and splits it into sentences, in any process."""
     number, unit = task
-    source, options = _plan.sources[number], _plan.options
-    format = FORMATS[source.format]
+    source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
-    parts: list[Part] = []
+    output: list[OutputDocument] = []
     documents = []
-    for document in format.documents(unit, _plan.reader_options, counts):
-        paragraphs = split_document(document, options.language, format.has_sentences, counts)
+    for document in format.documents(unit, _job.reader_options, counts):
+        paragraphs = split_paragraphs(document, options.language, format.has_sentences, counts)
         if format.unique_paragraphs:
             documents.append((document._replace(paragraphs=[]), list(paragraphs)))
         else:
-            parts += make_parts(document, paragraphs, source.weight, options)
-    return _Extracted(parts, documents, source.weight, counts)
+            output += make_output_documents(document, paragraphs, source.weight, options)
+    return _ExtractedUnit(output, documents, source.weight, counts)
 
 
-def _nothing_for(path: str, options: Options, counts: Counts) -> str:
+def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
+    """Why an output would be empty, and what to change."""
     if path == options.eval_output_file:
         return (
-            f"--eval_fraction: no document was drawn for {path} with "
-            f"{options.eval_fraction}; raise it, or cut long documents with "
-            "--max_document_sentences"
+            f"`eval_fraction`={options.eval_fraction}: no document was drawn for {path}; raise "
+            "it, or split long documents with `max_document_sentences`"
         )
     if options.max_megabytes and counts.characters:
         return (
-            f"--max_megabytes: no document fits in {options.max_megabytes}; raise it, or cut long "
-            "documents with --max_document_sentences"
+            f"`max_megabytes`={options.max_megabytes}: no document fits; raise it, or split long "
+            "documents with `max_document_sentences`"
         )
-    named = ", ".join(options.input_file or options.source) or "the packages"
-    return f"--{'source' if options.source else 'input_file'}: no text found in {named}"
+    inputs = ", ".join(options.input_file or options.source) or "the packages"
+    return f"`{'source' if options.source else 'input_file'}`: no text found in {inputs}"

@@ -1,10 +1,10 @@
-"""Worker processes: results in order, bounded memory, no hang when one is killed.
+"""Worker processes: results in order, bounded memory, no hang when a process is killed.
 
     with Workers(4, initializer, (options,)) as workers:
         for result in workers.map(function, items):
             ...
 
-With one process everything happens in this one.
+With one process, all calls happen in the current one.
 """
 
 from __future__ import annotations
@@ -16,33 +16,41 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Items given out beyond those at work: enough that no process waits for the slowest one.
-_WAITING_PER_PROCESS = 3
+# Items queued beyond those being processed: enough that no process waits for the slowest one.
+_QUEUED_PER_PROCESS = 3
+# Starting a process takes about a second, which a smaller input does not save.
+_MIN_BYTES_PER_PROCESS = 2_000_000
 
 
-def process_count(num_processes: int) -> int:
-    """How many processes `--num_processes` means: 0 stands for all the cores this one may use."""
-    if num_processes:
+def process_count(num_processes: int, input_bytes: int | None = None) -> int:
+    """The number of processes to start.
+
+    Args:
+        num_processes: the number requested; 0 stands for the cores available to this process.
+        input_bytes: size of the input, if known; a small input gets fewer processes.
+    """
+    if not num_processes:
+        has_affinity = hasattr(os, "sched_getaffinity")
+        num_processes = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    if input_bytes is None:
         return num_processes
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return min(num_processes, 1 + input_bytes // _MIN_BYTES_PER_PROCESS)
 
 
 class Workers:
-    """Processes that call functions for this one.
+    """Processes that call functions on behalf of this one.
 
     Args:
-        processes: how many; 1 works in this process.
-        initializer: called first in every process, for what all its calls share.
-        initargs: its arguments.
+        processes: their number; with 1, all calls happen in this process.
+        initializer: called first in every process, to set up what its calls share.
+        initargs: arguments of `initializer`.
     """
 
     def __init__(
@@ -52,7 +60,7 @@ class Workers:
         initargs: tuple[Any, ...] = (),
     ):
         self._processes = processes
-        self._executor = None
+        self._executor: ProcessPoolExecutor | None = None
         if processes > 1:
             # `spawn`, not `fork`: this process may have threads running.
             self._executor = ProcessPoolExecutor(
@@ -65,44 +73,44 @@ class Workers:
             initializer(*initargs)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yields `function(item)` of every item, in the order of the items.
+        """Yields `function(item)` for every item, in the order of the items.
 
-        Items are taken, and results kept, a few at a time.
+        Only a few items are taken, and a few results kept, at a time.
 
         Raises:
-            ChildProcessError: a worker process died.
+            ChildProcessError: if a worker process died.
         """
         if self._executor is None:
             yield from map(function, items)
             return
-        waiting: deque = deque()
+        waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
-                with _interrupts_later():
+                with _interrupts_deferred():
                     waiting.append(self._executor.submit(function, item))
-                if len(waiting) >= (1 + _WAITING_PER_PROCESS) * self._processes:
+                if len(waiting) >= (1 + _QUEUED_PER_PROCESS) * self._processes:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool:
             raise ChildProcessError(
-                "a worker process was killed, perhaps for want of memory; start the same command "
-                "again, with a smaller --num_processes if it was memory"
+                "a worker process was killed, possibly for lack of memory; rerun the same command, "
+                "with a smaller --num_processes if memory was short"
             ) from None
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._executor:
             self._executor.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Keeps Ctrl-C from this process for a moment, and from processes that start in it.
+def _interrupts_deferred() -> Iterator[None]:
+    """Defers Ctrl-C in this process, and blocks it in processes started meanwhile.
 
-    One that is only loading its modules would print a traceback.
+    A process that is still loading its modules would print a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -115,18 +123,19 @@ def _interrupts_later() -> Iterator[None]:
 
 
 def _prepare(initializer: Callable[..., None] | None, initargs: tuple[Any, ...]) -> None:
-    # Ctrl-C reaches every process of a terminal; only this one's parent is to speak of it. Whoever
-    # started the parent may have had it ignored.
+    # Ctrl-C reaches every process of a terminal; only the parent should report it. The parent may
+    # have been started with the signal ignored.
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     if initializer:
         initializer(*initargs)
 
 
-def _end_with_parent() -> None:
-    """Ends this process when its parent is gone; it would wait for work forever."""
-    multiprocessing.parent_process().join()
+def _exit_with_parent() -> None:
+    """Exits when the parent process is gone; otherwise this process would wait forever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
     os._exit(1)

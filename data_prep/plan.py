@@ -1,4 +1,4 @@
-"""What a run of data preparation is to do, and whether it is the same run as one before."""
+"""The plan of a run of data preparation, and the fingerprint that identifies the run."""
 
 from __future__ import annotations
 
@@ -6,59 +6,58 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
-from data_prep.units import Unit, split_into_units
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.text_units import TextUnit, split_into_units
 
-if TYPE_CHECKING:
-    from data_prep.create_pretraining_data import Options
-
-# Raised when the same flags and input come to give other examples.
+# Incremented whenever the same options and input give other examples.
 VERSION = 1
-# Flags that decide where and how fast, not what is made.
+# Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options"}
 
-# Two bytes a token, so a bucket takes some 100 MB at most while it is shuffled and written.
+# A token takes two bytes, so a bucket takes some 100 MB at most while it is shuffled and written.
 _TOKENS_PER_BUCKET = 32_000_000
-_FEWEST_BUCKETS = 16  # so that even a single file is made by several processes
+_MIN_BUCKETS = 16  # so that several processes can share the work on a single file
 _BYTES_PER_TOKEN = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A run, as far as flags and input decide it.
+    """A run, as far as options and input determine it.
 
     Attributes:
-        options: the flags.
+        options: the options of the run.
         paths: the input files.
         units: the input in units of work.
-        buckets_per_file: the examples of an output file come from so many buckets.
-        fingerprint: a hash that differs where the output might.
+        buckets_per_file: number of buckets whose examples form an output file.
+        fingerprint: hash of everything that affects the output.
     """
 
-    options: Options
+    options: PretrainingDataOptions
     paths: tuple[str, ...]
-    units: tuple[Unit, ...]
+    units: tuple[TextUnit, ...]
     buckets_per_file: int
     fingerprint: str
 
     @property
     def buckets(self) -> int:
+        """Number of buckets of all output files."""
         return self.buckets_per_file * len(self.options.output_files)
 
     @property
     def text_bytes(self) -> int:
+        """Size of the input."""
         return sum(unit.end - unit.begin for unit in self.units)
 
 
-def make_plan(options: Options, paths: Sequence[str], tokenizer: Tokenizer) -> Plan:
-    """The plan for some input files; always the same one for the same input and flags."""
+def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: Tokenizer) -> Plan:
+    """Plans a run; deterministic for the same options and input files."""
     units = split_into_units(paths)
     outputs = len(options.output_files)
     tokens = sum(unit.end - unit.begin for unit in units) * options.dupe_factor // _BYTES_PER_TOKEN
-    buckets = max(_FEWEST_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
+    buckets = max(_MIN_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
     made_from = {
         "version": VERSION,
         "settings": {

@@ -1,7 +1,7 @@
-"""Examples of the passages of SQuAD and RACE, made in the way of a model's training data.
+"""Examples from the passages of SQuAD and RACE, created like the training data of a model.
 
-Section 4.2.1 of the ALBERT paper follows pretraining on such a set: the passages of the development
-sets, made into examples by the procedure of section 4.1.
+Section 4.2.1 of the ALBERT paper monitors pretraining on such a set: the passages of the
+development sets, turned into examples by the procedure of section 4.1.
 """
 
 from __future__ import annotations
@@ -9,25 +9,30 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import sys
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.manifest import manifest_file, read_manifest
-from data_prep import create_pretraining_data, extract_corpus, pipeline
 from data_prep.extraction import extract
+from data_prep.extraction_options import ExtractionOptions
 from data_prep.plan import VERSION
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.sentences import check_language
 from data_prep.sources import find_inputs, fingerprint, parse_sources
 
-if TYPE_CHECKING:
-    from albert_tf.training.options import PretrainingOptions
+logger = logging.getLogger(__name__)
+
+Manifests = Mapping[str, dict[str, Any]]
 
 _TEXT, _RECORDS = "passages.txt", "examples.tfrecord"
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
-# Flags of `create_pretraining_data` that decide how text becomes examples. The manifests of the
-# training data say what they are, and flags of training where there are some of these names.
+# Options of `create_pretraining_data` that affect how text becomes examples. The manifests of the
+# training data record them, and some are also options of training, under the same names.
 _SETTINGS = (
     "max_seq_length",
     "max_predictions_per_seq",
@@ -43,146 +48,190 @@ _SETTINGS = (
 )
 
 
-def make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> str:
-    """Makes the examples of `--eval_reading_set` in a folder of `--output_dir`.
+class ReadingSetOptions(Protocol):
+    """The options of training that a reading set depends on, besides those in `_SETTINGS`."""
 
-    They have masks, every passage is used once, and no seed of training changes them. The name of
-    the folder has a hash of input and settings; one that is there already is used as it is.
+    @property
+    def eval_reading_set(self) -> tuple[str, ...]: ...
+
+    @property
+    def output_dir(self) -> str: ...
+
+    @property
+    def language(self) -> str | None: ...
+
+    @property
+    def spm_model_file(self) -> str | None: ...
+
+    @property
+    def vocab_file(self) -> str | None: ...
+
+
+def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
+    """Creates the examples of `eval_reading_set` in a folder of `output_dir`.
+
+    The examples have static masks, every passage is used once, and they do not depend on the seed
+    of training. The name of the folder contains a hash of input and settings; an existing folder
+    is used as it is.
 
     Args:
-        options: the flags.
-        manifests: of the training data, by name. What neither they nor the flags say is the default
-            of `create_pretraining_data` and `extract_corpus`.
+        options: the options of training.
+        manifests: the manifests of the training data, by path. Settings that neither they nor the
+            options specify have the defaults of `create_pretraining_data` and `extract_corpus`.
 
     Returns:
-        The TFRecord file, which has its manifest beside it.
+        Path of the TFRecord file, which has its manifest next to it.
 
     Raises:
-        InputError: the vocabulary or the text is missing or not what it should be, or a flag
+        InputError: if the vocabulary or the text is missing or invalid, or if an option
             contradicts a manifest.
     """
-    text = extract_corpus.Options(
+    text_options = ExtractionOptions(
         output_file=_TEXT,
         format="reading_sets",
         input_file=options.eval_reading_set,
         **_language(options, manifests),
     )
-    extract_corpus.check(text)
-    examples = create_pretraining_data.Options(
+    text_options.check()
+    check_language(text_options.language)
+    example_options = PretrainingDataOptions(
         input_file=(_TEXT,),
         output_file=(_RECORDS,),
         dupe_factor=1,
         **_vocabulary(options, manifests),
         **_settings(options, manifests),
     )
-    create_pretraining_data.check(examples)
-    folder = f"{options.output_dir}/reading_set-{_digest(text, examples)}"
+    example_options.check()
+    folder = f"{options.output_dir}/reading_set-{_digest(text_options, example_options)}"
     records = f"{folder}/{_RECORDS}"
-    manifest = _finished(records)
+    manifest = _intact_manifest(records)
     if manifest is None:
         try:
-            _make(folder, text, examples)
+            _create(folder, text_options, example_options)
         except OSError:
-            if _finished(records) is None:
+            # Another process may have created the same folder in the meantime.
+            if _intact_manifest(records) is None:
                 raise
-            # Another process was at the same work, and ready before this one.
-        manifest = _finished(records)
-    print(
-        f"{records}: {manifest['examples']:,} examples of the {manifest['documents']:,} passages "
-        f"in {', '.join(options.eval_reading_set)}"
+        manifest = read_manifest(manifest_file(records))
+    logger.info(
+        "%s: %s examples from the %s passages in %s",
+        records,
+        f"{manifest['examples']:,}",
+        f"{manifest['documents']:,}",
+        ", ".join(options.eval_reading_set),
     )
     return records
 
 
-def _settings(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _settings(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
+    """The `_SETTINGS` that the options or the manifests specify."""
     settings: dict[str, Any] = {}
     for name in _SETTINGS:
-        said = {
-            source: manifest["settings"][name]
-            for source, manifest in manifests.items()
+        recorded = {
+            path: manifest["settings"][name]
+            for path, manifest in manifests.items()
             if manifest["settings"].get(name) is not None
         }
-        if name == "max_predictions_per_seq":  # where training draws the masks it is up to its flag
-            for source, manifest in manifests.items():
+        if name == "max_predictions_per_seq":  # with dynamic masking, the option decides
+            for path, manifest in manifests.items():
                 if manifest["settings"].get("masking") == "dynamic":
-                    said.pop(source, None)
-        settings |= _agreed(options, name, said)
+                    recorded.pop(path, None)
+        settings |= _agreed(options, name, recorded)
     return settings
 
 
-def _language(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> dict[str, str]:
-    said = {
+def _language(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
+    """The language that the option or the manifests specify."""
+    recorded = {
         corpus["settings"]["language"]
         for manifest in manifests.values()
         for corpus in manifest.get("corpora", {}).values()
     }
-    if options.language or not said:
+    if options.language or not recorded:
         return {"language": options.language} if options.language else {}
-    if len(said) > 1:
+    if len(recorded) > 1:
         raise InputError(
-            f"--language: the training data is of several, {', '.join(sorted(said))}; say which is "
-            "that of --eval_reading_set"
+            f"`language`: the training data is in several, {', '.join(sorted(recorded))}; specify "
+            "that of `eval_reading_set`"
         )
-    return {"language": said.pop()}
+    return {"language": recorded.pop()}
 
 
-def _agreed(options: PretrainingOptions, name: str, said: dict[str, Any]) -> dict[str, Any]:
-    """A setting on which the flag of its name and all manifests agree; {} where none says it.
+def _agreed(options: ReadingSetOptions, name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """The value of a setting; {} if neither the option of its name nor a manifest has one.
+
+    Args:
+        options: the options of training.
+        name: name of the setting.
+        recorded: values in the manifests, by path.
 
     Raises:
-        InputError: they do not.
+        InputError: if the values differ.
     """
-    flag = getattr(options, name, None)
-    for source, value in said.items():
-        if flag is not None and value != flag:
-            raise InputError(f"--{name}={flag}: the training data was made with {value} ({source})")
-        first = next(iter(said))
-        if value != said[first]:
+    given = getattr(options, name, None)
+    for path, value in recorded.items():
+        if given is not None and value != given:
             raise InputError(
-                f"--eval_reading_set: {name} is {said[first]} in {first}, but {value} in {source}; "
-                "make the examples with data_prep.create_pretraining_data and name them with "
-                "--eval_input_file"
+                f"`{name}`={given}: the training data was created with {value} ({path})"
             )
-    value = next(iter(said.values()), flag)
+        first = next(iter(recorded))
+        if value != recorded[first]:
+            raise InputError(
+                f"`eval_reading_set`: {name} is {recorded[first]} in {first}, but {value} in "
+                f"{path}; create the examples with data_prep.create_pretraining_data and name "
+                "them with `eval_input_file`"
+            )
+    value = next(iter(recorded.values()), given)
     return {} if value is None else {name: value}
 
 
-def _vocabulary(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> dict:
-    """The flag of the vocabulary, from the command line or else from a manifest.
+def _vocabulary(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
+    """The option that names the vocabulary, as given or else from a manifest.
 
     Raises:
-        InputError: there is none, or it is not that of the training data.
+        InputError: if there is none, or it is not the vocabulary of the training data.
     """
-    given = (vars(options), *(manifest["settings"] for manifest in manifests.values()))
-    found = [(name, said[name]) for said in given for name in _VOCABULARIES if said.get(name)]
+    candidates: Iterable[Mapping[str, Any]] = (
+        {name: getattr(options, name) for name in _VOCABULARIES},
+        *(manifest["settings"] for manifest in manifests.values()),
+    )
+    found = [
+        (name, candidate[name])
+        for candidate in candidates
+        for name in _VOCABULARIES
+        if candidate.get(name)
+    ]
     if not found:
         raise InputError(
-            "--spm_model_file: no manifest of the training data names the vocabulary; give the "
-            ".model file, or a WordPiece vocab.txt with --vocab_file"
+            "`spm_model_file`: no manifest of the training data names the vocabulary; name the "
+            ".model file, or a WordPiece vocab.txt with `vocab_file`"
         )
     name, path = found[0]
     if not files.exists(path):
-        raise InputError(f"--{name}: the vocabulary {path} is not there; say where it is")
-    for source, manifest in manifests.items():
+        raise InputError(f"`{name}`={path}: the file of the vocabulary does not exist")
+    for manifest_path, manifest in manifests.items():
         if files.sha256_of(path) != manifest["vocabulary"]["sha256"]:
-            raise InputError(f"--{name}={path}: not the vocabulary of the training data ({source})")
+            raise InputError(
+                f"`{name}`={path}: not the vocabulary of the training data ({manifest_path})"
+            )
     return {name: path}
 
 
-def _digest(text: extract_corpus.Options, examples: create_pretraining_data.Options) -> str:
-    """A hash that differs where the examples might."""
-    made_from = dataclasses.asdict(examples)
+def _digest(text_options: ExtractionOptions, example_options: PretrainingDataOptions) -> str:
+    """A hash of everything that affects the examples."""
+    made_from = dataclasses.asdict(example_options)
     paths = [made_from.pop(name) for name in _VOCABULARIES]
+    inputs = find_inputs(parse_sources(text_options), "eval_reading_set")
     made_from |= {
         "version": VERSION,
-        "text": fingerprint(text, find_inputs(parse_sources(text), "eval_reading_set")),
+        "text": fingerprint(text_options, inputs),
         "vocabulary": [files.sha256_of(path) for path in paths if path],
     }
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def _finished(records: str) -> dict[str, Any] | None:
-    """The manifest of examples that are there and still what they were."""
+def _intact_manifest(records: str) -> dict[str, Any] | None:
+    """The manifest of a TFRecord file, if both exist and the file is unchanged."""
     path = manifest_file(records)
     if not (files.exists(path) and files.exists(records)):
         return None
@@ -190,25 +239,23 @@ def _finished(records: str) -> dict[str, Any] | None:
     return manifest if files.sha256_of(records) == manifest["sha256"][_RECORDS] else None
 
 
-def _make(
-    folder: str, text: extract_corpus.Options, examples: create_pretraining_data.Options
+def _create(
+    folder: str, text_options: ExtractionOptions, example_options: PretrainingDataOptions
 ) -> None:
-    """Makes the folder, whole or not at all."""
+    """Creates the folder; it appears complete or not at all."""
     if files.exists(folder):
-        print(f"warning: {folder} is damaged and made anew", file=sys.stderr)
+        logger.warning("%s is damaged; creating it again", folder)
         files.remove(folder)
     with files.replacing(folder) as partial:
-        try:
-            extract(dataclasses.replace(text, output_file=f"{partial}/{_TEXT}"))
-            pipeline.create_pretraining_data(
+        with arguments_renamed(input_file="eval_reading_set"):
+            extract(dataclasses.replace(text_options, output_file=f"{partial}/{_TEXT}"))
+            create_pretraining_data(
                 dataclasses.replace(
-                    examples,
+                    example_options,
                     input_file=(f"{partial}/{_TEXT}",),
                     output_file=(f"{partial}/{_RECORDS}",),
                 )
             )
-        except InputError as error:
-            raise InputError(str(error).replace("--input_file:", "--eval_reading_set:")) from None
-        # What they say of their own places is to be true when the folder has its name.
+        # The paths that the files contain must be valid when the folder has its final name.
         for path in files.matches(f"{partial}/*.json"):
             files.write_text(path, files.read_text(path).replace(partial, folder))

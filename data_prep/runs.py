@@ -1,9 +1,9 @@
-"""Examples on their way from where they were cut to where they are shuffled together.
+"""The files between the two passes of data preparation, with which a whole corpus is shuffled.
 
-Every example has a random number of its own, and the order of a data set is the order of these
-numbers. The range of numbers is divided into *buckets* small enough for memory. Each block of text
-gives a *run*: its examples sorted by bucket, in a file; a bucket is then a slice of every run.
-So a corpus of any size is shuffled as a whole, in two passes that both read and write in sequence.
+Every example has its own random number, and the order of a data set is the order of these numbers.
+The range of numbers is divided into *buckets* small enough for memory. Each block of text gives a
+*run*: a file of its examples, sorted by bucket; a bucket is then a slice of every run. A corpus of
+any size is shuffled in two passes, both of which read and write sequentially.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from data_prep.segments import Pairs
 EXAMPLE = np.dtype(
     [
         ("seed", "<u8"),
-        ("document", "<u8"),  # the same number for examples of the same document
-        ("first", "<u4"),  # tokens of the first segment
-        ("second", "<u4"),
+        ("document", "<u8"),  # identifies the document
+        ("first", "<u4"),  # number of tokens in the first segment
+        ("second", "<u4"),  # and in the second
         ("label", "u1"),
     ]
 )
@@ -32,8 +32,8 @@ class Bucket(NamedTuple):
     """Examples that are shuffled together.
 
     Attributes:
-        examples: of dtype `EXAMPLE`, `[examples]`.
-        tokens: `[tokens]`, of each example the first segment, then the second.
+        examples: `[examples]`, dtype `EXAMPLE`.
+        tokens: uint16 or uint32 `[tokens]`: the first and second segment of every example.
     """
 
     examples: np.ndarray
@@ -44,10 +44,10 @@ class Run(NamedTuple):
     """The examples of a block of text, sorted by bucket.
 
     Attributes:
-        ids: the flat ids of the block.
-        spans: int64 `[examples, 4]` into it, see `segments.Pairs`.
-        examples: of dtype `EXAMPLE`, `[examples]`.
-        begins: int64 `[buckets + 1]`, the example at which each bucket begins.
+        ids: uint16 or uint32 `[tokens]`, the token ids of the block.
+        spans: int64 `[examples, 4]`, offsets in `ids`, see `segments.Pairs`.
+        examples: `[examples]`, dtype `EXAMPLE`.
+        begins: int64 `[buckets + 1]`, index of the first example of each bucket.
     """
 
     ids: np.ndarray
@@ -56,12 +56,13 @@ class Run(NamedTuple):
     begins: np.ndarray
 
     def bucket(self, number: int) -> Bucket:
-        """The part of a bucket that is in this run."""
+        """The slice of a bucket that is in this run."""
         part = slice(self.begins[number], self.begins[number + 1])
-        return Bucket(self.examples[part], _gathered(self.ids, self.spans[part]))
+        return Bucket(self.examples[part], _gather_tokens(self.ids, self.spans[part]))
 
 
 def token_dtype(vocab_size: int) -> type[np.unsignedinteger]:
+    """The smallest dtype for the ids of a vocabulary."""
     return np.uint16 if vocab_size <= 2**16 else np.uint32
 
 
@@ -71,11 +72,11 @@ def make_run(
     """Sorts the pairs of a block into buckets.
 
     Args:
-        ids: the flat ids of the block.
-        copies: its pairs, cut several times.
-        documents: uint64 `[documents]`, a number for each that is its own in the whole corpus.
+        ids: uint16 or uint32 `[tokens]`, the token ids of the block.
+        copies: the pairs of the block, one element for each time it was cut.
+        documents: uint64 `[documents]`, numbers that identify each document in the corpus.
         random_seed: seed of the order.
-        buckets: how many there are.
+        buckets: number of buckets.
     """
     examples = np.empty(sum(len(pairs.seeds) for pairs in copies), EXAMPLE)
     spans = np.concatenate([pairs.spans for pairs in copies])
@@ -84,7 +85,7 @@ def make_run(
     examples["first"] = spans[:, 1] - spans[:, 0]
     examples["second"] = spans[:, 3] - spans[:, 2]
     examples["label"] = np.concatenate([pairs.labels for pairs in copies])
-    # The upper half of the number, as a fraction, says which bucket.
+    # The upper half of the number, as a fraction, decides the bucket.
     upper = order_numbers(examples["seed"], random_seed) >> np.uint64(32)
     bucket_of = ((upper * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
     order = np.argsort(bucket_of, kind="stable")
@@ -93,39 +94,52 @@ def make_run(
 
 
 def order_numbers(seeds: np.ndarray, random_seed: int) -> np.ndarray:
-    """The uint64 numbers whose order is the order of the data set."""
+    """The numbers (uint64) whose order is the order of the data set."""
     return derive_seeds(random_seed, seeds)
 
 
-def merge(parts: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarray]:
-    """Joins the parts of a bucket, in the order of the runs.
+def merge(slices: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarray]:
+    """Joins the slices of a bucket and determines its order.
+
+    Args:
+        slices: the slices, in the order of the runs.
+        random_seed: seed of the order.
 
     Returns:
-        The bucket, as the parts stand, and int64 `[examples]`: its shuffled order.
+        The bucket, still in the order of the slices, and its shuffled order, int64 `[examples]`.
     """
     bucket = Bucket(
-        np.concatenate([np.empty(0, EXAMPLE), *(part.examples for part in parts)]),
-        np.concatenate([np.empty(0, np.uint16), *(part.tokens for part in parts)]),
+        np.concatenate([np.empty(0, EXAMPLE), *(part.examples for part in slices)]),
+        np.concatenate([np.empty(0, np.uint16), *(part.tokens for part in slices)]),
     )
     numbers = order_numbers(bucket.examples["seed"], random_seed)
     return bucket, np.argsort(numbers, kind="stable")
 
 
 def write_run(path: str, run: Run) -> None:
-    """Writes a run: where each bucket begins in examples and in tokens, then examples, tokens."""
+    """Writes a run: offsets of each bucket in examples and tokens, then the examples and tokens."""
     sizes = (run.spans[:, 1] - run.spans[:, 0]) + (run.spans[:, 3] - run.spans[:, 2])
     token_begins = np.concatenate([[0], np.cumsum(sizes)])[run.begins]
     with open(path, "wb") as file:
         file.write(np.stack([run.begins, token_begins], 1).astype("<i8").tobytes())
         file.write(run.examples.tobytes())
         for begin in range(0, len(run.spans), _EXAMPLES_AT_ONCE):
-            file.write(_gathered(run.ids, run.spans[begin : begin + _EXAMPLES_AT_ONCE]).tobytes())
+            file.write(
+                _gather_tokens(run.ids, run.spans[begin : begin + _EXAMPLES_AT_ONCE]).tobytes()
+            )
 
 
 def read_buckets(
     paths: Sequence[str], bucket: int, buckets: int, dtype: type[np.unsignedinteger]
 ) -> Iterator[Bucket]:
-    """Yields the parts of a bucket in the runs that `write_run` wrote."""
+    """Yields the slices of a bucket.
+
+    Args:
+        paths: runs written by `write_run`.
+        bucket: number of the bucket.
+        buckets: number of all buckets.
+        dtype: dtype of the tokens.
+    """
     token_size = np.dtype(dtype).itemsize
     for path in paths:
         with open(path, "rb") as file:
@@ -140,7 +154,8 @@ def read_buckets(
             yield Bucket(found, np.fromfile(file, dtype, tokens_end - tokens_begin))
 
 
-def _gathered(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
+def _gather_tokens(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """The tokens of some spans, one after the other."""
     sizes = (spans[:, 1] - spans[:, 0]) + (spans[:, 3] - spans[:, 2])
     tokens = np.empty(int(sizes.sum()), ids.dtype)
     _gather(ids, spans, tokens)
@@ -149,9 +164,9 @@ def _gathered(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
 
 @compiled
 def _gather(ids, spans, tokens):
-    place = 0
+    position = 0
     for row in range(len(spans)):
         for side in (0, 2):
             size = spans[row, side + 1] - spans[row, side]
-            tokens[place : place + size] = ids[spans[row, side] : spans[row, side + 1]]
-            place += size
+            tokens[position : position + size] = ids[spans[row, side] : spans[row, side + 1]]
+            position += size

@@ -1,4 +1,4 @@
-"""A part of a corpus, drawn uniformly, whose size is bounded."""
+"""A uniform sample of the documents of a corpus, up to a size."""
 
 from __future__ import annotations
 
@@ -7,57 +7,79 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from data_prep.parts import Part, share
+from data_prep.output_documents import OutputDocument, document_hash
 
 
-class Sample:
-    """Keeps the documents of the smallest hashes that fit in a size, in their order.
-
-    Every document has the same chance, wherever it stands. Texts wait in a temporary file, so that
-    memory holds a few numbers a document.
-
-    Args:
-        megabytes: the size.
-        seed: decides which documents are kept.
-        folder: where the temporary file is to be.
+class _Entry(NamedTuple):
+    """A document in the sample; entries compare by the first field.
 
     Attributes:
-        left_out: bytes of the documents that were not kept.
+        priority: the negative hash, so that the heap's first entry has the largest hash.
+        offset: where the compressed text begins in the temporary file.
+        compressed_bytes: its size there.
+        output_bytes: bytes that the document adds to the output.
+        document: the document without its text.
+    """
+
+    priority: float
+    offset: int
+    compressed_bytes: int
+    output_bytes: int
+    document: OutputDocument
+
+
+class DocumentSample:
+    """Keeps the documents with the smallest hashes that fit into a size, in their order.
+
+    Every document has the same chance wherever it occurs in the corpus. Texts are kept in a
+    temporary file; memory holds only a few numbers per document.
+
+    Args:
+        megabytes: maximum size of the sample.
+        seed: seed of the choice.
+        folder: folder for the temporary file.
+
+    Attributes:
+        left_out_bytes: size of the documents that were not kept.
     """
 
     def __init__(self, megabytes: float, seed: int, folder: str):
-        self._seed, self._room = seed, int(megabytes * 1e6)
+        self._seed, self._free_bytes = seed, int(megabytes * 1e6)
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (closed in `__exit__`)
-        self._kept: list[tuple] = []  # heap of (-hash, offset, size, length, rest of the part)
+        self._kept: list[_Entry] = []  # a heap
         self._limit = 1.0
-        self.left_out = 0
+        self.left_out_bytes = 0
 
-    def add(self, part: Part) -> None:
-        drawn = share(part.name, "kept", self._seed)
-        text = part.text.encode()
-        length = (len(text) + 1) * part.copies
+    def add(self, document: OutputDocument) -> None:
+        """Adds a document, or leaves it out; may remove others that were added before."""
+        drawn = document_hash(document.name, "kept", self._seed)
+        text = document.text.encode()
+        output_bytes = (len(text) + 1) * document.copies
         if drawn >= self._limit:
-            self.left_out += length
+            self.left_out_bytes += output_bytes
             return
-        packed = zlib.compress(text, 1)
+        compressed = zlib.compress(text, 1)
         offset = self._file.seek(0, os.SEEK_END)
-        self._file.write(packed)
-        heapq.heappush(self._kept, (-drawn, offset, len(packed), length, part._replace(text="")))
-        self._room -= length
-        while self._room < 0:
+        self._file.write(compressed)
+        entry = _Entry(-drawn, offset, len(compressed), output_bytes, document._replace(text=""))
+        heapq.heappush(self._kept, entry)
+        self._free_bytes -= output_bytes
+        while self._free_bytes < 0:
             dropped = heapq.heappop(self._kept)
-            self._room += dropped[3]
-            self.left_out += dropped[3]
-            self._limit = -dropped[0]
+            self._free_bytes += dropped.output_bytes
+            self.left_out_bytes += dropped.output_bytes
+            self._limit = -dropped.priority
 
-    def __iter__(self) -> Iterator[Part]:
-        for _, offset, size, _, part in sorted(self._kept, key=lambda kept: kept[1]):
-            self._file.seek(offset)
-            yield part._replace(text=zlib.decompress(self._file.read(size)).decode())
+    def __iter__(self) -> Iterator[OutputDocument]:
+        for entry in sorted(self._kept, key=lambda entry: entry.offset):
+            self._file.seek(entry.offset)
+            text = zlib.decompress(self._file.read(entry.compressed_bytes)).decode()
+            yield entry.document._replace(text=text)
 
-    def __enter__(self) -> Sample:
+    def __enter__(self) -> DocumentSample:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()

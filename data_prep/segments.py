@@ -1,20 +1,20 @@
-"""Documents cut into pairs of segments (ALBERT paper, section 3.1).
+"""Cuts documents into pairs of segments (ALBERT paper, section 3.1).
 
-A pair is four offsets into one flat array of token ids, so a corpus is cut and duplicated without a
-token being copied; `assemble` then builds whole batches of examples at once.
+A pair is four offsets into one flat array of token ids, so a corpus is cut and duplicated without
+copying tokens; `assemble` then builds whole batches of examples at once.
 
-As the original's `create_instances_from_document_albert`: sentences are collected until they reach
-a target length (`max_num_tokens`, sometimes a random shorter one), and the chunk is split between
-two random sentences. What is to be told about a pair is its objective:
+As in the original's `create_instances_from_document_albert`, sentences are collected until they
+reach a target length (`max_num_tokens`, sometimes a random shorter one), and the chunk is split
+between two random sentences. The objective defines what is predicted about a pair:
 
-- sop, sentence order: in half of the pairs the two segments change places.
-- nsp, next sentence, as in BERT: half of the pairs are to get the second segment of another
-  document, which `exchange_seconds` gives them once pairs of the whole corpus have met.
-- none: a chunk stays one segment.
+- sop, sentence order prediction: in half of the pairs, the two segments are swapped.
+- nsp, next sentence prediction as in BERT: half of the pairs get the second segment of another
+  document, from `exchange_seconds`, when pairs of the whole corpus are together.
+- none: a chunk remains a single segment.
 
-One difference from the original: where the chunk is a single sentence, it takes the second segment
-from another document and labels it as swapped, which lets a model tell the label by the topic. Here
-such a chunk is split at a word inside the sentence, or dropped.
+There is one difference from the original: if a chunk is a single sentence, the original takes the
+second segment from another document and labels the pair as swapped, so a model can infer the label
+from the topic. Here, such a chunk is split at a word inside the sentence, or dropped.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.input.features import PAIR_OBJECTIVES
 from albert_tf.input.masking import compiled, derive_seeds, random_below, random_unit
 from albert_tf.tokenizers import Tokenizer
 
-OBJECTIVES = ("sop", "nsp", "none")
-_SOP, _, _NONE = range(len(OBJECTIVES))
+_SOP, _, _NONE = range(len(PAIR_OBJECTIVES))
 
 
 class TokenizedDocuments(NamedTuple):
     """Documents as one flat array.
 
     Attributes:
-        ids: `[tokens]`.
-        sentence_offsets: int64 `[sentences + 1]`, where each sentence begins in `ids`.
-        document_offsets: int64 `[documents + 1]`, where each document begins in the sentences.
+        ids: uint16 or uint32 `[tokens]`.
+        sentence_offsets: int64 `[sentences + 1]`, index in `ids` of the start of each sentence.
+        document_offsets: int64 `[documents + 1]`, index of the first sentence of each document.
     """
 
     ids: np.ndarray
@@ -48,11 +48,11 @@ class Pairing(NamedTuple):
     """How documents become pairs.
 
     Attributes:
-        max_seq_length: tokens of an example, `[CLS]` and `[SEP]` included.
-        objective: "sop", "nsp" or "none".
-        short_seq_prob: share of the documents cut to a random shorter length, against the mismatch
-            with fine-tuning on short texts.
-        one_segment_chunks: "split" or "drop", for chunks of a single sentence.
+        max_seq_length: length of an example in tokens, including `[CLS]` and `[SEP]`.
+        objective: one of `PAIR_OBJECTIVES`.
+        short_seq_prob: fraction of documents cut to a random shorter length, which reduces the
+            mismatch with fine-tuning on short texts.
+        one_segment_chunks: "split" or "drop" chunks of a single sentence.
     """
 
     max_seq_length: int
@@ -62,6 +62,7 @@ class Pairing(NamedTuple):
 
     @property
     def max_num_tokens(self) -> int:
+        """The maximum number of tokens in both segments together."""
         return self.max_seq_length - (2 if self.objective == "none" else 3)
 
 
@@ -69,14 +70,14 @@ class Pairs(NamedTuple):
     """Pairs of segments, in document order.
 
     Attributes:
-        spans: int64 `[pairs, 4]`: begin and end of the first segment and of the second, in the flat
-            ids, in the order in which the example holds them. The second is empty without pairs.
+        spans: int64 `[pairs, 4]`: begin and end, in the flat ids, of the first segment in the
+            example, then of the second one, which is empty for objective "none".
         labels: bool `[pairs]`. sop: whether the second segment precedes the first in the document;
-            nsp: whether the second segment is to come from another document.
+            nsp: whether the second segment must come from another document.
         seeds: uint64 `[pairs]`, the seed of each example.
-        documents: int64 `[pairs]`, the document that each comes from.
-        truncated_tokens: how many tokens were cut off to fit the length.
-        dropped_chunks: how many chunks gave no pair (too short to split, or told to drop).
+        documents: int64 `[pairs]`, index of the document.
+        truncated_tokens: number of tokens cut off to fit the length.
+        dropped_chunks: number of chunks without a pair (too short to split, or dropped).
     """
 
     spans: np.ndarray
@@ -88,11 +89,13 @@ class Pairs(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """A batch of examples `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]`, without masks.
+    """A batch of unmasked examples, `[CLS] first [SEP] second [SEP]` or `[CLS] first [SEP]`.
 
     Attributes:
-        input_ids, segment_ids, token_boundary: int32 `[batch, seq]`, padded with 0.
-        lengths: int32 `[batch]`, tokens before the padding.
+        input_ids: int32 `[batch, seq]`, padded with the id of the padding token.
+        segment_ids: int32 `[batch, seq]`, 0 for the first and 1 for the second segment.
+        token_boundary: int32 `[batch, seq]`, 1 where a word starts.
+        lengths: int32 `[batch]`, number of tokens before the padding.
     """
 
     input_ids: np.ndarray
@@ -108,15 +111,16 @@ def make_pairs(
 
     Args:
         documents: the documents.
-        word_starts: bool `[vocab_size]`, where a single sentence may be split.
-        pairing: the settings.
-        seeds: uint64 `[documents]`; a document's pairs depend on its own alone.
+        word_starts: bool `[vocab_size]`, whether a piece starts a word; a single sentence is split
+            before such a piece.
+        pairing: how to cut.
+        seeds: uint64 `[documents]`; the pairs of a document depend on its own seed only.
     """
-    # Every chunk ends at a sentence.
-    most = len(documents.sentence_offsets) - 1
-    spans = np.empty((most, 4), np.int64)
-    labels = np.empty(most, np.bool_)
-    document_of = np.empty(most, np.int64)
+    # Every chunk ends at the end of a sentence.
+    max_pairs = len(documents.sentence_offsets) - 1
+    spans = np.empty((max_pairs, 4), np.int64)
+    labels = np.empty(max_pairs, np.bool_)
+    document_of = np.empty(max_pairs, np.int64)
     count, truncated_tokens, dropped_chunks = _cut_documents(
         documents.ids,
         documents.sentence_offsets,
@@ -124,7 +128,7 @@ def make_pairs(
         word_starts,
         pairing.max_num_tokens,
         pairing.short_seq_prob,
-        OBJECTIVES.index(pairing.objective),
+        PAIR_OBJECTIVES.index(pairing.objective),
         pairing.one_segment_chunks == "split",
         seeds,
         spans,
@@ -132,7 +136,7 @@ def make_pairs(
         document_of,
     )
     document_of = document_of[:count]
-    # The number of a pair within its document.
+    # The index of a pair within its document.
     number_in_document = np.arange(count) - np.searchsorted(document_of, document_of)
     return Pairs(
         spans=spans[:count],
@@ -153,16 +157,18 @@ def exchange_seconds(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Gives the pairs with label 1 the second segment of another document (BERT, section 3.1).
 
-    The segment is that of the next pair, in the shuffled order given, that comes from another
-    document. Where there is none the pair stays a true one.
+    The segment is that of the next pair, in the given order, that comes from another document. If
+    there is none, the pair keeps its segment and gets label 0.
 
     Args:
-        spans, labels, seeds: as in `Pairs`, shuffled.
-        documents: `[pairs]`, equal for pairs of one document.
-        max_num_tokens: what a pair may hold; it is cut to fit again.
+        spans: int64 `[pairs, 4]`, as in `Pairs`, in shuffled order.
+        labels: bool `[pairs]`, in the same order.
+        seeds: uint64 `[pairs]`, in the same order.
+        documents: `[pairs]`, numbers that identify the documents.
+        max_num_tokens: maximum number of tokens in a pair; longer pairs are truncated.
 
     Returns:
-        The new spans and labels, and how many tokens were cut off.
+        The new spans and labels, and the number of tokens cut off.
     """
     spans, labels = spans.copy(), labels.copy()
     truncated = _exchange_seconds(spans, labels, seeds, documents, max_num_tokens)
@@ -177,8 +183,8 @@ def assemble(
     Args:
         ids: `[tokens]`, the flat ids.
         spans: int64 `[batch, 4]`, see `Pairs`.
-        tokenizer: gives the ids of `[CLS]`, `[SEP]` and padding, and the word starts.
-        max_seq_length: width of the batch.
+        tokenizer: the tokenizer, for the ids of special tokens and the word starts.
+        max_seq_length: length of the examples in tokens, including padding.
     """
     shape = (len(spans), max_seq_length)
     input_ids = np.full(shape, tokenizer.pad_id, np.int32)
@@ -219,7 +225,7 @@ def _cut_documents(
             else:
                 middle = end
             first = sentence + 1
-            # An empty side: nothing to split, or a sentence without a token.
+            # An empty segment: nothing to split, or a sentence without tokens.
             if begin == end or (objective != _NONE and middle in (begin, end)):
                 dropped += end > begin
                 continue
@@ -238,7 +244,7 @@ def _cut_documents(
 
 @compiled
 def _split_inside(ids, begin, end, word_starts, state):
-    """A random place inside `begin` to `end` where a word starts; any place if none does."""
+    """A random position between `begin` and `end` where a word starts, if any does."""
     if end - begin < 2:
         return begin
     words = 0
@@ -257,7 +263,7 @@ def _split_inside(ids, begin, end, word_starts, state):
 
 @compiled
 def _truncate(pair, max_num_tokens, state):
-    """Takes tokens off the longer segment, from its front or back at random, until both fit."""
+    """Removes tokens from the longer segment, at a random end, until both segments fit."""
     a_begin, a_end, b_begin, b_end = pair
     excess = max(0, (a_end - a_begin) + (b_end - b_begin) - max_num_tokens)
     for _ in range(excess):
@@ -283,7 +289,7 @@ def _exchange_seconds(spans, labels, seeds, documents, max_num_tokens):
             other = (pair + distance) % count
             if documents[other] == documents[pair]:
                 continue
-            state[0] = ~seeds[pair]  # the seed itself is the masks'
+            state[0] = ~seeds[pair]  # the seed itself is used for the masks
             merged, cut = _truncate(
                 (originals[pair, 0], originals[pair, 1], originals[other, 2], originals[other, 3]),
                 max_num_tokens,
@@ -302,14 +308,14 @@ def _assemble(ids, spans, cls_id, sep_id, input_ids, segment_ids, lengths):
         a_begin, a_end, b_begin, b_end = spans[row]
         tokens, segments = input_ids[row], segment_ids[row]
         tokens[0] = cls_id
-        place = 1 + a_end - a_begin
-        tokens[1:place] = ids[a_begin:a_end]
-        tokens[place] = sep_id
-        lengths[row] = place + 1
+        separator = 1 + a_end - a_begin
+        tokens[1:separator] = ids[a_begin:a_end]
+        tokens[separator] = sep_id
+        lengths[row] = separator + 1
         if b_begin == b_end:
             continue
-        length = place + 2 + b_end - b_begin
-        tokens[place + 1 : length - 1] = ids[b_begin:b_end]
+        length = separator + 2 + b_end - b_begin
+        tokens[separator + 1 : length - 1] = ids[b_begin:b_end]
         tokens[length - 1] = sep_id
-        segments[place + 1 : length] = 1
+        segments[separator + 1 : length] = 1
         lengths[row] = length

@@ -1,4 +1,4 @@
-"""What a corpus is made of: formats, files, weights; and whether that is what it was before."""
+"""The sources of a corpus (formats, files, weights), and the fingerprint that identifies a run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from importlib import metadata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from data_prep.corpora.formats import FORMATS
+from data_prep.extraction_options import ExtractionOptions
 
-if TYPE_CHECKING:
-    from data_prep.extract_corpus import Options
-
-# Raised when the same flags and input come to give another corpus.
+# Incremented whenever the same options and input give another corpus.
 _VERSION = 1
-# Flags that decide where and how fast, not what is made.
+# Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir"}
-# What decides where a sentence ends, and what is text.
+# Packages that decide what is text and where a sentence ends.
 _TOOLS = ("albert-tf", "sentencex", "mwparserfromhell", "mwxml", "pyarrow")
 
 
@@ -28,7 +27,7 @@ class Source(NamedTuple):
     """A part of the corpus.
 
     Attributes:
-        format: a name in the table of formats.
+        format: name of the format, see `corpora.formats.FORMATS`.
         patterns: its files, globs or folders.
         weight: how often its documents are written, on average.
     """
@@ -38,71 +37,73 @@ class Source(NamedTuple):
     weight: float = 1.0
 
 
-def parse_sources(options: Options) -> tuple[Source, ...]:
-    """The sources that the flags name, by `--format` or by `--source`.
+def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
+    """The sources that the options name, with `format` and `input_file` or with `source`.
 
     Raises:
-        InputError: both or none of the flags are there, a format does not exist, or files are
-            missing where they are needed or given where they are not.
+        InputError: if neither or both ways are used, a format does not exist, or files are missing
+            for a format that needs them or given for one that does not.
     """
-    from data_prep.corpora import FORMATS
-
     if bool(options.format) == bool(options.source):
         raise InputError(
-            "--format: name one with --input_file, or several with "
-            "--source=FORMAT:FILES@WEIGHT,...; "
-            + ("both are there" if options.source else "neither is there")
+            "`format`: name one format with `input_file`, or several with "
+            "`source`=FORMAT:FILES@WEIGHT,...; "
+            + ("both are given" if options.source else "neither is given")
         )
     if options.source and options.input_file:
-        raise InputError("--input_file: belongs to --format; --source names its files itself")
-    if options.format:
-        flag, sources = "input_file", (Source(options.format, options.input_file),)
-    else:
-        flag, sources = "source", tuple(map(_parse_source, options.source))
+        raise InputError("`input_file`: requires `format`; `source` names its files itself")
+    sources = (
+        (Source(options.format, options.input_file),)
+        if options.format
+        else tuple(map(_parse_source, options.source))
+    )
+    names_format, names_files = ("format", "input_file") if options.format else ("source", "source")
     for source in sources:
         if source.format not in FORMATS:
-            name = "format" if options.format else "source"
-            raise InputError(f"--{name}: {source.format!r} is not one of {', '.join(FORMATS)}")
-        needed = FORMATS[source.format].needs_input
-        named = f"--format={source.format}" if options.format else source.format
-        if needed and not source.patterns:
-            raise InputError(f"--{flag}: {named} needs files, globs or folders")
-        if not needed and source.patterns:
-            raise InputError(f"--{flag}: {named} reads no files of yours")
+            raise InputError(
+                f"`{names_format}`={source.format}: must be one of {', '.join(FORMATS)}"
+            )
+        needs_input = FORMATS[source.format].needs_input
+        if needs_input and not source.patterns:
+            raise InputError(f"`{names_files}`: {source.format} needs files, globs or folders")
+        if not needs_input and source.patterns:
+            raise InputError(f"`{names_files}`: {source.format} takes no files")
     return sources
 
 
 def _parse_source(text: str) -> Source:
-    """`table:gs://bucket/x.parquet@0.5` -> the three parts of it."""
+    """Parses `table:gs://bucket/x.parquet@0.5`."""
     format, _, pattern = text.strip().partition(":")
     weight = 1.0
-    before, at, after = (pattern or format).rpartition("@")
-    if at:
+    before, separator, after = (pattern or format).rpartition("@")
+    if separator:
         try:
             weight = float(after)
         except ValueError:
-            before = ""  # the file has an @ in its name
-    if at and before:
+            before = ""  # the file name contains an @
+    if separator and before:
         format, pattern = (format, before) if pattern else (before, "")
     if not 0 < weight < 1000:
         raise InputError(
-            f"--source: the weight in {text!r} is not between 0 and 1000; 0.5 keeps half of the "
-            "documents, 2 writes each twice"
+            f"`source`={text}: the weight must be between 0 and 1000 (exclusive); 0.5 keeps half "
+            "of the documents, 2 writes each twice"
         )
     return Source(format, (pattern,) if pattern else (), weight)
 
 
-def find_inputs(sources: Sequence[Source], flag: str) -> dict[str, list[int]]:
-    """The size of each input file, and its time of change where a file system keeps one.
+def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]]:
+    """Finds the input files and their identities (see `files.file_identity`), by path.
+
+    Args:
+        sources: the sources.
+        argument: the argument that named them, for the error.
 
     Raises:
-        InputError: a pattern matches nothing; the message names `flag`.
+        InputError: if a pattern matches nothing.
     """
-    from data_prep.corpora import FORMATS
-
     found: dict[str, list[int]] = {}
     for source in sources:
-        for path in files.expand_globs(source.patterns, flag):
+        for path in files.expand_globs(source.patterns, argument):
             for file in _files_below(path, FORMATS[source.format].ending):
                 found[file] = files.file_identity(file)
     return found
@@ -114,12 +115,12 @@ def _files_below(path: str, ending: str) -> Iterator[str]:
         return
     for folder, subfolders, names in os.walk(path):
         yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(ending))
-        # Deeper ones, too, where any file may belong to the input; in the same order everywhere.
+        # Subfolders only if any file may be part of the input; in the same order everywhere.
         subfolders[:] = [] if ending else sorted(subfolders)
 
 
-def fingerprint(options: Options, inputs: dict[str, list[int]]) -> str:
-    """A hash that differs where the corpus might."""
+def fingerprint(options: ExtractionOptions, inputs: dict[str, list[int]]) -> str:
+    """A hash of everything that affects the corpus."""
     settings = dataclasses.asdict(options)
     made_from = {
         "version": _VERSION,
@@ -131,6 +132,7 @@ def fingerprint(options: Options, inputs: dict[str, list[int]]) -> str:
 
 
 def tool_versions() -> dict[str, str]:
+    """Versions of the installed packages that affect the corpus."""
     versions = {}
     for name in _TOOLS:
         try:

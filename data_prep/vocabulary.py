@@ -1,38 +1,56 @@
-"""Samples of text for a vocabulary, and SentencePiece ones with the original ALBERT's settings."""
+"""Trains a vocabulary on a sample of the sentences of text files."""
 
 from __future__ import annotations
 
-import io
+import logging
+import os
 import random
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.base import preprocess
-from data_prep import wordpiece_vocabulary
-from data_prep.progress import Progress
+from data_prep.throughput import ThroughputLine
+from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary_types import VOCABULARY_TYPES
 
-CONTROL_SYMBOLS = ("[CLS]", "[SEP]", "[MASK]")
-USER_DEFINED_SYMBOLS = ("(", ")", '"', "-", ".", "–", "£", "€")
-
-# <pad>, <unk>, the symbols above, and at least one piece to learn.
-SMALLEST_VOCABULARY = 2 + len(CONTROL_SYMBOLS) + len(USER_DEFINED_SYMBOLS) + 1
+logger = logging.getLogger(__name__)
 
 
-def read_sentences(paths: Iterable[str], do_lower_case: bool) -> Iterator[str]:
-    """Yields the lines of text files as the tokenizer will see them; empty ones are left out."""
-    for path in paths:
-        for line in files.read_lines(path):
-            if sentence := preprocess(line, do_lower_case):
-                yield sentence
+def train_vocabulary(options: VocabularyOptions) -> str:
+    """Trains a vocabulary and writes its files.
+
+    Returns:
+        Path of the file that other commands read.
+
+    Raises:
+        InputError: if an option is invalid, a file is missing, or the text does not yield a
+            vocabulary of the requested size.
+    """
+    options.check()
+    vocabulary_type = VOCABULARY_TYPES[options.model_type]
+    paths = files.expand_globs(options.input_file, "input_file")
+    output_file = options.output_prefix + vocabulary_type.ending
+    if os.path.realpath(output_file) in map(os.path.realpath, paths):
+        raise InputError(
+            f"`output_prefix`={options.output_prefix}: {output_file} is also an `input_file`"
+        )
+    files.make_folder(os.path.dirname(options.output_prefix), "output_prefix")
+    sentences = sample(read_lines(paths), options.input_sentence_size, options.random_seed)
+    for number, sentence in enumerate(sentences):  # in place: the sample may fill the memory
+        sentences[number] = vocabulary_type.prepare(sentence, options.do_lower_case)
+    sentences = [sentence for sentence in sentences if sentence]
+    if not sentences:
+        raise InputError(f"`input_file`: no text in {', '.join(paths)}")
+    megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
+    logger.info("training on %s sentences, %.1f MB", f"{len(sentences):,}", megabytes)
+    vocabulary_type.train(sentences, options.output_prefix, options.vocab_size)
+    return output_file
 
 
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
-    """Yields the lines of text files that are not blank, and shows how far it is."""
+    """Yields the lines of text files that are not blank, and shows the progress."""
     done = 0
-    with Progress("read", "MB", sum(map(files.size, paths)) / 1e6) as progress:
+    with ThroughputLine("read", "MB", sum(map(files.size, paths)) / 1e6) as progress:
         for path in paths:
             for line in files.read_lines(path):
                 done += len(line.encode()) + 1
@@ -42,7 +60,16 @@ def read_lines(paths: Sequence[str]) -> Iterator[str]:
 
 
 def sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
-    """A uniform sample of `size` sentences in their order, in one pass; all of them for size 0."""
+    """Draws a uniform sample in one pass.
+
+    Args:
+        sentences: the sentences.
+        size: number of sentences to draw; 0 for all of them.
+        seed: seed of the draw.
+
+    Returns:
+        The drawn sentences in their original order.
+    """
     if not size:
         return list(sentences)
     generator = random.Random(seed)
@@ -53,124 +80,3 @@ def sample(sentences: Iterable[str], size: int, seed: int) -> list[str]:
         elif (place := generator.randrange(number + 1)) < size:
             kept[place] = (number, sentence)
     return [sentence for _, sentence in sorted(kept)]
-
-
-def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
-    """Trains a unigram model and writes `<prefix>.model` and `<prefix>.vocab`, both or neither.
-
-    Args:
-        sentences: text that `preprocess` has been through.
-        prefix: path of the two files without their endings.
-        vocab_size: number of pieces, the special symbols included.
-
-    Raises:
-        InputError: the text does not give that many pieces; the message says how many it gives.
-    """
-    import sentencepiece
-
-    try:
-        model = _train_model(sentences, vocab_size)
-    except RuntimeError as error:
-        raise InputError(_explain(str(error), sentences, vocab_size)) from None
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    vocabulary = "".join(
-        f"{processor.id_to_piece(id)}\t{processor.get_score(id):g}\n"
-        for id in range(processor.get_piece_size())
-    )
-    with (
-        files.replacing(prefix + ".model") as model_file,
-        files.replacing(prefix + ".vocab") as vocabulary_file,
-    ):
-        with files.open_file(model_file, "wb") as file:
-            file.write(model)
-        with files.open_file(vocabulary_file, "w") as file:
-            file.write(vocabulary)
-
-
-def _train_model(sentences: list[str], vocab_size: int) -> bytes:
-    """The serialized model.
-
-    Raises:
-        RuntimeError: SentencePiece cannot make that many, or that few, pieces of this text.
-    """
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences),
-        model_writer=model,
-        model_type="unigram",
-        vocab_size=vocab_size,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=list(CONTROL_SYMBOLS),
-        user_defined_symbols=list(USER_DEFINED_SYMBOLS),
-        character_coverage=0.99995,
-        # A fixed number, since sums over threads round differently for another: the same text
-        # gives the same model on any machine.
-        num_threads=16,
-        shuffle_input_sentence=False,
-        minloglevel=3,
-    )
-    return model.getvalue()
-
-
-def _explain(reason: str, sentences: list[str], vocab_size: int) -> str:
-    """What to do about an error of SentencePiece."""
-    if required := re.search(r"smaller than required_chars\. \d+ vs (\d+)", reason):
-        return (
-            f"--vocab_size: {vocab_size} is too few; the characters and special symbols of "
-            f"this text alone need {required[1]}"
-        )
-    size = _largest_size(sentences, vocab_size, reason)
-    return (
-        f"--vocab_size: {vocab_size} is more than this text gives ({len(sentences):,} sentences); "
-        + (f"{size} works" if size else "it needs more text")
-    )
-
-
-def _largest_size(sentences: list[str], vocab_size: int, reason: str) -> int:
-    """A size below `vocab_size` that has been seen to work; 0 if there is none.
-
-    SentencePiece names its limit in the message ("... a value <= 812."), not always one that holds.
-    """
-    size = vocab_size
-    while True:
-        named = re.search(r"<= (\d+)", reason)
-        size = min(size - 1, int(named[1]) if named else size * 9 // 10)
-        if size < SMALLEST_VOCABULARY:
-            return 0
-        try:
-            _train_model(sentences, size)
-            return size
-        except RuntimeError as error:
-            reason = str(error)
-
-
-class ModelType(NamedTuple):
-    """A row of the table of vocabularies.
-
-    Attributes:
-        prepare: `prepare(line, do_lower_case)` is the text as the trainer and the tokenizer see it.
-        train: `train(sentences, prefix, vocab_size)` writes the files.
-        ending: of the file that the other commands take.
-        smallest: the least number of pieces.
-    """
-
-    prepare: Callable[[str, bool], str]
-    train: Callable[[list[str], str, int], None]
-    ending: str
-    smallest: int
-
-
-MODEL_TYPES: dict[str, ModelType] = {
-    "unigram": ModelType(preprocess, train, ".model", SMALLEST_VOCABULARY),
-    "wordpiece": ModelType(
-        wordpiece_vocabulary.prepare,
-        wordpiece_vocabulary.train,
-        ".txt",
-        wordpiece_vocabulary.SMALLEST_VOCABULARY,
-    ),
-}

@@ -1,4 +1,4 @@
-"""WordPiece vocabularies as BERT and the Chinese ALBERT models have them, a piece a line."""
+"""WordPiece vocabularies in the format of BERT and Chinese ALBERT, one piece per line."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.wordpiece import CONTINUES, LONGEST_WORD, SPECIAL_SYMBOLS, words
 
-# The special symbols, and at least one piece to learn.
-SMALLEST_VOCABULARY = len(SPECIAL_SYMBOLS) + 1
+# The special symbols, and at least one learned piece.
+MIN_SIZE = len(SPECIAL_SYMBOLS) + 1
 
-# Share of the characters of the text that the vocabulary has; the rarest ones are unknown. The same
-# as for a unigram vocabulary.
+# Fraction of the characters of the text that the vocabulary covers; the rarest ones are unknown.
+# The same as for a unigram vocabulary.
 _CHARACTER_COVERAGE = 0.99995
-_REPEATS_AT_ONCE = 10_000
+_MAX_REPEATS_PER_TEXT = 10_000
 
 
 def prepare(line: str, do_lower_case: bool) -> str:
-    """The words of a line, as the tokenizer will see them, with a space between them."""
+    """The words of a line as the tokenizer will see them, separated by spaces."""
     return " ".join(words(line, do_lower_case))
 
 
 def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
-    """Trains a vocabulary and writes `<prefix>.txt`, whole or not at all.
+    """Trains a vocabulary and writes `<prefix>.txt`.
 
     Args:
-        sentences: text that `prepare` has been through.
+        sentences: text returned by `prepare`.
         prefix: path of the file without its ending.
-        vocab_size: number of pieces, the special symbols included.
+        vocab_size: number of pieces, including special symbols.
 
     Raises:
-        InputError: the text does not give that many pieces, or needs more for its characters
-            alone; the message says how many.
+        InputError: if the text does not yield that many pieces, or needs more for its characters
+            alone; the message names a size that works.
     """
     counts: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
@@ -47,20 +47,20 @@ def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
     required = len(SPECIAL_SYMBOLS) + len(alphabet)
     if vocab_size < required:
         raise InputError(
-            f"--vocab_size: {vocab_size} is too few; the characters and special symbols of "
-            f"this text alone need {required}"
+            f"`vocab_size`={vocab_size}: too small; the characters and special symbols of this "
+            f"text alone need {required}"
         )
     pieces = _train_pieces(counts, [*SPECIAL_SYMBOLS, *alphabet], vocab_size)
     if len(pieces) < vocab_size:
         raise InputError(
-            f"--vocab_size: {vocab_size} is more than this text gives ({len(sentences):,} "
-            f"sentences); {len(pieces)} works"
+            f"`vocab_size`={vocab_size}: too large for this text ({len(sentences):,} sentences); "
+            f"{len(pieces)} works"
         )
     files.write_text(prefix + ".txt", "".join(f"{piece}\n" for piece in pieces))
 
 
 def _covered(counts: collections.Counter[str]) -> set[str]:
-    """The most frequent characters, until they make up `_CHARACTER_COVERAGE` of the text."""
+    """The most frequent characters, which make up `_CHARACTER_COVERAGE` of the text."""
     frequencies: collections.Counter[str] = collections.Counter()
     for word, count in counts.items():
         for character in word:
@@ -78,7 +78,7 @@ def _covered(counts: collections.Counter[str]) -> set[str]:
 def _train_pieces(
     counts: collections.Counter[str], first_pieces: list[str], vocab_size: int
 ) -> list[str]:
-    """The pieces by id: `first_pieces`, then as many as can be learnt, at most `vocab_size`."""
+    """The pieces by id: `first_pieces`, then learned pieces, `vocab_size` in total at most."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -89,8 +89,8 @@ def _train_pieces(
     trainer = WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=2,
-        # Left to itself the trainer numbers ##a, ##b, ... in the order of a hash table that differs
-        # from run to run, and settles ties between pairs by these numbers.
+        # By itself, the trainer numbers ##a, ##b, ... in the order of a hash table, which differs
+        # between runs, and breaks ties between pairs by these numbers.
         special_tokens=first_pieces,
         limit_alphabet=len(first_pieces),
         continuing_subword_prefix=CONTINUES,
@@ -102,8 +102,8 @@ def _train_pieces(
 
 
 def _repeated(counts: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yields each word as often as it was counted, in long texts: the trainer takes no counts."""
+    """Yields each word as often as it was counted, since the trainer takes texts, not counts."""
     for word, count in counts:
         while count > 0:
-            yield " ".join([word] * min(count, _REPEATS_AT_ONCE))
-            count -= _REPEATS_AT_ONCE
+            yield " ".join([word] * min(count, _MAX_REPEATS_PER_TEXT))
+            count -= _MAX_REPEATS_PER_TEXT

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from albert_tf import progress
-from data_prep.progress import Progress
+from data_prep.throughput import ThroughputLine
 
 
 class Terminal(io.StringIO):
@@ -53,7 +53,7 @@ def test_a_terminal_gets_one_line_rewritten(clock):
 
 def test_data_preparation_tells_amount_rate_and_time_left(clock):
     log = io.StringIO()
-    with Progress("read", "MB", total=40, stream=log) as shown:
+    with ThroughputLine("read", "MB", total=40, stream=log) as shown:
         for done in range(1, 13):
             clock(10)
             shown.update(done)
@@ -64,7 +64,7 @@ def test_data_preparation_tells_amount_rate_and_time_left(clock):
 
 def test_data_preparation_takes_its_line_away_from_a_terminal(clock):
     terminal = Terminal()
-    with Progress("read", "MB", stream=terminal) as shown:
+    with ThroughputLine("read", "MB", stream=terminal) as shown:
         clock(10)
         shown.update(1)
     assert terminal.getvalue() == "\r\x1b[Kread 1.0 MB, 0.1 MB/s\r\x1b[K"

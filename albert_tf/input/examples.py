@@ -1,4 +1,4 @@
-"""Examples that fit into memory, each sequence at its own length."""
+"""Examples held in memory, with every sequence at its own length."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import numpy as np
 
 
 class Features:
-    """What a model reads of some examples: token ids at their own lengths, and fixed arrays.
+    """The input of a model for some examples: sequences without padding, and other arrays.
 
     Args:
-        sequences: for each sequence its token ids and their segment ids.
-        pad_id: what fills a sequence up.
-        choices: sequences of each example, one after the other; their features are then
-            `[examples, choices, seq]`. 0: one sequence each, and no such axis.
-        arrays: anything else by feature name, `[examples, ...]`: labels, positions.
-        tokens_cut: tokens that each example lost, since its text was too long; `[examples]`.
+        sequences: token ids and segment ids of each sequence.
+        pad_id: id of the padding token.
+        choices: number of sequences per example, given consecutively; features then have shape
+            `[examples, choices, seq]`. 0: one sequence per example, without that axis.
+        arrays: other features by name, such as labels or positions, `[examples, ...]`.
+        tokens_cut: number of tokens that each example lost to truncation, `[examples]`.
 
     Attributes:
-        ids: int32, the token ids of all sequences, one after the other.
-        segments: int8, their segment ids.
-        lengths: int32 `[sequences]`.
-        pad_id, choices, arrays: as given.
-        tokens_cut: as given; zeros where nothing was.
+        ids: int32 `[tokens]`, the token ids of all sequences.
+        segments: int8 `[tokens]`, their segment ids.
+        lengths: int32 `[sequences]`, lengths of the sequences.
+        pad_id: as given.
+        choices: as given.
+        arrays: as given.
+        tokens_cut: int32 `[examples]`, as given; zeros by default.
     """
 
     def __init__(
@@ -49,16 +51,24 @@ class Features:
         self.tokens_cut = np.asarray(cut, np.int32)
 
     def __len__(self) -> int:
-        """Examples."""
+        """The number of examples."""
         return len(self.lengths) // (self.choices or 1)
 
     @property
     def example_lengths(self) -> np.ndarray:
-        """int32 `[examples]`: the length of each example's longest sequence."""
+        """The length of the longest sequence of each example, int32 `[examples]`."""
         return self.lengths.reshape(-1, self.choices or 1).max(axis=1, initial=0)
 
     def padded(self, length: int) -> dict[str, np.ndarray]:
-        """`input_ids`, `input_mask` and `segment_ids` at one length, int32, and the arrays."""
+        """Pads all sequences to one length.
+
+        Args:
+            length: length in tokens; no sequence may be longer.
+
+        Returns:
+            `input_ids`, `input_mask` and `segment_ids`, int32 `[examples, length]` or
+            `[examples, choices, length]`, and the other arrays.
+        """
         mask = np.arange(length) < self.lengths[:, None]
         ids = np.full(mask.shape, self.pad_id, np.int32)
         segments = np.zeros(mask.shape, np.int32)
@@ -71,7 +81,7 @@ class Features:
         return {**tokens, **self.arrays}
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Everything as arrays by name, for a file."""
+        """The content as arrays by name, to be written to a file."""
         return {
             "ids": self.ids,
             "segments": self.segments,
@@ -83,7 +93,7 @@ class Features:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Features:
-        """The features of which `to_arrays` made these; other names are left alone."""
+        """Restores features from the arrays of `to_arrays`; ignores other names."""
         pad_id, choices = arrays["pad_id_and_choices"].tolist()
         features = cls([], pad_id, choices)
         features.ids, features.segments = arrays["ids"], arrays["segments"]

@@ -1,19 +1,24 @@
-"""The features of a TFRecord example as data: names, shapes and dtypes of the original project.
+"""The features of TFRecord examples: names, shapes and dtypes, as in the original project.
 
-Writers and readers both take them from here, so neither can differ from the other.
+Writers and readers both use these definitions, so they cannot differ.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+# What a model predicts about the two segments of an example: whether they are in order (sentence
+# order prediction), whether the second is from the same document (next sentence prediction), or
+# nothing, with a single segment.
+PAIR_OBJECTIVES = ("sop", "nsp", "none")
+
 
 class Feature(NamedTuple):
-    """One fixed-length feature of an example.
+    """A feature of fixed length.
 
     Attributes:
-        shape: shape of one example, without the batch dimension.
-        dtype: dtype in the file, "int64" or "float32". Batches hold int64 features as int32.
+        shape: shape in one example, without the batch dimension.
+        dtype: dtype in the file, "int64" or "float32". Batches contain int64 features as int32.
     """
 
     shape: tuple[int, ...]
@@ -21,7 +26,7 @@ class Feature(NamedTuple):
 
 
 def encoder_features(max_seq_length: int) -> dict[str, Feature]:
-    """What every model reads: token ids, 1 for tokens and 0 for padding, segment 0 or 1."""
+    """The input of every model: token ids, mask (1 for tokens, 0 for padding), segment (0 or 1)."""
     return {
         "input_ids": Feature((max_seq_length,), "int64"),
         "input_mask": Feature((max_seq_length,), "int64"),
@@ -30,11 +35,11 @@ def encoder_features(max_seq_length: int) -> dict[str, Feature]:
 
 
 def unmasked_features(max_seq_length: int) -> dict[str, Feature]:
-    """Features of a pretraining example whose masks are drawn in training.
+    """Features of a pretraining example without masks, which are drawn during training.
 
-    `token_boundary` is 1 where a word starts; `next_sentence_labels` is the sentence-order label, 1
-    where the segments were swapped (the name is the original's, so that either side reads the
-    other's files).
+    `token_boundary` is 1 where a word starts. `next_sentence_labels` is the label of the pair
+    objective, such as 1 for swapped segments; the name is the original's, so that each project can
+    read the files of the other.
     """
     return {
         **encoder_features(max_seq_length),

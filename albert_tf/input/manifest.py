@@ -1,7 +1,7 @@
-"""The manifest beside TFRecord files of pretraining examples: what they hold, and how it was made.
+"""The manifest next to TFRecord files of pretraining examples: their content and their settings.
 
-Data preparation writes it; training reads it, to refuse files that do not fit its flags by the name
-of the flag, and to draw the masks of files that hold none.
+Data preparation writes it. Training reads it to reject files that do not match its options, and to
+draw the masks of files without masks.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def manifest_file(output: str) -> str:
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """The manifest in a file.
+    """Reads a manifest.
 
     Raises:
-        InputError: it is damaged, or not a manifest.
+        InputError: if the file is damaged, or not a manifest.
     """
     with contextlib.suppress(ValueError):
         manifest = json.loads(files.read_text(path))
@@ -42,13 +42,16 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The manifests that list any of some TFRecord files, by path.
+    """Finds the manifests that list at least one of some TFRecord files.
 
     Args:
-        records: the files; those without a manifest, such as the original's, are fine.
+        records: the TFRecord files; some, such as the original's, may have no manifest.
+
+    Returns:
+        The manifests by path.
 
     Raises:
-        InputError: a manifest that has the name of these files' manifest is damaged.
+        InputError: if a file with the name of their manifest is damaged.
     """
     found: dict[str, dict[str, Any]] = {}
     for folder in sorted({os.path.dirname(path) for path in records}):
@@ -60,20 +63,20 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
             except InputError:
                 if os.path.basename(path) in expected:
                     raise
-                continue  # something else of that name
+                continue  # unrelated to these files
             if names & set(manifest["files"]):
                 found[path] = manifest
     return found
 
 
 class DynamicMasks(NamedTuple):
-    """How training draws the masks of files that hold none.
+    """How training draws masks for files without masks.
 
     Attributes:
-        masking: how much to mask, in what spans.
+        masking: how many tokens to mask, in which spans.
         special_ids: ids that are never masked.
         mask_id: id of `[MASK]`.
-        replacement_ids: int32, ids from which random replacements are drawn.
+        replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
     """
 
     masking: Masking
@@ -85,38 +88,44 @@ class DynamicMasks(NamedTuple):
 def dynamic_masks(
     manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
 ) -> DynamicMasks | None:
-    """How the masks of files with these manifests are to be drawn; None if they hold their masks.
+    """How to draw masks for the files of some manifests.
+
+    Args:
+        manifests: the manifests by path.
+        max_predictions_per_seq: maximum number of masked tokens per example.
+
+    Returns:
+        The settings of the masks; None if the files contain masks.
 
     Raises:
-        InputError: some of the files hold masks and some do not, or they are to be masked in
-            different ways.
+        InputError: if only some of the files contain masks, or if their settings differ.
     """
-    settings = {
+    masking_of = {
         path: manifest["settings"].get("masking", "static") for path, manifest in manifests.items()
     }
-    if "dynamic" not in settings.values():
+    if "dynamic" not in masking_of.values():
         return None
     parts = []
     for path, manifest in manifests.items():
-        if settings[path] != "dynamic":
+        if masking_of[path] != "dynamic":
             raise InputError(
-                f"--input_file: {path} says masking=static, other manifests say dynamic; use files "
-                "of one kind"
+                f"{path}: has masking=static, but other manifests have dynamic; use files with the "
+                "same masking"
             )
-        flags, vocabulary = manifest["settings"], manifest["vocabulary"]
+        settings, vocabulary = manifest["settings"], manifest["vocabulary"]
         masking = Masking(
             max_predictions_per_seq,
-            flags["masked_lm_prob"],
-            flags["ngram"],
-            flags["favor_shorter_ngram"],
-            flags["do_permutation"],
-            flags["do_whole_word_mask"],
+            settings["masked_lm_prob"],
+            settings["ngram"],
+            settings["favor_shorter_ngram"],
+            settings["do_permutation"],
+            settings["do_whole_word_mask"],
         )
         parts.append((masking, vocabulary))
         if parts[0] != parts[-1]:
             raise InputError(
-                f"--input_file: {path} was made with another vocabulary or other masking flags "
-                f"than {next(iter(manifests))}; dynamic masks need the same"
+                f"{path}: has another vocabulary or other masking settings than "
+                f"{next(iter(manifests))}; with dynamic masking, they must be equal"
             )
     masking, vocabulary = parts[0]
     return DynamicMasks(
@@ -133,39 +142,45 @@ def check_manifests(
     max_predictions_per_seq: int,
     vocab_size: int,
 ) -> None:
-    """Compares what files hold with the flags of a training run.
+    """Checks that files match the options of a training run.
+
+    Args:
+        manifests: the manifests of the files by path.
+        max_seq_length: length of examples in tokens.
+        max_predictions_per_seq: maximum number of masked tokens per example.
+        vocab_size: number of ids in the config of the model.
 
     Raises:
-        InputError: they differ; the message names the flag, both values and the manifest.
+        InputError: if they differ.
     """
     for path, manifest in manifests.items():
-        made = manifest["settings"]
-        if made["max_seq_length"] != max_seq_length:
+        settings = manifest["settings"]
+        if settings["max_seq_length"] != max_seq_length:
             raise InputError(
-                f"--max_seq_length: {max_seq_length}, but {path} says that the examples were made "
-                f"with {made['max_seq_length']}"
+                f"`max_seq_length`={max_seq_length}: the examples were created with "
+                f"{settings['max_seq_length']} ({path})"
             )
-        is_static = made.get("masking", "static") == "static"
-        if is_static and made["max_predictions_per_seq"] != max_predictions_per_seq:
+        is_static = settings.get("masking", "static") == "static"
+        if is_static and settings["max_predictions_per_seq"] != max_predictions_per_seq:
             raise InputError(
-                f"--max_predictions_per_seq: {max_predictions_per_seq}, but {path} says that the "
-                f"examples were made with {made['max_predictions_per_seq']}"
+                f"`max_predictions_per_seq`={max_predictions_per_seq}: the examples were created "
+                f"with {settings['max_predictions_per_seq']} ({path})"
             )
         if manifest["vocab_size"] > vocab_size:
             raise InputError(
-                f"--albert_config_file: vocab_size is {vocab_size}, but {path} says that the "
-                f"examples were made with a vocabulary of {manifest['vocab_size']} pieces"
+                f"{path}: the examples were created with a vocabulary of {manifest['vocab_size']} "
+                f"pieces, but the model has only {vocab_size}"
             )
 
 
 def pair_objective(manifests: dict[str, dict[str, Any]]) -> str:
-    """What the pairs in files with these manifests are to teach: "sop", "nsp" or "none".
+    """The pair objective of the files of some manifests, one of `features.PAIR_OBJECTIVES`.
 
     Raises:
-        InputError: not the same for all of them.
+        InputError: if the manifests differ.
     """
     found = {m["settings"].get("pair_objective") or "sop": path for path, m in manifests.items()}
     if len(found) > 1:
         listed = ", ".join(f"{path}: {objective}" for objective, path in sorted(found.items()))
-        raise InputError(f"--input_file: files of different --pair_objective ({listed})")
+        raise InputError(f"the files have different pair objectives: {listed}")
     return next(iter(found), "sop")

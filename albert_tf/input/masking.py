@@ -1,12 +1,12 @@
 """N-gram whole-word masking (ALBERT paper, section 4.1) as one compiled loop; no TensorFlow.
 
-An example's masks depend on its own 64-bit seed and nothing else, so they are the same whichever
-process draws them, and in whatever order. Data preparation draws them once per copy of an example;
-training can draw them anew at every visit with the same function.
+The masks of an example depend only on its own 64-bit seed, not on the process that draws them or on
+the order. Data preparation draws them once per copy of an example; training can draw new ones at
+every visit with the same function.
 
-Differences from the original, all of them faults there: n-gram lengths come from the given seed;
-spans never overlap; a span never runs across `[SEP]` from one segment into the other; and a length
-is drawn before its place, so that what fits where cannot change how often a length is drawn.
+Differences from the original, which correct faults there: n-gram lengths come from the given seed;
+spans never overlap; a span never crosses `[SEP]` from one segment into the other; and the length of
+a span is drawn before its position, so the available space does not bias the lengths.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
-# How a token can be covered.
+# The states of a covered token.
 _MASKED, _PERMUTED = 1, 2
 
 
 class Masking(NamedTuple):
-    """How many tokens to mask, and in spans of what length.
+    """How many tokens to mask, in spans of which lengths.
 
     Attributes:
-        max_predictions: the most tokens masked in one example.
-        masked_lm_prob: share of the tokens to mask, `[CLS]` and `[SEP]` counted.
-        ngram: longest span, in words.
-        favor_shorter_ngram: whether a span of n words has a probability proportional to 1/n
-            (6/11, 3/11, 2/11 for `ngram` 3); otherwise these probabilities are reversed.
-        do_permutation: whether as many tokens again, in spans drawn the same way, change places
-            with one another and are predicted too, as far as `max_predictions` allows.
-        whole_words: whether words are masked whole; otherwise each token counts as a word.
+        max_predictions: maximum number of masked tokens per example.
+        masked_lm_prob: fraction of tokens to mask, counting `[CLS]` and `[SEP]`.
+        ngram: maximum length of a span, in words.
+        favor_shorter_ngram: whether spans of n words have a probability proportional to 1/n (6/11,
+            3/11, 2/11 for `ngram` 3); otherwise these probabilities are reversed.
+        do_permutation: whether as many tokens again, in spans drawn the same way, are permuted and
+            predicted too, as far as `max_predictions` allows.
+        whole_words: whether to mask whole words; otherwise every token counts as a word.
     """
 
     max_predictions: int
@@ -47,22 +47,22 @@ class Masking(NamedTuple):
     whole_words: bool = True
 
     def length_probabilities(self) -> np.ndarray:
-        """float64 `[ngram]`: probability of a span of 1, 2, ... words."""
+        """The probabilities of spans of 1, 2, ... words, float64 `[ngram]`."""
         weights = 1.0 / np.arange(1, self.ngram + 1)
         return (weights if self.favor_shorter_ngram else weights[::-1]) / weights.sum()
 
 
 class MaskedBatch(NamedTuple):
-    """Masked examples, and what was drawn for them.
+    """Masked examples and statistics of their spans.
 
     Attributes:
-        input_ids: int32 `[batch, seq]`, with the masks in it.
+        input_ids: int32 `[batch, seq]`, with masked tokens replaced.
         positions: int32 `[batch, max_predictions]`, ascending, padded with 0.
-        ids: int32 `[batch, max_predictions]`, the tokens that stood there, padded with 0.
+        ids: int32 `[batch, max_predictions]`, the original ids at these positions, padded with 0.
         weights: float32 `[batch, max_predictions]`, 1 for a prediction and 0 for padding.
-        drawn_lengths: int64 `[ngram]`, how often a span of 1, 2, ... words was drawn. The last
-            span of an example may have been cut, or left out, to stay within its budget.
-        masked_lengths: int64 `[ngram]`, how many spans of 1, 2, ... words were masked.
+        drawn_lengths: int64 `[ngram]`, number of spans of 1, 2, ... words that were drawn. The last
+            span of an example may have been shortened or omitted to stay within the budget.
+        masked_lengths: int64 `[ngram]`, number of spans of 1, 2, ... words that were masked.
     """
 
     input_ids: np.ndarray
@@ -85,18 +85,18 @@ def draw_masks(
 ) -> MaskedBatch:
     """Masks a batch of examples.
 
-    Of the masked tokens 80 % become `[MASK]`, 10 % stay, 10 % become a random piece.
+    80 % of the masked tokens become `[MASK]`, 10 % are kept, 10 % become a random piece.
 
     Args:
-        input_ids: int32 `[batch, seq]`, unchanged by this.
-        lengths: int32 `[batch]`, tokens of each example before its padding.
-        word_starts: `[batch, seq]`, nonzero where a word begins. The first token after a special
-            one begins a word in any case.
+        input_ids: int32 `[batch, seq]`; not modified.
+        lengths: int32 `[batch]`, number of tokens before the padding.
+        word_starts: `[batch, seq]`, nonzero where a word starts. A token after a special one always
+            starts a word.
         seeds: uint64 `[batch]`, from `derive_seeds`.
-        masking: the settings.
+        masking: how many tokens to mask, in which spans.
         special_ids: ids that are never masked, `[CLS]` and `[SEP]`.
         mask_id: id of `[MASK]`.
-        replacement_ids: int32, ids from which random replacements are drawn.
+        replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
     """
     batch = len(input_ids)
     masked = MaskedBatch(
@@ -124,18 +124,18 @@ def draw_masks(
 
 
 def derive_seeds(seed: int | np.ndarray, *numbers: int | np.ndarray) -> np.ndarray:
-    """Independent 64-bit seeds for numbered things, such as the examples of a corpus.
+    """Derives independent 64-bit seeds for numbered items, such as the examples of a corpus.
 
     Args:
-        seed: the run's seed (any integer), or seeds from here as an array.
-        numbers: one or more integers or integer arrays, broadcast against each other.
+        seed: the seed of a run (any integer), or an array returned by this function.
+        *numbers: integers or integer arrays that identify the items; broadcast to each other.
 
     Returns:
-        uint64, of the broadcast shape: always the same for the same numbers.
+        Seeds of the broadcast shape, uint64; deterministic for the same arguments.
     """
     mixed = seed if isinstance(seed, np.ndarray) else np.asarray(seed % 2**64, np.uint64)
     for number in numbers:
-        with np.errstate(over="ignore"):  # wrapping around is the point
+        with np.errstate(over="ignore"):  # wrapping around is intended
             mixed = _mix(
                 mixed + (np.asarray(number).astype(np.uint64) + np.uint64(1)) * _GOLDEN_GAMMA
             )
@@ -150,10 +150,10 @@ def _mix(bits: np.ndarray) -> np.ndarray:
 
 
 def compiled(function: Callable) -> Callable:
-    """Compiles with numba, cached on disk wherever the cache folder can be written."""
+    """Compiles a function with numba, cached on disk if the cache folder is writable."""
     try:
         return numba.njit(function, cache=True, nogil=True)
-    except RuntimeError:  # no writable place for the cache: compile anew in each process
+    except RuntimeError:  # no writable folder for the cache: compile in each process
         return numba.njit(function, nogil=True)
 
 
@@ -180,8 +180,8 @@ def _mask_batch(
 ):  # fmt: skip
     batch, seq = input_ids.shape
     max_predictions = positions.shape[1]
-    covered = np.empty(seq, np.uint8)  # 0: as it is, or how it is covered
-    begin = np.empty(seq, np.int64)  # words as ranges of tokens: begin[w] up to end[w]
+    covered = np.empty(seq, np.uint8)  # 0, or the state of a covered token
+    begin = np.empty(seq, np.int64)  # words as ranges of tokens: begin[w] to end[w] (exclusive)
     end = np.empty(seq, np.int64)
     order = np.empty(seq, np.int64)
     state = np.empty(1, np.uint64)
@@ -226,7 +226,7 @@ def _cover_spans(
     covered, how, budget, words, begin, end, order, cumulative, state, drawn_lengths,
     masked_lengths,
 ):  # fmt: skip
-    """Marks free spans of words in `covered` with `how`; returns what is left of the budget."""
+    """Sets free spans of words in `covered` to `how`; returns the rest of the budget."""
     for word in range(words):
         order[word] = word
     for last in range(words - 1, 0, -1):
@@ -234,8 +234,8 @@ def _cover_spans(
         order[last], order[other] = order[other], order[last]
 
     ngram = len(cumulative)
-    span_words = 0  # words of the span that is looking for a place; 0: to be drawn
-    # Spans try the words in random order. A second round fills what is left with single words.
+    span_words = 0  # length of the span to be placed; 0: not drawn yet
+    # Spans are tried at all words in random order. A second round fills the rest with single words.
     for attempt in range(2 * words):
         if budget == 0:
             break
@@ -250,7 +250,7 @@ def _cover_spans(
         if last >= words or not _is_free(covered, begin, end, first, last):
             continue
         while last >= first and end[last] - begin[first] > budget:
-            last -= 1  # the end of the budget: as much of the span as fits
+            last -= 1  # near the end of the budget, as much of the span as fits
         if last < first:
             continue
         covered[begin[first] : end[last]] = how
@@ -261,24 +261,24 @@ def _cover_spans(
 
 
 @compiled
-def _permute(tokens, covered, length, places, state):
-    """Shuffles the tokens that are covered as permuted among themselves."""
+def _permute(tokens, covered, length, positions, state):
+    """Shuffles the tokens covered as `_PERMUTED` among themselves."""
     count = 0
     for position in range(length):
         if covered[position] == _PERMUTED:
-            places[count] = position
+            positions[count] = position
             count += 1
     for last in range(count - 1, 0, -1):
         other = random_below(state, last + 1)
-        here, there = places[last], places[other]
-        tokens[here], tokens[there] = tokens[there], tokens[here]
+        a, b = positions[last], positions[other]
+        tokens[a], tokens[b] = tokens[b], tokens[a]
 
 
 @compiled
 def _find_words(tokens, length, word_starts, special_ids, begin, end):
-    """Fills `begin` and `end` with the words between special tokens; returns how many."""
+    """Fills `begin` and `end` with the words between special tokens; returns their number."""
     words = 0
-    inside = False  # whether a word may go on at this position
+    inside = False  # whether a word may continue at this position
     for position in range(length):
         is_special = False
         for special in special_ids:
@@ -296,7 +296,7 @@ def _find_words(tokens, length, word_starts, special_ids, begin, end):
 
 @compiled
 def _is_free(covered, begin, end, first, last):
-    """Whether the words `first` to `last` stand side by side and none is masked yet."""
+    """Whether the words `first` to `last` are adjacent and none is covered yet."""
     for word in range(first, last + 1):
         if covered[begin[word]] or (word > first and begin[word] != end[word - 1]):
             return False

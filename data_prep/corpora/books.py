@@ -1,4 +1,4 @@
-"""Books as plain text files, one document each, whatever way their lines are broken."""
+"""Books as plain text files: one document each, however their lines are wrapped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 
 # Project Gutenberg's frame: "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***".
 _FRAME_START = re.compile(r"\s*\*\*\*\s*START OF (THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
@@ -17,20 +17,19 @@ _FRAME_END = re.compile(r"\s*(\*\*\*\s*)?END OF (THE|THIS)? ?PROJECT GUTENBERG",
 _SENTENCE_END = re.compile(r"[.!?:;\u2026\u2014-][\"'\u2019\u201d)]*$")
 _ORNAMENT = re.compile(r"[\W_]*")
 
-# Text wrapped by hand or by a typesetter keeps its lines below this; a paragraph on one line
-# goes beyond it sooner or later.
-_LONGEST_WRAPPED_LINE = 120
+# Lines of hard-wrapped text are shorter; a paragraph on a single line exceeds this at some point.
+_MAX_WRAPPED_LINE = 120
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
-    """The text files, a unit each.
+    """Yields the text files, each of which is a unit.
 
     Args:
         patterns: files, globs, or folders, whose `.txt` files are read.
         options: unused.
 
     Raises:
-        InputError: a pattern matches nothing, or a folder.
+        InputError: if a pattern matches nothing, or a folder.
     """
     patterns = [
         os.path.join(glob.escape(pattern), "*.txt") if os.path.isdir(pattern) else pattern
@@ -38,7 +37,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
     ]
     for path in files.expand_globs(patterns, "input_file"):
         if os.path.isdir(path):
-            raise InputError(f"--input_file: {path} is a folder; name it alone, or its files")
+            raise InputError(f"`input_file`={path}: is a folder; name it alone, or its files")
         yield path
 
 
@@ -46,7 +45,7 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
     """Yields a text file as one document.
 
     Raises:
-        InputError: the file is not UTF-8.
+        InputError: if the file is not UTF-8.
     """
     found = paragraphs(without_frame(list(files.read_lines(path))))
     counts.input_bytes += files.size(path)
@@ -56,23 +55,23 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
 
 
 def without_frame(lines: list[str]) -> list[str]:
-    """The lines between Project Gutenberg's header and footer; all of them where there is none."""
+    """The lines between Project Gutenberg's header and footer; all lines if there are none."""
     start = next((i + 1 for i, line in enumerate(lines) if _FRAME_START.match(line)), 0)
     ends = (i for i, line in enumerate(lines) if i >= start and _FRAME_END.match(line))
     return lines[start : next(ends, len(lines))]
 
 
 def paragraphs(lines: list[str]) -> list[str]:
-    """The paragraphs of a text, each as one line; rows of ornaments are left out.
+    """The paragraphs of a text, each as one line, without rows of ornaments.
 
-    Books come in three shapes, told apart by their lines: a paragraph a line; hard-wrapped with
-    blank lines between paragraphs; hard-wrapped without them, where a paragraph shows its end by a
-    line that had room for the next word.
+    Books come in three layouts, which differ in their lines: one paragraph per line; hard-wrapped
+    with blank lines between paragraphs; hard-wrapped without blank lines, where a paragraph ends
+    at a line that had room for the next word.
     """
     lengths = sorted(len(line.strip()) for line in lines if line.strip())
     if not lengths:
         return []
-    long_lines = sum(length > _LONGEST_WRAPPED_LINE for length in lengths)
+    long_lines = sum(length > _MAX_WRAPPED_LINE for length in lengths)
     blank_lines = len(lines) - len(lengths)
     if long_lines > 0.05 * len(lengths):
         found = [line.split() for line in lines]
@@ -86,7 +85,13 @@ def paragraphs(lines: list[str]) -> list[str]:
 
 
 def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str]]:
-    """The words of each paragraph; one ends at a blank line and where `ends(line, next line)`."""
+    """The words of each paragraph.
+
+    Args:
+        lines: the lines of a text.
+        ends: `ends(line, next_line)` returns whether a paragraph ends between two lines; one also
+            ends at a blank line.
+    """
     found: list[list[str]] = [[]]
     for line, next_line in zip(lines, [*lines[1:], ""], strict=True):
         found[-1].extend(line.split())
@@ -96,6 +101,6 @@ def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str
 
 
 def _had_room(line: str, next_line: str, width: int) -> bool:
-    """Whether a sentence ends in `line` and its typesetter left room for the next word."""
+    """Whether `line` ends a sentence although the next word would have fitted into the width."""
     line, next_word = line.strip(), (next_line.split() or [""])[0]
     return bool(_SENTENCE_END.search(line)) and len(line) + 1 + len(next_word) < width

@@ -1,7 +1,8 @@
-"""How the largest Wikipedias mark pages that only list articles of the same name.
+"""Recognizes the pages of the largest Wikipedias that only list articles of the same name.
 
-By templates, and in the title. English names are those of the page Template:Disambiguation with its
-shortcuts and special forms; the others are those of its counterparts in other languages.
+Such pages have a template or a suffix of the title. The English names are those of the page
+Template:Disambiguation, with its shortcuts and special forms; the others are those of its
+counterparts in other languages.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ _TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|\n]+?)\s*(?=[|}\n])")
 
 
 def is_disambiguation(title: str, text: str) -> bool:
-    """Whether a page lists the articles that its title may mean.
+    """Whether a page lists the articles that its title may refer to.
 
     Args:
-        title: of the page.
-        text: its wiki text.
+        title: title of the page.
+        text: wiki text of the page.
     """
     if _IN_TITLE.search(title) or "__DISAMBIG__" in text:
         return True

@@ -1,15 +1,15 @@
-r"""Formulas of a line of text, as far as they are plain: `x_1 \le \alpha` -> "x₁ ≤ α"."""
+r"""Simple formulas as plain text: `x_1 \le \alpha` -> "x₁ ≤ α"."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from data_prep.corpora.templates import lowered, raised
+from data_prep.corpora.templates import subscript, superscript
 
-_LONGEST = 60
+_MAX_CHARACTERS = 60
 
-# What is only spacing or looks, and what has a character or is a word.
+# Spacing and styles are dropped; commands that stand for a character or a word are replaced.
 _IGNORED = re.compile(
     r"\\(?:[,;:! ]|(?:q?quad|left|right|[bB]ig[lr]?|displaystyle|textstyle|limits)(?![A-Za-z]))"
 )
@@ -39,22 +39,22 @@ _SYMBOLS = {
 
 
 def formula_text(tex: str) -> str:
-    """A formula as it stands in a sentence; "" for one that takes more than a line of text."""
+    """A formula as part of a sentence; "" if it cannot be written as a short line of text."""
     text = " ".join(tex.replace("~", " ").split())
-    text = text.replace("\\{", "\x01").replace("\\}", "\x02")  # braces that are to be seen
+    text = text.replace("\\{", "\x01").replace("\\}", "\x02")  # visible braces
     text = _STYLED.sub(r"\1", _IGNORED.sub(" ", text))
     text = _COMMAND.sub(lambda found: _SYMBOLS.get(found[1], found[0]), text)
-    text = _POWER.sub(lambda found: _script(found, raised), text)
-    text = _INDEX.sub(lambda found: _script(found, lowered), text)
+    text = _POWER.sub(lambda found: _script(found, superscript), text)
+    text = _INDEX.sub(lambda found: _script(found, subscript), text)
     text = _FRACTION.sub(lambda found: f"{_grouped(found[1])}/{_grouped(found[2])}", text)
     text = _GROUP.sub(r"\1", text)
-    if len(text) > _LONGEST or re.search(r"[\\{}]", text):
+    if len(text) > _MAX_CHARACTERS or re.search(r"[\\{}]", text):
         return ""
     return " ".join(text.replace("\x01", "{").replace("\x02", "}").split())
 
 
 def _script(found: re.Match, move: Callable[[str], str]) -> str:
-    """A raised or lowered part; one that has no characters of its own keeps its mark."""
+    """A superscript or subscript; keeps its mark if Unicode has no characters for it."""
     text = (found[1] or found[2] or "").strip()
     moved = move(text)
     if moved != text:

@@ -1,8 +1,8 @@
-"""The documentation in the Python packages of this interpreter: real English that is always there.
+"""The documentation of the Python packages of this interpreter: English text without a download.
 
-Docstrings are read from the sources with `ast` (nothing is imported), README texts from the
-packages' metadata and files. A paragraph that came before is left out (`unique_paragraphs` in the
-table of formats), so what packages copy from one another, or from a shared template, is there once.
+Docstrings are read from the source files with `ast` (nothing is imported), README texts from the
+packages' metadata and files. Repeated paragraphs are left out (`unique_paragraphs` in the table of
+formats), so text that packages copy from each other, or from a template, occurs once.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.prose import prose_paragraphs
 
 _README = re.compile(r"readme(\.(md|rst|txt))?", re.IGNORECASE)
-# What a test says of itself is hardly text: "Test that f raises."
+# Docstrings of tests are hardly text: "Test that f raises."
 _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
-# This project itself: a change of its texts would change every model of its demo.
-_OWN = {"albert_tf", "data_prep", "convert_checkpoint", "export_saved_model"}
-_OWN |= {"run_pretraining", "run_classifier"}
+# This project: otherwise, a change of its docstrings would change every model of its demo.
+_OWN_PACKAGES = {"albert_tf", "data_prep"}
 _FILES_PER_UNIT = 64
-# Copies of other packages come last, so that a text counts for the package it was written in.
+# Copies of other packages come last, so that a text is attributed to its original package.
 _VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
 
 
-class Source(NamedTuple):
+class PackageFile(NamedTuple):
     """A file to read.
 
     Attributes:
-        path: where it is.
-        name: the name of its document, the same on every machine.
-        package: which package it belongs to.
+        path: its path.
+        name: name of its document, the same on every machine.
+        package: the package it belongs to.
     """
 
     path: str
@@ -46,32 +45,34 @@ class Source(NamedTuple):
     package: str
 
 
-def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[Source]]:
-    """The files of the packages of the running interpreter, some at a time."""
-    sources = _find_sources()
-    for begin in range(0, len(sources), _FILES_PER_UNIT):
-        yield sources[begin : begin + _FILES_PER_UNIT]
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[PackageFile]]:
+    """Yields the files of the packages of the running interpreter, in groups."""
+    found = _find_files()
+    for begin in range(0, len(found), _FILES_PER_UNIT):
+        yield found[begin : begin + _FILES_PER_UNIT]
 
 
-def documents(unit: list[Source], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+def documents(
+    unit: list[PackageFile], options: ReaderOptions, counts: Counts
+) -> Iterator[Document]:
     """Yields a document for each module with docstrings and each README.
 
     Args:
         unit: the files.
         options: unused.
-        counts: unparsable files are counted in it.
+        counts: updated with what is read and with the files that cannot be parsed.
     """
-    for source in unit:
-        found = _paragraphs(source.path)
+    for file in unit:
+        found = _paragraphs(file.path)
         if found is None:
             counts.skipped += 1
         elif found:
             counts.characters += sum(map(len, found))
-            yield Document(source.name, source.package, found)
+            yield Document(file.name, file.package, found)
 
 
-def _find_sources() -> list[Source]:
-    """All files to read, in an order that is always the same."""
+def _find_files() -> list[PackageFile]:
+    """All files to read, in a deterministic order."""
     paths = sysconfig.get_paths()
     packages = _packages_of_distributions()
     roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
@@ -79,7 +80,7 @@ def _find_sources() -> list[Source]:
     for root in roots:
         for folder, subfolders, names in os.walk(root):
             if folder == root:
-                # Below the standard library, but not part of it.
+                # site-packages is below the standard library, but not part of it.
                 subfolders[:] = [s for s in subfolders if not s.endswith("-packages")]
             subfolders[:] = [s for s in subfolders if s not in ("test", "tests")]
             for name in names:
@@ -89,21 +90,24 @@ def _find_sources() -> list[Source]:
                     continue
                 if name.endswith(".py") or _README.fullmatch(name):
                     package = relative.split(os.sep)[0].removesuffix(".py")
-                    found.append(Source(path, relative, package))
+                    found.append(PackageFile(path, relative, package))
                 elif name == "METADATA" and folder.endswith(".dist-info"):
                     distribution = _normalised(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)
-                    found.append(Source(path, relative, package))
-    found = [source for source in found if source.package not in _OWN]
-    return sorted(found, key=lambda source: (bool(_VENDORED.search(source.path)), source.name))
+                    found.append(PackageFile(path, relative, package))
+    found = [file for file in found if file.package not in _OWN_PACKAGES]
+    return sorted(found, key=lambda file: (bool(_VENDORED.search(file.path)), file.name))
 
 
 def _packages_of_distributions() -> dict[str, str]:
-    """`scikit_learn` -> `sklearn`: a distribution's package, of its own name where it has one."""
+    """The main package of each distribution: `scikit_learn` -> `sklearn`.
+
+    It is the package of the same name if there is one, else the first public one.
+    """
     packages: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         name = _normalised(distribution.metadata["Name"] or "")
-        # By its files: `packages_distributions` knows them only from Python 3.11 on.
+        # From its files: `packages_distributions` uses them only since Python 3.11.
         folders = {
             path.parts[0]
             for path in distribution.files or ()
@@ -140,12 +144,13 @@ def docstrings(source: bytes) -> list[str]:
     """The docstrings of a module, its classes and its functions, in the order of the source.
 
     Raises:
-        SyntaxError, ValueError: this Python cannot parse it.
+        SyntaxError: if this Python cannot parse the source.
+        ValueError: likewise.
     """
     if b'"""' not in source and b"'''" not in source:
-        return []  # a docstring worth reading is longer than a line; parsing is what takes time
+        return []  # docstrings of a single line in other quotes are not worth parsing the file
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "invalid escape sequence" is not ours to fix
+        warnings.simplefilter("ignore")  # of the source, not of this program
         tree = ast.parse(source)
     return list(_docstrings_below(tree))
 
@@ -155,7 +160,7 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
         text = ast.get_docstring(node, clean=False)
         if text:
             yield inspect.cleandoc(text)
-    # Only statements can hold definitions; walking the expressions too would take most of the time.
+    # Only statements contain definitions; visiting expressions too would take most of the time.
     for block in ("body", "handlers", "orelse", "finalbody"):
         for child in getattr(node, block, None) or ():
             if isinstance(child, (ast.stmt, ast.ExceptHandler)):
@@ -165,4 +170,4 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 def _description(metadata: str) -> str:
     """The long description of a distribution."""
     message = email.parser.Parser().parsestr(metadata)
-    return message.get_payload() or message["Description"] or ""
+    return str(message.get_payload() or message["Description"] or "")

@@ -1,7 +1,7 @@
-"""Prose out of docstrings and README files (reStructuredText, Markdown, NumPy and Google style).
+"""Prose from docstrings and README files (reStructuredText, Markdown, NumPy and Google style).
 
-What a reader would read aloud stays: sentences, and the descriptions of parameters. Code, doctests,
-tables, headings, signatures and markup go.
+Kept are sentences and the descriptions of parameters, that is, what could be read aloud. Code,
+doctests, tables, headings, signatures and markup are removed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FUNCTION_WORD = re.compile(
     re.IGNORECASE,
 )
 
-_UP_TO_BLANK_LINE = -1  # as an indent: every line has more
+_UNTIL_BLANK_LINE = -1  # as an indent: all lines are indented more
 
 
 def prose_paragraphs(text: str) -> Iterator[str]:
@@ -59,7 +59,7 @@ def prose_paragraphs(text: str) -> Iterator[str]:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yields groups of lines that make a paragraph, without code, tables and headings."""
+    """Yields the lines of each paragraph, without code, tables and headings."""
     block: list[str] = []
     code_indent: int | None = None  # lines indented more than this are code
     fenced = False
@@ -74,7 +74,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
         if not line.strip():
             yield block
             block = []
-            if code_indent == _UP_TO_BLANK_LINE:
+            if code_indent == _UNTIL_BLANK_LINE:
                 code_indent = None
             continue
         indent = len(line) - len(line.lstrip())
@@ -94,7 +94,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
         elif _DOCTEST.match(line):
             yield block
             block = []
-            code_indent = _UP_TO_BLANK_LINE  # what it prints
+            code_indent = _UNTIL_BLANK_LINE  # the printed output
         elif _RULE.match(line) or _TABLE_ROW.match(line):
             yield block[:-1]  # the line above a rule is a heading
             block = []
@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a paragraph reads as English: enough words, a function word, little that is code."""
+    """Whether a paragraph is English prose: enough words, a function word, little code."""
     words = _WORD.findall(text)
     if len(words) < 5 or not _FUNCTION_WORD.search(text):
         return False

@@ -1,8 +1,8 @@
-"""The passages of SQuAD and RACE: the ALBERT paper's set for following a pretraining run.
+"""The passages of SQuAD and RACE, on which the ALBERT paper monitors pretraining.
 
 Section 4.2.1 of the paper measures masked-word and sentence-order accuracy on the development sets
-of both, as published: SQuAD (1.1 or 2.0) is a JSON file of articles, RACE a folder with a JSON file
-a passage, `RACE/dev/high/75.txt`.
+of both. In their published form, SQuAD (1.1 or 2.0) is a JSON file of articles, and RACE a folder
+with one JSON file per passage, such as `RACE/dev/high/75.txt`.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.table import one_line, paragraphs
 
 _ENDINGS = (".txt", ".json")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str, ...]]:
-    """Yields all files at once, since a passage that two files hold is one document.
+    """Yields all files as one unit, because a passage that two files contain is one document.
 
     Args:
         patterns: files, globs, or folders, in which all `.txt` and `.json` files are read.
-        options: none of them matters.
+        options: unused.
 
     Raises:
-        InputError: a pattern matches nothing, or a folder holds no such file.
+        InputError: if a pattern matches nothing, or a folder contains no such file.
     """
     paths: set[str] = set()
     for pattern in patterns:
         for path in files.expand_globs([pattern], "input_file"):
             found = _files_below(path) if os.path.isdir(path) else [path]
             if not found:
-                raise InputError(f"--input_file: no .txt or .json file in the folder {path}")
+                raise InputError(f"`input_file`={path}: the folder contains no .txt or .json file")
             paths.update(found)
     yield tuple(sorted(paths))
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields each different passage as one document; its lines are the paragraphs.
+    """Yields each distinct passage as one document, whose lines are the paragraphs.
 
     Args:
         unit: the files.
-        options: none of them matters.
-        counts: characters are counted in it, those of passages that came before as repeated.
+        options: unused.
+        counts: updated with what is read; characters of repeated passages are counted as such.
 
     Raises:
-        InputError: a file is of neither kind.
+        InputError: if a file is neither SQuAD nor RACE.
     """
     seen: set[tuple[str, ...]] = set()
     for path in unit:
@@ -67,7 +67,7 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
 
 
 def _files_below(folder: str) -> list[str]:
-    """Files in a folder and its folders, without hidden ones (archives made on a Mac have them)."""
+    """The files below a folder, without hidden ones (which archives created on a Mac contain)."""
     return [
         os.path.join(parent, name)
         for parent, _, names in os.walk(folder)
@@ -80,11 +80,11 @@ def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
     """Yields name, source and paragraphs of the passages of one file.
 
     Raises:
-        InputError: it is neither SQuAD nor RACE.
+        InputError: if it is neither SQuAD nor RACE.
     """
     try:
         for content in _json_values(files.read_text(path).removeprefix("\ufeff")):
-            # By what they are made of: the endings of published files differ.
+            # Recognized by content: the endings of published files vary.
             if "data" in content:
                 yield from _squad(content)
             else:
@@ -97,7 +97,7 @@ def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _json_values(text: str) -> list[Any]:
-    """The JSON of a file, which is one value, or one a line."""
+    """The JSON values of a file, which contains a single one or one per line."""
     try:
         return [json.loads(text)]
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Which lines of an article are text: not lists, not the lists of references at its end."""
+"""Selects the lines of an article that are text: no lists, no references at its end."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import NamedTuple
 
 from data_prep.corpora.templates import GAP, UNKNOWN
 
-# Before a heading, as often as its level. XML cannot hold this character.
+# Marks a heading, repeated as often as its level. XML cannot contain this character.
 HEADING = "\x02"
 
-# At the start of an indented line, in place of its first space: MediaWiki shows such a line as it
-# is, so it is code, as a rule. It has to be white space for the parser; XML cannot hold it.
+# Replaces the first space of an indented line: MediaWiki shows such lines verbatim, so they are
+# usually code. The parser must take it for white space; XML cannot contain it.
 INDENT = "\x1f"
 
-# A line of these alone held a template or a formula that is no text.
-_NOTHING = f"{GAP}{UNKNOWN} \t"
+# A line of these characters only contained a template or a formula that is not text.
+_EMPTY = f"{GAP}{UNKNOWN} \t"
 
-# An indented line beyond this is a paragraph whose author slipped.
-_LONGEST_CODE = 160
+# A longer indented line is a paragraph that was indented by mistake.
+_MAX_CODE_LINE = 160
 
 _LIST_MARKS = ("*", "#", ":", ";")
 
-# Sections that only point elsewhere, in the languages of the largest Wikipedias, as their manuals
-# of style name them.
+# Sections that only refer elsewhere, in the languages of the largest Wikipedias, as named in their
+# manuals of style.
 _POINTERS = """
 see also|references|external links|further reading|notes and references|references and notes
 siehe auch|weblinks|einzelnachweise|literatur|anmerkungen und einzelnachweise
@@ -48,7 +48,7 @@ ayrıca bakınız|kaynakça|dış bağlantılar
 xem thêm|tham khảo|liên kết ngoài|chú thích
 lihat pula|referensi|pranala luar
 """
-# Sections that are lists of sources as a rule, and prose now and then.
+# Sections that are usually lists of sources, and sometimes prose.
 _LISTS = """
 notes|bibliography|footnotes|sources|citations|works cited|literature|notes and citations|references
 anmerkungen|quellen|belege|notes|annexes|notas|bibliografía|fuentes|note|bibliografia|bronnen|noten
@@ -69,18 +69,18 @@ class _Section(NamedTuple):
     lines: list[str]
 
 
-# After which a line has no need of the next one.
+# A line that ends like this is not continued by the next one.
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…।۔؟][\"'”’»」』)）\]]*\s*$")
 
 
 def joined_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yields lines: a sentence that goes on in the next one as one line, code as an empty one.
+    """Joins lines that a sentence continues across; replaces lines of code by empty ones.
 
-    A single line end means nothing in wiki text, outside of lists.
+    Outside of lists, a single line end has no meaning in wiki text.
     """
     before = ""
     for line in lines:
-        if not line.strip(_NOTHING) or line.startswith(INDENT) and len(line) <= _LONGEST_CODE:
+        if not line.strip(_EMPTY) or line.startswith(INDENT) and len(line) <= _MAX_CODE_LINE:
             line = ""
         if before and line.strip() and not line.startswith((HEADING, *_LIST_MARKS)):
             before = f"{before} {line}"
@@ -94,20 +94,20 @@ def joined_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def kept_lines(lines: Iterable[str], keep_headings: bool, keep_lists: bool) -> Iterator[str]:
-    """Yields the lines that are text, without marks of lists and headings.
+    """Yields the lines that are text, without the marks of lists and headings.
 
     Args:
-        lines: of an article, its headings marked by `HEADING`.
-        keep_headings: whether a heading is yielded when text follows below it.
-        keep_lists: whether items of lists are yielded.
+        lines: lines of an article, with headings marked by `HEADING`.
+        keep_headings: whether to yield headings that are followed by text.
+        keep_lists: whether to yield list items.
     """
-    headings: list[_Section] = []  # of the sections around a line, not yielded yet
-    left_out = 0  # level of a section that is left out with all that belongs to it
+    headings: list[_Section] = []  # enclosing sections whose headings are not yielded yet
+    left_out = 0  # level of a section that is left out together with its subsections
     for section in _sections(lines):
         if left_out and section.level > left_out:
             continue
         left_out = 0
-        if _is_debris(section):
+        if _is_apparatus(section):
             left_out = section.level
             continue
         headings = [heading for heading in headings if heading.level < section.level]
@@ -136,7 +136,8 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
     yield section
 
 
-def _is_debris(section: _Section) -> bool:
+def _is_apparatus(section: _Section) -> bool:
+    """Whether a section only contains references or links."""
     title = section.title.replace(GAP, "").lower().strip(" :'")
     if title in _POINTER_TITLES:
         return True

@@ -1,4 +1,4 @@
-"""Files as streams of bytes that pyarrow can read: local or remote, compressed or not."""
+"""Local or remote files, possibly compressed, as streams of bytes that pyarrow can read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
 
 def split_ending(path: str) -> tuple[str, str]:
-    """`a/b.jsonl.gz` -> `.jsonl`, `.gz`; the second is empty where nothing is compressed."""
+    """`a/b.jsonl.gz` -> `.jsonl`, `.gz`; the second is "" for a file that is not compressed."""
     rest, ending = os.path.splitext(path)
     if ending in COMPRESSIONS:
         return os.path.splitext(rest)[1], ending
@@ -23,13 +23,13 @@ def split_ending(path: str) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """The bytes of a file, decompressed if its name says so."""
+    """Opens a file, decompressing it if its ending is that of a compression."""
     import pyarrow
 
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(contextlib.closing(files.open_file(path, "rb")))
         if not isinstance(file, io.IOBase):
-            file = stack.enter_context(io.BufferedReader(_Remote(file)))
+            file = stack.enter_context(io.BufferedReader(_RemoteFile(file)))
         _, compression = split_ending(path)
         if compression:
             native = pyarrow.CompressedInputStream(file, COMPRESSIONS[compression])
@@ -37,8 +37,8 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         yield file
 
 
-class _Remote(io.RawIOBase):
-    """A file of TensorFlow's layer (`gs://...`) with all that is expected of a Python file."""
+class _RemoteFile(io.RawIOBase):
+    """Gives a file of TensorFlow (`gs://...`) the interface of a Python file."""
 
     def __init__(self, file: IO[bytes]):
         self._file = file

@@ -1,7 +1,7 @@
-"""Tables with a text in each row, as hubs of data sets publish them: Parquet, JSON lines, CSV, TSV.
+"""Tables with a text in each row, as published by dataset hubs: Parquet, JSON lines, CSV, TSV.
 
 A row is a document and its lines are the paragraphs. Parquet is read by row groups, which several
-processes can share; the others as a stream, so that no table has to fit in memory.
+processes can share; other tables are read as streams, so none has to fit into memory.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.streams import COMPRESSIONS, opened, split_ending
 
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which JSON can spell but not UTF-8
-_BLOCK_BYTES = 8 << 20  # of a CSV file, at once; no row may be longer
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: valid in JSON, but not in UTF-8
+_BLOCK_BYTES = 8 << 20  # of a CSV file read at once; no row may be longer
 _ROWS_AT_ONCE = 1000
-# A JSON row may leave out a column that is empty, but so many of them do not have it at all.
-_ROWS_WITHOUT_COLUMN = 1000
+# JSON rows may omit an empty column; if so many rows do, the column does not exist.
+_MAX_ROWS_WITHOUT_COLUMN = 1000
 
-# The text and the title, as they stand in the table; None for a row that cannot be parsed.
+# Text and title as found in the table; None for a row that cannot be parsed.
 Row = tuple[Any, Any] | None
 
 
-class Unit(NamedTuple):
+class TableUnit(NamedTuple):
     """A part of a table: one row group of a Parquet file, or a whole other file.
 
     Attributes:
         path: the file.
-        row_group: which one of a Parquet file.
-        first_row: how many rows of the file stand before this part.
-        bytes: how much of the file it takes.
+        row_group: index of the row group of a Parquet file.
+        first_row: number of rows before this part.
+        bytes: size of this part in the file.
     """
 
     path: str
@@ -48,21 +48,21 @@ class Unit(NamedTuple):
     bytes: int
 
 
-class Kind(NamedTuple):
-    """A kind of table, by the ending of its name.
+class TableType(NamedTuple):
+    """A type of table, identified by the ending of a file.
 
     Attributes:
-        units: the parts of a file.
-        rows: yields the rows of a part.
-        compressions: endings that may follow its own.
+        units: `units(path, options)` returns the parts of a file.
+        rows: `rows(unit, options, counts)` yields the rows of a part.
+        compressions: endings that may follow that of the type.
     """
 
-    units: Callable[[str, ReaderOptions], Iterable[Unit]]
-    rows: Callable[[Unit, ReaderOptions, Counts], Iterator[Row]]
+    units: Callable[[str, ReaderOptions], Iterable[TableUnit]]
+    rows: Callable[[TableUnit, ReaderOptions, Counts], Iterator[Row]]
     compressions: tuple[str, ...] = ("", *COMPRESSIONS)
 
 
-def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
     """Yields the parts of the tables.
 
     Args:
@@ -70,8 +70,8 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
         options: `text_column` and `title_column` name the columns.
 
     Raises:
-        InputError: a pattern matches nothing, the ending of a name is unknown, or a Parquet file
-            is damaged or lacks a column.
+        InputError: if a pattern matches nothing, an ending is unknown, or a Parquet file is damaged
+            or lacks a column.
     """
     paths: set[str] = set()
     for pattern in patterns:
@@ -80,27 +80,27 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
             _files_in(pattern) if is_folder else files.expand_globs([pattern], "input_file")
         )
     for path in sorted(paths):
-        yield from _kind(path).units(path, options)
+        yield from _table_type(path).units(path, options)
 
 
-def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
     """Yields each row of a part of a table as one document.
 
     Args:
         unit: the part.
-        options: `text_column` holds the texts, `title_column`, if there is one, their names.
-        counts: characters are counted in it, rows that cannot be read, and those without text.
+        options: `text_column` and `title_column` name the columns of texts and of their names.
+        counts: updated with what is read, and with rows that are invalid or have no text.
 
     Raises:
-        InputError: the file is damaged, or lacks a column.
+        InputError: if the file is damaged, or lacks a column.
     """
     counts.input_bytes += unit.bytes
     source = os.path.basename(unit.path)
-    rows = _kind(unit.path).rows(unit, options, counts)
-    with _errors_named(unit.path):
+    rows = _table_type(unit.path).rows(unit, options, counts)
+    with _parser_errors(unit.path):
         for number, row in enumerate(rows, start=unit.first_row + 1):
             text, title = row or (False, None)
-            if not isinstance(text, str | None):
+            if not (text is None or isinstance(text, str)):
                 counts.skipped += 1
                 continue
             found = paragraphs(text or "")
@@ -113,51 +113,56 @@ def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Do
 
 
 def paragraphs(text: str) -> list[str]:
-    """The lines of a text that are not blank."""
+    """The non-blank lines of a text."""
     text = _SURROGATE.sub("\ufffd", text)
     return [line for line in map(str.strip, text.splitlines()) if line]
 
 
 def one_line(name: str) -> str:
-    """A name without line breaks and tabs, which would break the table of documents."""
+    """A name without line breaks and tabs, which the table of documents cannot contain."""
     return " ".join(_SURROGATE.sub("\ufffd", name).split())
 
 
 def _files_in(folder: str) -> list[str]:
     names = [name for name in os.listdir(folder) if name.endswith(tuple(_endings()))]
     if not names:
-        raise InputError(f"--input_file: no table in the folder {folder}: {', '.join(_endings())}")
+        raise InputError(
+            f"`input_file`={folder}: the folder contains no table ({', '.join(_endings())})"
+        )
     return [os.path.join(folder, name) for name in names]
 
 
 def _endings() -> list[str]:
-    return [kind + compression for kind, row in KINDS.items() for compression in row.compressions]
+    return [
+        kind + compression for kind, row in TABLE_TYPES.items() for compression in row.compressions
+    ]
 
 
-def _kind(path: str) -> Kind:
-    """The row of the table of kinds for a file."""
+def _table_type(path: str) -> TableType:
+    """The type of a table."""
     ending, compression = split_ending(path)
-    if ending not in KINDS or compression not in KINDS[ending].compressions:
-        raise InputError(
-            f"--input_file: {path} does not end as a table does: {', '.join(_endings())}"
-        )
-    return KINDS[ending]
+    if ending not in TABLE_TYPES or compression not in TABLE_TYPES[ending].compressions:
+        raise InputError(f"`input_file`={path}: the ending must be one of {', '.join(_endings())}")
+    return TABLE_TYPES[ending]
 
 
-def _missing_column(path: str, wanted: str, columns: Iterable[str], options) -> InputError:
-    flag = "text_column" if wanted == options.text_column else "title_column"
+def _missing_column(
+    path: str, column: str, columns: Iterable[str], options: ReaderOptions
+) -> InputError:
+    argument = "text_column" if column == options.text_column else "title_column"
     return InputError(
-        f"--{flag}: {path} has no column {wanted!r}; it has {', '.join(columns) or 'none'}"
+        f"`{argument}`={column}: no such column in {path}; it has {', '.join(columns) or 'none'}"
     )
 
 
-def _wanted(options: ReaderOptions) -> list[str]:
+def _columns(options: ReaderOptions) -> list[str]:
+    """The columns to read."""
     return [name for name in (options.text_column, options.title_column) if name]
 
 
 @contextlib.contextmanager
-def _errors_named(path: str) -> Iterator[None]:
-    """What the parsers find wrong, as an `InputError` that names the file."""
+def _parser_errors(path: str) -> Iterator[None]:
+    """Turns errors of the parsers into an `InputError` that names the file."""
     import pyarrow
 
     try:
@@ -169,44 +174,47 @@ def _errors_named(path: str) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         reason = str(error).splitlines()[0]
         if "straddling object" in reason:
-            reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark never ends"
-        raise InputError(f"{path}: damaged, or not what its name says: {reason}") from None
+            reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed"
+        raise InputError(f"{path}: damaged, or not the type its ending says: {reason}") from None
 
 
 @contextlib.contextmanager
 def _opened_parquet(path: str) -> Iterator[Any]:
     from pyarrow import parquet
 
-    with _errors_named(path), opened(path) as file, parquet.ParquetFile(file) as table:
+    with _parser_errors(path), opened(path) as file, parquet.ParquetFile(file) as table:
         yield table
 
 
-def _parquet_units(path: str, options: ReaderOptions) -> Iterator[Unit]:
+def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
     from pyarrow import types
 
     with _opened_parquet(path) as table:
         schema = table.schema_arrow
-        for name in _wanted(options):
+        for name in _columns(options):
             if name not in schema.names:
                 raise _missing_column(path, name, schema.names, options)
         type = schema.field(options.text_column).type
         value_type = type.value_type if types.is_dictionary(type) else type
         if not (types.is_string(value_type) or types.is_large_string(value_type)):
             raise InputError(
-                f"--text_column: column {options.text_column!r} of {path} holds {type}, not text"
+                f"`text_column`={options.text_column}: must contain text; in {path}, the type is "
+                f"{type}"
             )
         row_groups = [table.metadata.row_group(number) for number in range(table.num_row_groups)]
     first_row = 0
     for number, row_group in enumerate(row_groups):
         columns = map(row_group.column, range(row_group.num_columns))
-        yield Unit(path, number, first_row, sum(column.total_compressed_size for column in columns))
+        yield TableUnit(
+            path, number, first_row, sum(column.total_compressed_size for column in columns)
+        )
         first_row += row_group.num_rows
 
 
-def _parquet_rows(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
+def _parquet_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
     with _opened_parquet(unit.path) as table:
         batches = table.iter_batches(
-            _ROWS_AT_ONCE, [unit.row_group], columns=_wanted(options), use_threads=False
+            _ROWS_AT_ONCE, [unit.row_group], columns=_columns(options), use_threads=False
         )
         for batch in batches:
             yield from _rows_of(batch, options)
@@ -221,9 +229,9 @@ def _rows_of(batch, options: ReaderOptions) -> Iterator[Row]:
     return zip(texts, titles, strict=True)
 
 
-def _json_rows(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
-    """Lines that are no JSON object give None."""
-    missing = _wanted(options)
+def _json_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
+    """Yields the rows of JSON lines; None for a line that is not an object."""
+    missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0
     with opened(unit.path) as file:
@@ -234,20 +242,21 @@ def _json_rows(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[R
             if row is None:
                 bad += 1
                 if not good and line.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
-                    break  # an array, some of whose lines may be objects
+                    break  # an array; some of its lines may be objects
                 yield None
                 continue
             good += 1
             if missing:
                 columns.update(dict.fromkeys(row))
                 missing = [name for name in missing if name not in row]
-                if missing and good >= _ROWS_WITHOUT_COLUMN:
+                if missing and good >= _MAX_ROWS_WITHOUT_COLUMN:
                     break
-            yield row.get(options.text_column), row.get(options.title_column)
+            title = row.get(options.title_column) if options.title_column else None
+            yield row.get(options.text_column), title
     if bad and not good:
         raise InputError(
-            f"{unit.path}: no line of it is a JSON object; a table has a row a line "
-            "(an array is made into one by: jq -c '.[]')"
+            f"{unit.path}: no line is a JSON object; a table has one object per line "
+            "(jq -c '.[]' converts an array)"
         )
     if missing and good:
         raise _missing_column(unit.path, missing[0], columns, options)
@@ -262,17 +271,20 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
 
 
 def _csv_rows(
-    unit: Unit, options: ReaderOptions, counts: Counts, delimiter: str, quoted: bool
+    unit: TableUnit, options: ReaderOptions, counts: Counts, delimiter: str, quoted: bool
 ) -> Iterator[Row]:
-    """Rows with too many or too few cells are counted and left out."""
+    """Yields the rows of a CSV or TSV file; counts rows with a wrong number of cells."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 
     with opened(unit.path) as file:
         header = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-        columns = next(csv.reader(header, delimiter=delimiter, quoting=quoting), [])
-    for name in _wanted(options):
+        if quoted:
+            reader = csv.reader(header, delimiter=delimiter)
+        else:
+            reader = csv.reader(header, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        columns = next(reader, [])
+    for name in _columns(options):
         if name not in columns:
             raise _missing_column(unit.path, name, columns, options)
 
@@ -291,23 +303,23 @@ def _csv_rows(
                 invalid_row_handler=skip,
             ),
             arrow_csv.ConvertOptions(
-                include_columns=_wanted(options),
-                column_types=dict.fromkeys(_wanted(options), pyarrow.string()),
+                include_columns=_columns(options),
+                column_types=dict.fromkeys(_columns(options), pyarrow.string()),
             ),
         )
         for batch in batches:
             yield from _rows_of(batch, options)
 
 
-def _whole_file(path: str, options: ReaderOptions) -> Iterable[Unit]:
-    return [Unit(path, 0, 0, files.size(path))]
+def _whole_file(path: str, options: ReaderOptions) -> Iterable[TableUnit]:
+    return [TableUnit(path, 0, 0, files.size(path))]
 
 
-KINDS: dict[str, Kind] = {
-    ".parquet": Kind(_parquet_units, _parquet_rows, compressions=("",)),
-    ".jsonl": Kind(_whole_file, _json_rows),
-    ".json": Kind(_whole_file, _json_rows),
-    ".csv": Kind(_whole_file, functools.partial(_csv_rows, delimiter=",", quoted=True)),
-    # Quotes have no meaning in tab-separated values: many tables have single ones.
-    ".tsv": Kind(_whole_file, functools.partial(_csv_rows, delimiter="\t", quoted=False)),
+TABLE_TYPES: dict[str, TableType] = {
+    ".parquet": TableType(_parquet_units, _parquet_rows, compressions=("",)),
+    ".jsonl": TableType(_whole_file, _json_rows),
+    ".json": TableType(_whole_file, _json_rows),
+    ".csv": TableType(_whole_file, functools.partial(_csv_rows, delimiter=",", quoted=True)),
+    # Quotation marks have no special meaning in TSV: many tables contain unpaired ones.
+    ".tsv": TableType(_whole_file, functools.partial(_csv_rows, delimiter="\t", quoted=False)),
 }

@@ -1,8 +1,8 @@
-"""What templates of Wikipedia say inside a sentence: `{{convert|12|km}}` -> "12 km".
+"""The text of Wikipedia templates inside a sentence: `{{convert|12|km}}` -> "12 km".
 
-Most templates are boxes, citations and notices, and go. Those in the table here stand for words
-that their sentence needs. What they show is described on their own pages (Template:Convert and so
-on); this follows them as far as running text needs it.
+Most templates are boxes, citations and notices, and are removed. Those in the table below stand for
+words that the sentence needs. Their output is documented on their own pages (Template:Convert and
+so on); it is reproduced here as far as running text needs it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from collections.abc import Callable
 from mwparserfromhell.nodes import Template
 from mwparserfromhell.wikicode import Wikicode
 
-_RAISED = str.maketrans("0123456789+-−()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾ⁿ")
-_LOWERED = str.maketrans("0123456789+-−()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₍₎")
+_SUPERSCRIPTS = str.maketrans("0123456789+-−()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾ⁿ")
+_SUBSCRIPTS = str.maketrans("0123456789+-−()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₍₎")
 _NUMBER = re.compile(r"[-+−]?[\d.,]+(?:[/⁄]\d+)?")
 
-
-# In place of what only the wiki can work out, such as a price in the money of today.
+# Replaces text that only the wiki can compute, such as a price in today's money.
 UNKNOWN = "\x03"
-# In place of a template that says nothing in running text.
+# Replaces a template without text.
 GAP = "\x06"
 
 
 class Arguments:
-    """The arguments of a template as plain text; one that is not there is "".
+    """The arguments of a template as plain text; missing ones are "".
 
     Args:
         template: the template.
-        plain: turns wiki text into plain text.
+        plain: converts wiki text to plain text.
     """
 
     def __init__(self, template: Template, plain: Callable[[Wikicode], str]):
@@ -42,20 +41,21 @@ class Arguments:
 
     @property
     def unnamed(self) -> list[str]:
-        """The arguments 1, 2, ... as far as they go."""
-        found = []
+        """The positional arguments 1, 2, ..."""
+        found: list[str] = []
         while str(len(found) + 1) in self._values:
             found.append(self[len(found) + 1])
         return found
 
 
-def raised(text: str) -> str:
-    """`10<sup>6</sup>` -> "10⁶", where Unicode has the characters."""
-    return text.translate(_RAISED) if re.fullmatch(r"[\d+−()n-]+", text) else text
+def superscript(text: str) -> str:
+    """`10<sup>6</sup>` -> "10⁶", if Unicode has the characters."""
+    return text.translate(_SUPERSCRIPTS) if re.fullmatch(r"[\d+−()n-]+", text) else text
 
 
-def lowered(text: str) -> str:
-    return text.translate(_LOWERED) if re.fullmatch(r"[\d+−()-]+", text) else text
+def subscript(text: str) -> str:
+    """`H<sub>2</sub>O` -> "H₂O", if Unicode has the characters."""
+    return text.translate(_SUBSCRIPTS) if re.fullmatch(r"[\d+−()-]+", text) else text
 
 
 def _last(arguments: Arguments) -> str:
@@ -67,7 +67,7 @@ def _block(arguments: Arguments) -> str:
     return f"\n{arguments['text'] or arguments['quote'] or arguments[1]}\n"
 
 
-# The names of units where the code is not what is written; the singular ends a compound.
+# Names of units whose code differs from them; compounds take the singular.
 _UNITS = {
     "acre": "acres", "bbl": "barrels", "C": "°C", "F": "°F", "ft": "feet", "ft2": "square feet",
     "ft3": "cubic feet", "ha": "hectares", "in": "inches", "impgal": "imperial gallons",
@@ -128,7 +128,7 @@ def _as_of(arguments: Arguments) -> str:
 
 
 def _date(arguments: Arguments) -> str:
-    """{{birth date|1809|2|12}} -> "February 12, 1809", "12 February 1809" where days come first."""
+    """{{birth date|1809|2|12}} -> "February 12, 1809", or "12 February 1809" with df=y."""
     year, month, day = arguments[1], arguments[2], arguments[3]
     if not (month.isdecimal() and 1 <= int(month) <= 12):
         return year
@@ -148,7 +148,7 @@ def _value(arguments: Arguments) -> str:
     """{{val|1.2|0.1|e=3|u=km}} -> "1.2 ± 0.1 × 10³ km"."""
     text = " ± ".join(arguments.unnamed[:2])
     if arguments["e"]:
-        text += f" × 10{raised(arguments['e'])}"
+        text += f" × 10{superscript(arguments['e'])}"
     unit = arguments["u"] or arguments["ul"] or arguments["up"]
     return f"{text} {unit}" if unit else text
 
@@ -159,7 +159,7 @@ def _dated(mark: str) -> Callable[[Arguments], str]:
 
 
 def _ship(arguments: Arguments, prefix: str = "") -> str:
-    """{{USS|Hornet|CV-12}} -> "USS Hornet (CV-12)"; a further argument leaves parts out."""
+    """{{USS|Hornet|CV-12}} -> "USS Hornet (CV-12)"; a third argument omits parts."""
     name, number, form = arguments[1], arguments[2], arguments[3]
     text = name if form == "2" else f"{prefix} {name}".strip()
     return f"{text} ({number})" if number and not form else text
@@ -203,14 +203,14 @@ _ROWS: list[tuple[str, Callable[[Arguments], str]]] = [
     ("circa|c.|ca.", _dated("c.")),
     ("floruit|fl.", _dated("fl.")),
     ("reign|r.", lambda a: "r. " + "–".join(a.unnamed)),
-    ("chem|chem/link", lambda a: "".join(map(lowered, a.unnamed))),
+    ("chem|chem/link", lambda a: "".join(map(subscript, a.unnamed))),
     ("gaps|ditto", _joined("")),
     ("sortname|date|date-|keypress|unité|unidad|unit", _joined(" ")),
-    ("sup|exp", lambda a: raised(a[1])),
-    ("sub|ind", lambda a: lowered(a[1])),
-    ("e", lambda a: f" × 10{raised(a[1])}"),
-    ("pow", lambda a: a[1] + raised(a[2])),
-    ("10^", lambda a: f"10{raised(a[1])}"),
+    ("sup|exp", lambda a: superscript(a[1])),
+    ("sub|ind", lambda a: subscript(a[1])),
+    ("e", lambda a: f" × 10{superscript(a[1])}"),
+    ("pow", lambda a: a[1] + superscript(a[2])),
+    ("10^", lambda a: f"10{superscript(a[1])}"),
     ("music", lambda a: {"flat": "♭", "sharp": "♯", "natural": "♮"}.get(a[1], "")),
     ("ship", lambda a: " ".join(filter(None, (a[1], a[2])))),
     ("us$|usd", _money("US$")),
@@ -248,8 +248,8 @@ _HANDLERS = {name: handler for names, handler in _ROWS for name in names.split("
 _SHIPS = {"hmas", "hmcs", "hms", "mv", "rms", "sms", "ss", "uscgc", "uss"}
 
 
-def says_nothing(name: str) -> bool:
-    """Whether a template of this name is only a box, a citation or a notice, whatever is in it."""
+def has_no_text(name: str) -> bool:
+    """Whether templates of a name are boxes, citations or notices, whatever their arguments."""
     name = _normalised(name)
     return not (name in _HANDLERS or name in _SHIPS or name.startswith(("lang-", "formatnum:")))
 
@@ -259,11 +259,11 @@ def _normalised(name: str) -> str:
 
 
 def template_text(template: Template, plain: Callable[[Wikicode], str]) -> str:
-    """What a template says in running text; `GAP` for one that says nothing, or is not known.
+    """The text of a template in a sentence; `GAP` if it has none or is unknown.
 
     Args:
         template: the template.
-        plain: turns the wiki text of an argument into plain text.
+        plain: converts the wiki text of an argument to plain text.
     """
     name = _normalised(str(template.name))
     arguments = Arguments(template, plain)

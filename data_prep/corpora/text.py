@@ -1,4 +1,4 @@
-"""The original's format: a sentence a line, a blank line between documents."""
+"""The original's format: one sentence per line, a blank line between documents."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from albert_tf import files
-from data_prep.corpora import Counts, Document, ReaderOptions, find_files
-from data_prep.units import Unit, read_unit
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
+from data_prep.text_units import TextUnit, read_unit
 
 _UNIT_BYTES = 4_000_000
 
 
-def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
-    """Byte ranges of text files.
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
+    """Yields byte ranges of text files.
 
     Args:
         patterns: files or globs.
         options: unused.
 
     Raises:
-        InputError: a pattern matches nothing, or a folder.
+        InputError: if a pattern matches nothing, or a folder.
     """
     for number, path in enumerate(find_files(patterns)):
         size = files.size(path)
         for begin in range(0, size, _UNIT_BYTES):
-            yield Unit(path, number, begin, min(begin + _UNIT_BYTES, size))
+            yield TextUnit(path, number, begin, min(begin + _UNIT_BYTES, size))
 
 
-def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields the documents that begin in a unit, by the name of the file and their byte in it.
+def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+    """Yields the documents that begin in a unit, named after the file and their offset in it.
 
     Raises:
-        InputError: the file is not UTF-8.
+        InputError: if the file is not UTF-8.
     """
     counts.input_bytes += unit.end - unit.begin
     source = os.path.basename(unit.path)
@@ -42,11 +42,11 @@ def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Do
         counts.characters += sum(map(len, document.sentences))
         yield Document(f"{source}:{document.offset}", source, document.sentences)
     if unit_counts["skipped_lines"]:
-        counts.left_out["lines of more than a megabyte"] += unit_counts["skipped_lines"]
+        counts.left_out["lines longer than a megabyte"] += unit_counts["skipped_lines"]
 
 
 def read_documents(path: str) -> Iterator[list[str]]:
-    """Yields the documents of one file, as lists of sentences; empty documents are left out."""
+    """Yields the documents of a file as lists of sentences, without empty documents."""
     sentences: list[str] = []
     for line in files.read_lines(path):
         if line := line.strip():

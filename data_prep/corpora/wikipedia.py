@@ -1,4 +1,4 @@
-"""Articles of Wikipedia and other wikis, from their dumps (https://dumps.wikimedia.org)."""
+"""Articles of Wikipedia and other wikis from their dumps (https://dumps.wikimedia.org)."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ from collections.abc import Iterator, Sequence
 
 import mwxml
 
-from data_prep.corpora import Counts, Document, ReaderOptions, find_files
+from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.corpora.disambiguation import is_disambiguation
-from data_prep.corpora.dumps import Unit, pages_of, split_dump
+from data_prep.corpora.dumps import DumpUnit, pages_of, split_dump
 from data_prep.corpora.wikitext import Site, paragraphs
 
-# It tells of every element of a page that it does not know.
+# It reports every unknown element of a page.
 logging.getLogger("mwxml").setLevel(logging.ERROR)
 
 
-def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[Unit]:
-    """The dumps in units.
+def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]:
+    """Yields the units of all dumps.
 
     Args:
         patterns: files or globs of `pages-articles` XML, plain or bzip2.
         options: unused.
 
     Raises:
-        InputError: a pattern matches nothing or a folder, or a file is no dump.
+        InputError: if a pattern matches nothing or a folder, or a file is not a dump.
     """
     for path in find_files(patterns):
         yield from split_dump(path)
 
 
-def documents(unit: Unit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+def documents(unit: DumpUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
     """Yields the articles of a unit.
 
     Args:
         unit: pages of a dump.
-        options: whether headings and lists are kept.
-        counts: pages that are no articles are counted by what they are, and damaged ones.
+        options: `keep_headings` and `keep_lists`.
+        counts: updated with what is read, with damaged pages, and with the numbers of pages that
+            are not articles, by kind.
     """
     for xml in pages_of(unit, counts):
-        # One page at a time, so that a damaged one is all that is lost.
+        # One page at a time, so that nothing else is lost with a damaged one.
         try:
             document = _article(xml, unit.site, options, counts)
-        except Exception:  # whatever a parser may raise on whatever people write
+        except Exception:  # parsers may raise anything on arbitrary text
             counts.skipped += 1
             continue
         if document:
@@ -59,7 +60,7 @@ def _article(xml: bytes, site: Site, options: ReaderOptions, counts: Counts) -> 
     if page.redirect:
         counts.left_out["redirects"] += 1
         return None
-    *_, revision = page  # the last one, where a dump has the history
+    *_, revision = page  # the last one, if the dump contains the history
     if not revision.text:
         counts.left_out["articles without text"] += 1
         return None

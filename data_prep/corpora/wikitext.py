@@ -1,15 +1,15 @@
-"""Wiki text to plain text: what a reader of the article reads as sentences.
+"""Converts wiki text to plain text: the sentences that a reader of the article sees.
 
-Comments, references and tables go first, by regular expressions, as MediaWiki itself takes them out
-before it parses; this leaves a third less to parse. The rest is parsed by `mwparserfromhell` and
-walked once.
+Comments, references and tables are removed first, with regular expressions, as MediaWiki itself
+does before it parses; this leaves a third less to parse. The rest is parsed by `mwparserfromhell`
+and visited once.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import mwparserfromhell
 from mwparserfromhell import nodes
@@ -17,16 +17,23 @@ from mwparserfromhell.wikicode import Wikicode
 
 from data_prep.corpora.formulas import formula_text
 from data_prep.corpora.sections import HEADING, INDENT, joined_lines, kept_lines
-from data_prep.corpora.templates import GAP, UNKNOWN, lowered, raised, says_nothing, template_text
+from data_prep.corpora.templates import (
+    GAP,
+    UNKNOWN,
+    has_no_text,
+    subscript,
+    superscript,
+    template_text,
+)
 
 
 class Site(NamedTuple):
-    """What the text of a wiki depends on.
+    """The properties of a wiki that affect its text.
 
     Attributes:
         name: its name, such as "enwiki".
-        hidden: prefixes of links that show no text in their place, in lower case: "file",
-            "category", and the same in its own language.
+        hidden: lower-case prefixes of links that are not shown as text: "file", "category", and
+            their names in the language of the wiki.
     """
 
     name: str = "wikipedia"
@@ -34,7 +41,7 @@ class Site(NamedTuple):
 
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# Elements whose content is not running text: https://www.mediawiki.org/wiki/Parser_extension_tags
+# Elements that do not contain running text: https://www.mediawiki.org/wiki/Parser_extension_tags
 _ELEMENT = re.compile(
     r"<(ref|references|gallery|timeline|imagemap|score|graph|hiero|templatedata|templatestyles|"
     r"syntaxhighlight|source|pre|mapframe|maplink|indicator|inputbox|categorytree|section|rss|"
@@ -42,12 +49,12 @@ _ELEMENT = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _MATH = re.compile(r"<math\b[^<>]*?(?:/>|>(.*?)</math\s*>)", re.DOTALL | re.IGNORECASE)
-# Innermost first. At the start of a line only, where `|}}` ends a template, not a table.
+# Innermost first. Marks count at the start of a line only; `|}}` ends a template, not a table.
 _TABLE = re.compile(
     r"^[ \t:*]*\{\|(?:(?!^[ \t:*]*\{\|).)*?^[ \t]*\|\}(?!\})", re.DOTALL | re.MULTILINE
 )
-# Most of the markup is as plain as this, and costs less here than in the parser: templates without
-# others in them, and links to articles.
+# Most of the markup is this simple, and is processed faster here than by the parser: templates
+# without nested ones, and links to articles.
 _TEMPLATE = re.compile(r"\{\{([^{}|\[\]<>]*)(?:\|[^{}]*)?\}\}")
 _LINK = re.compile(r"\[\[[^\[\]{}|<>\n:#]+\|([^\[\]{}|<>\n]+)\]\]|\[\[([^\[\]{}|<>\n:#]+)\]\]")
 _MAGIC_WORD = re.compile(r"__[^\W\d_]+(?:_[^\W\d_]+)*__")
@@ -74,8 +81,8 @@ def paragraphs(
     Args:
         text: wiki text of the article.
         site: the wiki.
-        keep_headings: whether headings are paragraphs too, where text follows.
-        keep_lists: whether items of lists are paragraphs too.
+        keep_headings: whether to keep headings, as paragraphs, if text follows them.
+        keep_lists: whether to keep list items, as paragraphs.
     """
     lines = plain_text(text, site).split("\n")
     lines = ["" if _is_broken(line) else line for line in lines]
@@ -84,7 +91,7 @@ def paragraphs(
 
 
 def plain_text(text: str, site: Site) -> str:
-    """An article without markup, but for `*#:;` before items and `HEADING` before headings."""
+    """An article without markup, except `*#:;` before list items and `HEADING` before headings."""
     text = _COMMENT.sub("", text)
     text = _MATH.sub(lambda found: formula_text(found[1] or "") or GAP, _ELEMENT.sub("", text))
     while (shorter := _TABLE.sub("", text)) != text:
@@ -94,7 +101,7 @@ def plain_text(text: str, site: Site) -> str:
     text = _LINK.sub(lambda found: found[1] or found[2], text)
     text = _MAGIC_WORD.sub(_without_magic_word, text)
     text = text.replace("\n ", f"\n{INDENT}")
-    # Without style tags: bold and italic quotes are easier taken out afterwards, and unbalanced
+    # Style tags are skipped: bold and italic quotes are easier to remove afterwards, and unbalanced
     # ones cannot confuse the parser.
     code = mwparserfromhell.parse(text, skip_style_tags=True)
     out: list[str] = []
@@ -104,7 +111,7 @@ def plain_text(text: str, site: Site) -> str:
 
 
 class _Writer:
-    """Writes the text of nodes one after the other."""
+    """Writes the text of the nodes of a parsed article."""
 
     def __init__(self, site: Site, put: Callable[[str], None]):
         self._site, self._put = site, put
@@ -149,7 +156,7 @@ class _Writer:
         if node.text is not None:
             self.write(node.text)
         elif colon and prefix and _INTERLANGUAGE.fullmatch(title.partition(":")[0]):
-            return  # a link to the article in another language, shown beside the text
+            return  # a link to the article in another language, not shown in the text
         else:
             self._put(self._plain(node.title).strip().removeprefix(":").replace("_", " "))
 
@@ -160,16 +167,16 @@ class _Writer:
         elif name in _LINE_BREAKS:
             self._put("\n")
         elif name in _BLOCKS or name in _ITEMS:
-            # Indented lines are code, but not where the indentation follows the tags.
+            # Indented lines are code, unless the indentation follows the nesting of tags.
             text = self._plain(node.contents).replace(INDENT, " ") if node.contents else ""
             self._put(f"{_ITEMS.get(name, _LINE)}{text}\n")
         elif name in ("sub", "sup"):
             text = self._plain(node.contents).strip() if node.contents else ""
-            self._put(lowered(text) if name == "sub" else raised(text))
+            self._put(subscript(text) if name == "sub" else superscript(text))
         elif name not in _DROPPED:
             self.write(node.contents)
 
-    _WRITERS = {
+    _WRITERS: ClassVar[dict[type[nodes.Node], Callable[[_Writer, Any], None]]] = {
         nodes.Text: _text,
         nodes.HTMLEntity: _entity,
         nodes.Heading: _heading,
@@ -183,18 +190,18 @@ class _Writer:
 
 
 def _without_template(found: re.Match) -> str:
-    return GAP if says_nothing(found[1]) else found[0]
+    return GAP if has_no_text(found[1]) else found[0]
 
 
 def _without_magic_word(found: re.Match) -> str:
-    """`__NOTOC__` goes, in any alphabet; `__init__` stays."""
+    """Removes `__NOTOC__`, in any alphabet; keeps `__init__`."""
     return "" if found[0] == found[0].upper() else found[0]
 
 
 def _without_style(line: str) -> str:
-    """A line without its quotes for italics (2), bold (3) or both (5); other ones are to be seen.
+    """A line without the quotes that mark italics (2), bold (3) or both (5); others are kept.
 
-    Where both are unbalanced, as in `''Iliad'''s`, MediaWiki takes one bold for an apostrophe and
+    If both are unbalanced, as in `''Iliad'''s`, MediaWiki takes one bold mark for an apostrophe and
     italics (Parser::doQuotes).
     """
     runs = list(_QUOTES.finditer(line))
@@ -205,23 +212,24 @@ def _without_style(line: str) -> str:
         inside_words = [
             run for run in runs if len(run[0]) == 3 and line[: run.start()][-1:].strip()
         ]
-        chosen = min(inside_words, key=lambda run: _letters_before(line, run), default=None)
+        chosen = min(inside_words, key=lambda run: _follows_long_word(line, run), default=None)
         apostrophe = chosen.start() if chosen else -1
-    return _QUOTES.sub(lambda run: "'" if run.start() == apostrophe else _seen(run), line)
+    return _QUOTES.sub(lambda run: "'" if run.start() == apostrophe else _visible_quotes(run), line)
 
 
-def _seen(run: re.Match) -> str:
+def _visible_quotes(run: re.Match) -> str:
+    """The quotes of a run that are not markup."""
     length = len(run[0])
     return "'" if length == 4 else "'" * (length - 5)
 
 
-def _letters_before(line: str, run: re.Match) -> bool:
-    """False, so first, for the single letter of an elision: `l'''amour`."""
+def _follows_long_word(line: str, run: re.Match) -> bool:
+    """False, which sorts first, after the single letter of an elision: `l'''amour`."""
     word = line[: run.start()].split()[-1:]
     return not (word and len(word[0].strip("'([\"")) == 1)
 
 
-# What is removed from inside brackets leaves separators: "(; 1 May 1900)", "( , born)".
+# Text removed from inside brackets leaves separators: "(; 1 May 1900)", "( , born)".
 _BRACKET_START = re.compile(r"(?<=[(\[（【])(?:[\s;,:、；，：]+|[\s–—-]+(?=\s))+")
 _BRACKET_END = re.compile(r"[\s;,:、；，]+(?=[)\]）])")
 _UNKNOWN_IN_BRACKETS = re.compile(rf"\s?\([^()]*{UNKNOWN}[^()]*\)")
@@ -229,10 +237,10 @@ _EMPTY_BRACKETS = re.compile(r"\s?(?:\(\s*(?:or|and|;|,)?\s*\)|\[\s*\]|（\s*）
 _REPEATED_SEPARATOR = re.compile(r"([:;,])(?:\s*[;,])+(?=\s|$)|[;,]\s*(?=\.(?:\s|$))")
 _SPACE_BEFORE_GAP = re.compile(rf"\s+{GAP}+(?=\s*[.,;:!?)\]])")
 _SPACE_BEFORE = re.compile(r"(?<=\w)\s+(?=[,.](?:\s|$))|\s+(?=[)\]）])")
-# Chinese dumps keep words in several scripts: -{zh-hans:软件; zh-hant:軟體}-
+# Chinese dumps contain words in several scripts: -{zh-hans:软件; zh-hant:軟體}-
 _VARIANTS = re.compile(r"-\{(?:([A-Za-z;-]*)\|)?(.*?)\}-")
 _FIRST_VARIANT = re.compile(r"\s*(?:zh|sr|kk|ku|uz|iu|tg|shi|crh|gan)[\w-]*\s*:\s*([^;]*)")
-# Markup that no parser could match: it is better to lose the line.
+# Markup that the parser could not match; such lines are dropped.
 _BROKEN_LINE = re.compile(
     r"\{\{|\}\}|\{\||\|\}|^\s*[|!]|\|-|\]\s*\||</?(?:ref|div|span|table|gallery|math|br)\b|"
     r"\b(?:style|class|colspan|rowspan|align|bgcolor|width|valign)\s*=|"
@@ -242,12 +250,12 @@ _BROKEN_LINE = re.compile(
 
 
 def _is_broken(line: str) -> bool:
-    # Few lines have any of these characters, and looking for them takes no time.
+    # Few lines contain any of these characters, and searching for them is fast.
     return any(mark in line for mark in "{}|<=") and bool(_BROKEN_LINE.search(line))
 
 
 def clean_line(line: str) -> str:
-    """A line without the traces of what was removed; "" for one that is no text."""
+    """A line without the traces of removed markup; "" for one that is not text."""
     line = " ".join(line.replace("[[", "").replace("]]", "").split())
     if UNKNOWN in line:
         line = _UNKNOWN_IN_BRACKETS.sub("", line).replace(UNKNOWN, "")
@@ -260,12 +268,12 @@ def clean_line(line: str) -> str:
         line = _EMPTY_BRACKETS.sub("", line)
     if any(mark in line for mark in (" ,", " .", " )", " ]", " ）")):
         line = _SPACE_BEFORE.sub("", line)
-    line = " ".join(line.split())  # once more: what was removed leaves two spaces
+    line = " ".join(line.split())  # again: removed text leaves two spaces
     return line if any(character.isalpha() for character in line) else ""
 
 
 def _variant(found: re.Match) -> str:
-    """The first of several ways to write a word; rules that only apply elsewhere say nothing."""
+    """The first of several spellings of a word; "" for rules that only apply elsewhere."""
     flags, text = found[1] or "", found[2]
     if set(flags) & set("THD-"):
         return ""

@@ -1,57 +1,42 @@
-"""Shows what is in TFRecord files for pretraining: examples as text, and statistics.
+"""Shows the content of TFRecord files for pretraining: examples as text, and statistics.
 
     python -m data_prep.inspect data/train-0.tfrecord --num_examples=2
     python -m data_prep.inspect data/train-*.tfrecord --statistics --plot=data.png
 
-The vocabulary is that of the manifest beside the files, unless a flag names one; without any, ids
-are shown. Files of the original project can be read as well.
+The vocabulary is that of the manifest next to the files, unless a flag names one; without a
+vocabulary, ids are shown. Files of the original project can be read as well.
 """
 
-# This folder has no __init__.py: with one, `python data_prep/extract_corpus.py`, for which Python
-# looks in data_prep/ first, would find it in the place of the standard library's `inspect`.
+# This folder has no __init__.py: with one, `python data_prep/extract_corpus.py`, which makes Python
+# search data_prep/ first, would import it instead of the standard library's `inspect`.
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import io
 import os
 import sys
+from collections.abc import Iterator
 
-from albert_tf.errors import InputError
-from albert_tf.options import command, option
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    input_file: tuple[str, ...] = option(
-        (), "TFRecord files or globs; they may be written without the name of the flag."
-    )
-    num_examples: int = option(3, "How many examples to print.")
-    first: int = option(0, "How many examples to leave out before that.")
-    statistics: bool = option(False, "Whether to read all examples and print statistics.")
-    plot: str | None = option(None, "PNG file for pictures of the statistics.")
-    spm_model_file: str | None = option(
-        None, "SentencePiece model; the one of the manifest if left out."
-    )
-    vocab_file: str | None = option(
-        None, "WordPiece vocabulary; the one of the manifest if left out."
-    )
+from albert_tf.options import command
+from data_prep.inspect.inspect_options import InspectOptions
 
 
-def run(options: Options) -> None:
+def run(options: InspectOptions) -> None:
     from albert_tf import files
     from data_prep.inspect import reading, show, statistics
     from data_prep.inspect.names import Names
-    from data_prep.progress import Progress
+    from data_prep.throughput import ThroughputLine
 
-    _check(options)
+    options.check()
     paths = files.expand_globs(options.input_file, "input_file")
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")
     features = reading.find_features(paths)
     names = Names.find(paths, options.spm_model_file or options.vocab_file)
-    sys.stdout.reconfigure(errors="replace")  # to a terminal that has not got every character
-    with _quiet_about_closed_pipes():
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # the terminal may not support every character
+    with _closed_pipes_ignored():
         for note in names.notes:
             print(note, file=sys.stderr)
         if options.num_examples:
@@ -59,7 +44,7 @@ def run(options: Options) -> None:
             print("\n\n".join([show.LEGEND, *show.examples(batch, names, options.first)]))
         if not (options.statistics or options.plot):
             return
-        with Progress("read", "examples") as progress:
+        with ThroughputLine("read", "examples") as progress:
             found = statistics.Statistics(features)
             for batch in reading.batches(paths, features):
                 found.add(batch, names)
@@ -70,31 +55,21 @@ def run(options: Options) -> None:
             from data_prep.inspect.plot import plot
 
             plot(found, names, options.plot)
-            print(f"{options.plot}: written")
-
-
-def _check(options: Options) -> None:
-    if not options.input_file:
-        raise InputError("--input_file: name a TFRecord file, or several")
-    for name in ("num_examples", "first"):
-        if getattr(options, name) < 0:
-            raise InputError(f"--{name}: {getattr(options, name)} is negative")
-    if options.plot and not options.plot.lower().endswith(".png"):
-        raise InputError(f"--plot: {options.plot} does not end in .png")
+            print(f"wrote {options.plot}")
 
 
 @contextlib.contextmanager
-def _quiet_about_closed_pipes():
-    """`... | head` closes its end of the pipe when it has seen enough."""
+def _closed_pipes_ignored() -> Iterator[None]:
+    """Ends quietly when the reader of the output, as in `... | head`, closes the pipe."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would try to write the rest once more when it ends.
+        # Otherwise Python would try to write the rest again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-cli = command(Options, run, positional="input_file")
+cli = command(InspectOptions, run, positional="input_file")
 
 if __name__ == "__main__":
     cli()

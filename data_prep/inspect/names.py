@@ -1,9 +1,10 @@
-"""What to call the ids in a file: by the pieces of its vocabulary, where that is to be had."""
+"""Names of the ids and labels in a file: the pieces of its vocabulary, if it is available."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.manifest import find_manifests
 from albert_tf.tokenizers import Tokenizer
 
-# What label 1 says of the second segment, by --pair_objective.
+# The meaning of labels 0 and 1, by pair objective.
 _LABELS = {
     "sop": ("in order", "swapped"),
     "nsp": ("next", "from another document"),
@@ -22,12 +23,12 @@ _LABELS = {
 
 @dataclasses.dataclass
 class Names:
-    """How to show ids and labels.
+    """How ids and labels are shown.
 
     Attributes:
-        tokenizer: None where ids stay ids.
-        labels: what the labels 0 and 1 mean.
-        notes: what the user should know about this.
+        tokenizer: the tokenizer; None to show ids.
+        labels: meaning of the labels 0 and 1.
+        notes: what the user should know about it, one line each.
     """
 
     tokenizer: Tokenizer | None
@@ -36,49 +37,59 @@ class Names:
 
     @classmethod
     def find(cls, paths: Sequence[str], vocabulary: str | None) -> Names:
-        """By a vocabulary file, or else by the manifests beside the files.
+        """Finds the names for some files.
+
+        Args:
+            paths: the TFRecord files.
+            vocabulary: a vocabulary file, instead of the one that a manifest next to the files
+                names.
 
         Raises:
-            InputError: the vocabulary that was asked for is none, or a manifest is damaged.
+            InputError: if `vocabulary` is not a vocabulary, or a manifest is damaged.
         """
         manifests = find_manifests(paths)
-        settings = next((manifest["settings"] for manifest in manifests.values()), {})
+        settings: dict[str, Any] = next((m["settings"] for m in manifests.values()), {})
         labels = _LABELS.get(settings.get("pair_objective") or "sop", _LABELS["sop"])
         if vocabulary:
             return cls(Tokenizer.load(vocabulary), labels)
         named = settings.get("spm_model_file") or settings.get("vocab_file")
         if not named:
-            note = "ids are shown: no manifest beside the files names a vocabulary, nor does a flag"
+            note = "showing ids: neither a flag nor a manifest next to the files names a vocabulary"
             return cls(None, labels, (note,))
         if not files.exists(named):
-            note = f"ids are shown: {named}, which {next(iter(manifests))} names, is not there"
+            note = f"showing ids: {named}, named in {next(iter(manifests))}, does not exist"
             return cls(None, labels, (note,))
         return cls(Tokenizer.load(named), labels)
 
     def check(self, ids: np.ndarray) -> None:
-        """Refuses ids beyond the vocabulary."""
+        """Checks that ids are within the vocabulary.
+
+        Raises:
+            InputError: if one is not.
+        """
         if self.tokenizer and ids.max(initial=0) >= self.tokenizer.vocab_size:
             raise InputError(
                 f"{self.tokenizer.path} has {self.tokenizer.vocab_size:,} pieces, but the files "
-                f"hold id {ids.max()}: name their vocabulary by --spm_model_file or --vocab_file"
+                f"contain id {ids.max()}; name their vocabulary with `spm_model_file` or "
+                "`vocab_file`"
             )
 
     def piece(self, id: int) -> str:
-        """`▁the`, or `14`."""
+        """The piece of an id: `▁the`, or `14` without a vocabulary."""
         return self.tokenizer.pieces[id] if self.tokenizer else str(id)
 
     def word(self, ids: Iterable[int]) -> str:
-        """`the`, or `14`; `14+25` for a word of two pieces."""
+        """The word of some ids: `the`, or `14+25` without a vocabulary."""
         if not self.tokenizer:
             return "+".join(map(str, ids))
         return self.tokenizer.decode(ids) or "".join(map(self.piece, ids))
 
     def mask_id(self, seen: np.ndarray, ids: np.ndarray) -> int:
-        """The id of `[MASK]`; by guess, what stands most often where something was masked.
+        """The id of `[MASK]`; without a vocabulary, the most frequent id at masked positions.
 
         Args:
-            seen: ids that stand at masked places.
-            ids: ids that stood there.
+            seen: ids at masked positions, after masking.
+            ids: the original ids at these positions.
         """
         if self.tokenizer:
             return self.tokenizer.mask_id

@@ -1,4 +1,4 @@
-"""Examples out of TFRecord files whose features and lengths are not known beforehand."""
+"""Reads examples from TFRecord files whose features and lengths are not known in advance."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ Batch = dict[str, np.ndarray]  # by feature name, [batch, *shape]
 
 
 def find_features(paths: Sequence[str]) -> dict[str, Feature]:
-    """The features of pretraining that some files have, with the lengths of their first examples.
+    """The pretraining features of some files, with the lengths of their first examples.
 
     Raises:
-        InputError: a file is damaged, empty, of something else than pretraining, or differs from
-            the first one.
+        InputError: if a file is damaged, empty, not for pretraining, or differs from the first one.
     """
     first, *others = (_features_of(path) for path in paths)
     for path, features in zip(paths[1:], others, strict=True):
         if features != first:
             raise InputError(
-                f"{path}: other features than {paths[0]} ({_listed(features)}; {_listed(first)}); "
-                "look at them one after the other"
+                f"{path}: the features differ from those of {paths[0]} ({_listed(features)}; "
+                f"{_listed(first)}); inspect the files separately"
             )
     return first
 
 
 def _features_of(path: str) -> dict[str, Feature]:
-    with _errors_named(path):
+    with _tensorflow_errors(path):
         record = next(tf.data.TFRecordDataset(path).take(1).as_numpy_iterator(), None)
         if record is None:
-            raise InputError(f"{path}: no example in it")
+            raise InputError(f"{path}: contains no example")
         present = tf.train.Example.FromString(record).features.feature
     lengths = {
         name: len(feature.float_list.value or feature.int64_list.value)
@@ -52,7 +51,7 @@ def _features_of(path: str) -> dict[str, Feature]:
     missing = [name for name in encoder_features(0) if name not in lengths]
     if missing:
         raise InputError(
-            f"{path}: not a file for pretraining: no feature {missing[0]!r}; it has "
+            f"{path}: not a file for pretraining: it has no feature {missing[0]!r}, but "
             f"{', '.join(sorted(lengths)) or 'none'}"
         )
     found = {
@@ -62,7 +61,9 @@ def _features_of(path: str) -> dict[str, Feature]:
     }
     masks = [found[name].shape for name in _MASKS if name in found]
     if len(set(masks)) > 1 or len(masks) not in (0, len(_MASKS)):
-        raise InputError(f"{path}: the features {', '.join(_MASKS)} do not belong together")
+        raise InputError(
+            f"{path}: the features {', '.join(_MASKS)} are incomplete or differ in length"
+        )
     if len({found[name].shape for name in encoder_features(0)}) > 1:
         raise InputError(f"{path}: {', '.join(encoder_features(0))} have different lengths")
     return found
@@ -72,14 +73,14 @@ def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[B
     """Yields all examples, file after file, in batches.
 
     Raises:
-        InputError: a file is damaged, or holds other lengths than its first example has.
+        InputError: if a file is damaged, or its examples have different lengths.
     """
     specification = {
         name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
         for name, feature in features.items()
     }
     for path in paths:
-        with _errors_named(path):
+        with _tensorflow_errors(path):
             records = tf.data.TFRecordDataset(path).batch(_EXAMPLES_AT_ONCE)
             for serialized in records:
                 parsed = tf.io.parse_example(serialized, specification)
@@ -91,10 +92,10 @@ def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[B
 def read_some(
     paths: Sequence[str], features: Mapping[str, Feature], first: int, number: int
 ) -> Batch:
-    """The examples `first` to `first + number` of all files, as many as there are.
+    """Reads examples `first` to `first + number` (exclusive), as far as they exist.
 
     Raises:
-        InputError: there are only `first`, or fewer.
+        InputError: if the files contain at most `first` examples.
     """
     parts: list[Batch] = []
     seen = 0
@@ -106,19 +107,19 @@ def read_some(
         if seen >= first + number:
             break
     if seen <= first:
-        raise InputError(f"--first: {first}, but there are only {seen:,} examples")
+        raise InputError(f"`first`={first}: the files contain only {seen:,} examples")
     return {name: np.concatenate([part[name] for part in parts]) for name in features}
 
 
 def _check(path: str, batch: Batch) -> None:
-    """Refuses numbers that point nowhere."""
+    """Checks that positions and ids are in range."""
     sequence = batch["input_ids"].shape[1]
     positions = batch.get("masked_lm_positions", np.zeros(1))
     if positions.min(initial=0) < 0 or positions.max(initial=0) >= sequence:
-        raise InputError(f"{path}: masked_lm_positions beyond the {sequence} tokens of an example")
+        raise InputError(f"{path}: masked_lm_positions exceed the {sequence} tokens of an example")
     for name in ("input_ids", "masked_lm_ids"):
         if name in batch and batch[name].min(initial=0) < 0:
-            raise InputError(f"{path}: a negative id in {name}")
+            raise InputError(f"{path}: {name} contains a negative id")
 
 
 def _listed(features: Mapping[str, Feature]) -> str:
@@ -126,12 +127,12 @@ def _listed(features: Mapping[str, Feature]) -> str:
 
 
 @contextlib.contextmanager
-def _errors_named(path: str) -> Iterator[None]:
-    """What TensorFlow finds wrong, as an `InputError` that names the file."""
+def _tensorflow_errors(path: str) -> Iterator[None]:
+    """Turns errors of TensorFlow into an `InputError` that names the file."""
     try:
         yield
     except tf.errors.OpError as error:
         reason = tensorflow_reason(error)
-        raise InputError(f"{path}: damaged, or not a file of such examples: {reason}") from None
+        raise InputError(f"{path}: damaged, or not a TFRecord file of examples: {reason}") from None
     except DecodeError:
-        raise InputError(f"{path}: its records are not of type tf.train.Example") from None
+        raise InputError(f"{path}: the records are not of type tf.train.Example") from None

@@ -10,17 +10,17 @@ import numpy as np
 from data_prep.inspect.names import Names
 from data_prep.inspect.reading import Batch
 
-LEGEND = "[MASK→a]: masked, a is to be predicted; [KEPT→a]: left as it is; [b→a]: replaced by b"
+LEGEND = "[MASK→a]: a is masked and predicted; [KEPT→a]: a is kept; [b→a]: a is replaced by b"
 WIDTH = 100
 
 
 def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
-    """Yields each example as some lines: what it is, then its segments.
+    """Yields each example as lines of text: a summary, then its segments.
 
     Args:
         batch: the examples.
-        names: what to call the ids.
-        first: number of the first one.
+        names: names of the ids.
+        first: number of the first example.
     """
     names.check(batch["input_ids"])
     weights = batch.get("masked_lm_weights")
@@ -35,20 +35,24 @@ def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
         is_token = example["input_mask"] > 0
         lines = [f"example {first + row}: {_summary(example, names)}"]
         for number, letter in enumerate("AB"):
-            places = np.flatnonzero(is_token & (example["segment_ids"] == number))
-            if len(places):
-                segment = " ".join(tokens[place] for place in places)
-                indented = {"initial_indent": f"  {letter}  ", "subsequent_indent": " " * 5}
+            positions = np.flatnonzero(is_token & (example["segment_ids"] == number))
+            if len(positions):
+                segment = " ".join(tokens[position] for position in positions)
                 lines.append(
                     textwrap.fill(
-                        segment, WIDTH, break_long_words=False, break_on_hyphens=False, **indented
+                        segment,
+                        WIDTH,
+                        initial_indent=f"  {letter}  ",
+                        subsequent_indent=" " * 5,
+                        break_long_words=False,
+                        break_on_hyphens=False,
                     )
                 )
         yield "\n".join(lines)
 
 
 def _tokens(example: Batch, names: Names, mask_id: int) -> list[str]:
-    """The pieces of an example, those that were masked in brackets."""
+    """The pieces of an example, with masked ones in brackets."""
     tokens = [names.piece(id) for id in example["input_ids"].tolist()]
     if "masked_lm_weights" not in example:
         return tokens
@@ -66,9 +70,9 @@ def _tokens(example: Batch, names: Names, mask_id: int) -> list[str]:
 
 
 def _summary(example: Batch, names: Names) -> str:
-    """`120 tokens and 8 of padding; 18 masked; swapped (label 1)`."""
+    """`120 tokens, 8 padding; 18 masked; swapped (label 1)`."""
     is_token = example["input_mask"] > 0
-    parts = [f"{is_token.sum()} tokens and {(~is_token).sum()} of padding"]
+    parts = [f"{is_token.sum()} tokens, {(~is_token).sum()} padding"]
     if "masked_lm_weights" in example:
         parts.append(f"{(example['masked_lm_weights'] > 0).sum()} masked")
     else:

@@ -1,4 +1,4 @@
-"""Numbers over all examples of some files, in one pass and little memory."""
+"""Statistics of all examples of some files, in one pass and little memory."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from data_prep.inspect.names import Names
 from data_prep.inspect.reading import Batch
 from data_prep.inspect.show import WIDTH
 
-MOST_FREQUENT = 20
-KINDS = ("[MASK]", "kept", "replaced")
-LONGEST_RUN = 8  # longer runs of masked words are counted with these
+FREQUENT_WORDS = 20
+MASK_OUTCOMES = ("[MASK]", "kept", "replaced")
+MAX_RUN = 8  # longer runs of masked words are counted as this length
 
 
 class Statistics:
-    """What has been seen so far.
+    """Statistics of the examples added so far.
 
     Args:
-        features: what the examples have; without `masked_lm_*` there is nothing to say of masks.
+        features: the features of the examples; `masked_lm_*` are needed for statistics of masks.
 
     Attributes:
-        lengths: int64 `[seq + 1]`, how many examples have so many tokens.
-        first_segment_tokens: tokens of all first segments together.
-        unknown: tokens that the vocabulary does not know, before masking.
-        labels: int64 `[2]`, or None.
-        masked: int64 `[predictions + 1]`, how many examples have so many masked tokens, or None.
-        kinds: int64 `[3]`: masked tokens that became `[MASK]`, stayed, were replaced.
-        runs: int64 `[LONGEST_RUN + 1]`: runs of neighbouring masked tokens, by their words.
-        words: how often each word was masked, as the tuple of its ids.
+        sequence: length of the examples in tokens, including padding.
+        lengths: int64 `[seq + 1]`, number of examples by their number of tokens.
+        first_segment_tokens: number of tokens in all first segments.
+        unknown: number of tokens that the vocabulary does not contain, before masking.
+        labels: int64 `[2]`, number of examples by label; None without labels.
+        masked: int64 `[predictions + 1]`, number of examples by their number of masked tokens; None
+            without masks.
+        outcomes: int64 `[3]`: masked tokens that became `[MASK]`, were kept, were replaced.
+        runs: int64 `[MAX_RUN + 1]`: runs of adjacent masked tokens, by their number of words.
+        words: how often each word was masked, by the tuple of its ids.
     """
 
     def __init__(self, features: Mapping[str, Feature]):
@@ -43,8 +45,8 @@ class Statistics:
         self.masked = None
         if "masked_lm_weights" in features:
             self.masked = np.zeros(features["masked_lm_weights"].shape[0] + 1, np.int64)
-        self.kinds = np.zeros(len(KINDS), np.int64)
-        self.runs = np.zeros(LONGEST_RUN + 1, np.int64)
+        self.outcomes = np.zeros(len(MASK_OUTCOMES), np.int64)
+        self.runs = np.zeros(MAX_RUN + 1, np.int64)
         self.words: Counter[tuple[int, ...]] = Counter()
         self._mask_id: int | None = None
 
@@ -57,7 +59,7 @@ class Statistics:
         return int(self.lengths @ np.arange(len(self.lengths)))
 
     def add(self, batch: Batch, names: Names) -> None:
-        """Counts a batch of examples."""
+        """Adds a batch of examples."""
         names.check(batch["input_ids"])
         is_token = batch["input_mask"] > 0
         self.lengths += np.bincount(is_token.sum(axis=1), minlength=len(self.lengths))
@@ -67,12 +69,13 @@ class Statistics:
         if self.labels is not None:
             self.labels += np.bincount(batch["next_sentence_labels"][:, 0] > 0, minlength=2)
         if self.masked is not None:
+            masked = (batch["masked_lm_weights"] > 0).sum(axis=1)
+            self.masked += np.bincount(masked, minlength=len(self.masked))
             self._add_masks(batch, names)
 
     def _add_masks(self, batch: Batch, names: Names) -> None:
         names.check(batch["masked_lm_ids"])
         is_masked = batch["masked_lm_weights"] > 0
-        self.masked += np.bincount(is_masked.sum(axis=1), minlength=len(self.masked))
         row, column = np.nonzero(is_masked)
         position = batch["masked_lm_positions"][row, column]
         ids = batch["masked_lm_ids"][row, column]
@@ -87,8 +90,8 @@ class Statistics:
             self.unknown += int(is_unknown[0].sum() - is_unknown[1].sum())
         if self._mask_id is None:
             self._mask_id = names.mask_id(seen, ids)
-        kinds = np.select([seen == self._mask_id, seen == ids], [0, 1], 2)
-        self.kinds += np.bincount(kinds, minlength=len(KINDS))
+        outcomes = np.select([seen == self._mask_id, seen == ids], [0, 1], 2)
+        self.outcomes += np.bincount(outcomes, minlength=len(MASK_OUTCOMES))
 
         starts_run = np.ones(len(ids), bool)
         starts_run[1:] = (row[1:] != row[:-1]) | (position[1:] != position[:-1] + 1)
@@ -98,7 +101,7 @@ class Statistics:
         else:
             starts_word[:] = True
         words_of_run = np.add.reduceat(starts_word, np.flatnonzero(starts_run), dtype=np.int64)
-        self.runs += np.bincount(np.minimum(words_of_run, LONGEST_RUN), minlength=LONGEST_RUN + 1)
+        self.runs += np.bincount(np.minimum(words_of_run, MAX_RUN), minlength=MAX_RUN + 1)
 
         begins = np.flatnonzero(starts_word).tolist()
         listed = ids.tolist()
@@ -108,12 +111,20 @@ class Statistics:
         )
 
     def table(self, files: int, names: Names) -> str:
-        """All of it as text."""
-        tokens, places = self.tokens, self.examples * self.sequence
+        """All statistics as text.
+
+        Args:
+            files: number of files.
+            names: names of ids and labels.
+        """
+        tokens, positions = self.tokens, self.examples * self.sequence
         first = self.first_segment_tokens / self.examples
         rows = [
             ("examples", f"{self.examples:,} in {files} file{'s' * (files > 1)}"),
-            ("tokens", f"{tokens:,} in {places:,} places; padding {1 - tokens / places:.1%}"),
+            (
+                "tokens",
+                f"{tokens:,} in {positions:,} positions; padding {1 - tokens / positions:.1%}",
+            ),
             ("length", _spread(self.lengths)),
             ("segments", f"first {first:.1f}, second {tokens / self.examples - first:.1f} tokens"),
         ]
@@ -124,11 +135,11 @@ class Statistics:
             shares = zip(names.labels, self.labels / self.examples, strict=True)
             rows.append(("labels", ", ".join(f"{name} {share:.1%}" for name, share in shares)))
         if self.masked is None:
-            rows.append(("masks", "none in the files; training draws them"))
-        elif not self.kinds.sum():
+            rows.append(("masks", "none; drawn during training"))
+        elif not self.outcomes.sum():
             rows.append(("masks", "no token is masked"))
         else:
-            rows += self._mask_rows(names)
+            rows += self._mask_rows(self.masked, names)
         width = max(len(name) for name, _ in rows) + 2
         return "\n".join(
             textwrap.fill(
@@ -141,31 +152,31 @@ class Statistics:
             for name, text in rows
         )
 
-    def _mask_rows(self, names: Names) -> list[tuple[str, str]]:
-        masked = int(self.kinds.sum())
-        kinds = zip(KINDS, self.kinds / masked, strict=True)
+    def _mask_rows(self, masked_counts: np.ndarray, names: Names) -> list[tuple[str, str]]:
+        masked = int(self.outcomes.sum())
+        outcomes = zip(MASK_OUTCOMES, self.outcomes / masked, strict=True)
         runs = [
-            f"{number}{'+' * (number == LONGEST_RUN)}: {share:.1%}"
+            f"{number}{'+' * (number == MAX_RUN)}: {share:.1%}"
             for number, share in enumerate(self.runs / self.runs.sum())
             if share > 0
         ]
         return [
             ("masked", f"{masked:,} tokens, {masked / max(1, self.tokens):.1%} of all"),
-            ("masked per example", _spread(self.masked)),
-            ("of these", ", ".join(f"{name} {share:.1%}" for name, share in kinds)),
-            # Spans that happen to be neighbours cannot be told apart.
-            ("words side by side", ", ".join(runs)),
-            ("words masked most", ", ".join(f"{w} {n:,}" for w, n in self.frequent_words(names))),
+            ("masked per example", _spread(masked_counts)),
+            ("of these", ", ".join(f"{name} {share:.1%}" for name, share in outcomes)),
+            # Adjacent spans cannot be distinguished from longer ones.
+            ("adjacent words", ", ".join(runs)),
+            ("top masked words", ", ".join(f"{w} {n:,}" for w, n in self.frequent_words(names))),
         ]
 
     def frequent_words(self, names: Names) -> list[tuple[str, int]]:
-        """The words masked most often, in a fixed order, and how often."""
+        """The most frequently masked words and their counts, in a deterministic order."""
         frequent = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
-        return [(names.word(ids), count) for ids, count in frequent[:MOST_FREQUENT]]
+        return [(names.word(ids), count) for ids, count in frequent[:FREQUENT_WORDS]]
 
 
 def _spread(counts: np.ndarray) -> str:
-    """`mean 118.2, median 125, 14 to 128` of numbers given as how often each occurs."""
+    """Describes a distribution, given as counts by value: `mean 118.2, median 125, 14 to 128`."""
     total = counts.sum()
     mean = counts @ np.arange(len(counts)) / total
     median = int(np.searchsorted(np.cumsum(counts), total / 2))

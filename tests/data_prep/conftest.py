@@ -8,8 +8,9 @@ import pydoc_data.topics
 import pytest
 
 from albert_tf.tokenizers import Tokenizer
-from data_prep import examples, plan, units, vocabulary
-from data_prep.create_pretraining_data import Options
+from albert_tf.tokenizers.base import preprocess
+from data_prep import example_maker, plan, text_units, unigram_vocabulary
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.sentences import split_sentences
 
 
@@ -28,8 +29,9 @@ def corpus(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def model_file(corpus, tmp_path_factory) -> pathlib.Path:
     prefix = tmp_path_factory.mktemp("vocabulary") / "small"
-    sentences = list(vocabulary.read_sentences([str(corpus)], do_lower_case=True))
-    vocabulary.train(sentences, str(prefix), 1000)
+    lines = corpus.read_text("utf-8").split("\n")
+    sentences = [preprocess(line, do_lower_case=True) for line in lines]
+    unigram_vocabulary.train([line for line in sentences if line], str(prefix), 1000)
     return prefix.with_suffix(".model")
 
 
@@ -39,8 +41,8 @@ def tokenizer(model_file) -> Tokenizer:
 
 
 @pytest.fixture
-def options(corpus, model_file, tmp_path) -> Options:
-    return Options(
+def options(corpus, model_file, tmp_path) -> PretrainingDataOptions:
+    return PretrainingDataOptions(
         input_file=(str(corpus),),
         output_file=(str(tmp_path / "out" / "train.tfrecord"),),
         spm_model_file=str(model_file),
@@ -53,9 +55,9 @@ def options(corpus, model_file, tmp_path) -> Options:
 @pytest.fixture
 def small_pieces(monkeypatch):
     """A small corpus in as many pieces as a large one."""
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
-    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
+    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
-    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 1_000)
-    monkeypatch.setattr(examples, "_CHARACTERS_AT_ONCE", 3_000)
-    monkeypatch.setattr(examples, "_EXAMPLES_AT_ONCE", 17)
+    monkeypatch.setattr(example_maker, "_TOKENS_AT_ONCE", 1_000)
+    monkeypatch.setattr(example_maker, "_CHARACTERS_AT_ONCE", 3_000)
+    monkeypatch.setattr(example_maker, "_EXAMPLES_AT_ONCE", 17)

@@ -11,13 +11,13 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep import extract_corpus
-from data_prep.extract_corpus import Options
-from data_prep.parts import share
-from data_prep.unfinished import sources_file
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.output_documents import document_hash
+from data_prep.unfinished_corpus import sources_file
 
 
 @pytest.fixture
-def options(tmp_path) -> Options:
+def options(tmp_path) -> ExtractionOptions:
     """Three hundred documents of three sentences, in ten files."""
     for file in range(10):
         documents = [
@@ -25,7 +25,7 @@ def options(tmp_path) -> Options:
             for d in range(30)
         ]
         (tmp_path / f"in-{file}.txt").write_text("\n\n".join(documents))
-    return Options(
+    return ExtractionOptions(
         format="text",
         input_file=(str(tmp_path / "in-*.txt"),),
         output_file=str(tmp_path / "out" / "train.txt"),
@@ -81,7 +81,7 @@ def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
     """What is kept are the smallest hashes, even where a later document would still fit."""
     documents = [f"{'word ' * (200 if n < 250 else 1)}{n}." for n in range(300)]
     (tmp_path / "in.txt").write_text("\n\n".join(documents))
-    options = Options(
+    options = ExtractionOptions(
         format="text",
         input_file=(str(tmp_path / "in.txt"),),
         output_file=str(tmp_path / "out.txt"),
@@ -92,7 +92,7 @@ def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
     kept = {line.split("\t")[1] for line in names}
     ends = itertools.accumulate((len(document) + 2 for document in documents), initial=0)
     every = [f"in.txt:{offset}" for offset in list(ends)[:-1]]
-    hashes = {name: share(name, "kept", options.random_seed) for name in every}
+    hashes = {name: document_hash(name, "kept", options.random_seed) for name in every}
     assert kept == set(sorted(every, key=hashes.get)[: len(kept)])
     assert 30 < len(kept) < 250
 
@@ -100,7 +100,7 @@ def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
 def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
     paragraphs = [f"This is paragraph {n}. It has a second sentence." for n in range(10)]
     (tmp_path / "book.txt").write_text("\n\n".join(paragraphs) + "\n\nOne. Two. Three. Four. Five.")
-    options = Options(
+    options = ExtractionOptions(
         format="books",
         input_file=(str(tmp_path / "book.txt"),),
         output_file=str(tmp_path / "out.txt"),
@@ -118,15 +118,18 @@ def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "pdf"}, "--format: 'pdf' is not one of package_docs, books, text"),
-        ({"input_file": ()}, "--input_file: --format=text needs"),
-        ({"format": "package_docs"}, "--input_file: --format=package_docs reads no files"),
-        ({"input_file": ("none-*.txt",)}, "--input_file: no file matches 'none-"),
-        ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "--eval_fraction: 1.5"),
-        ({"eval_output_file": "e.txt", "eval_fraction": 1e-9}, "--eval_fraction: no document"),
-        ({"max_megabytes": -1.0}, "--max_megabytes: -1.0"),
-        ({"max_megabytes": 1e-6}, "--max_megabytes: no document fits"),
-        ({"language": "English!"}, "--language: 'English!'"),
+        ({"format": "pdf"}, "`format`=pdf: must be one of wikipedia, books, text"),
+        ({"input_file": ()}, "`input_file`: text needs files"),
+        ({"format": "package_docs"}, "`input_file`: package_docs takes no files"),
+        ({"input_file": ("none-*.txt",)}, "input_file.*: no file matches 'none-"),
+        ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "`eval_fraction`=1.5"),
+        (
+            {"eval_output_file": "e.txt", "eval_fraction": 1e-9},
+            "`eval_fraction`=1e-09: no document",
+        ),
+        ({"max_megabytes": -1.0}, "`max_megabytes`=-1.0"),
+        ({"max_megabytes": 1e-6}, "`max_megabytes`=1e-06: no document fits"),
+        ({"language": "English!"}, "`language`=English!"),
     ],
 )
 def test_bad_flags_are_named_and_leave_nothing(options, tmp_path, monkeypatch, changes, message):
@@ -139,7 +142,7 @@ def test_bad_flags_are_named_and_leave_nothing(options, tmp_path, monkeypatch, c
 @pytest.mark.parametrize("content", [b"", b"\n\n \n", b"one\n\xff\n"])
 def test_an_input_without_text_leaves_nothing(tmp_path, content):
     (tmp_path / "in.txt").write_bytes(content)
-    options = Options(
+    options = ExtractionOptions(
         format="text",
         input_file=(str(tmp_path / "in.txt"),),
         output_file=str(tmp_path / "out.txt"),

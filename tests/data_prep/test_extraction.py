@@ -17,9 +17,9 @@ from collections import Counter
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import extract_corpus, parts, unfinished
+from data_prep import extract_corpus, output_documents, parallel, unfinished_corpus
 from data_prep.corpora import text
-from data_prep.extract_corpus import Options
+from data_prep.extraction_options import ExtractionOptions
 from tests.data_prep.corpora.test_wikipedia import dump, page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,9 +43,9 @@ def inputs(tmp_path) -> pathlib.Path:
 
 
 @pytest.fixture
-def options(inputs, tmp_path, monkeypatch) -> Options:
+def options(inputs, tmp_path, monkeypatch) -> ExtractionOptions:
     monkeypatch.setattr(text, "_UNIT_BYTES", 1000)
-    return Options(
+    return ExtractionOptions(
         source=(
             f"wikipedia:{inputs}/*.bz2",
             f"books:{inputs}/book-*.txt@2",
@@ -59,7 +59,7 @@ def options(inputs, tmp_path, monkeypatch) -> Options:
     )
 
 
-def contents(options: Options) -> dict[str, bytes]:
+def contents(options: ExtractionOptions) -> dict[str, bytes]:
     """The files of a run, the summary without what depends on time."""
     folder = pathlib.Path(options.output_file).parent
     found = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -70,7 +70,7 @@ def contents(options: Options) -> dict[str, bytes]:
 
 
 def sources(path: str) -> list[tuple[str, str]]:
-    lines = pathlib.Path(unfinished.sources_file(path)).read_text("utf-8").splitlines()
+    lines = pathlib.Path(unfinished_corpus.sources_file(path)).read_text("utf-8").splitlines()
     return [tuple(line.split("\t")) for line in lines]
 
 
@@ -79,7 +79,7 @@ def documents(path: str) -> list[str]:
 
 
 def test_the_number_of_processes_changes_nothing(options, monkeypatch):
-    monkeypatch.setattr("data_prep.extraction._BYTES_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     # Large enough for units that other processes cut in the same way.
     monkeypatch.setattr(text, "_UNIT_BYTES", 4_000_000)
     extract_corpus.run(options)
@@ -110,7 +110,9 @@ def test_weights_of_sources(options):
 
 
 def test_fractions_of_weights(inputs, tmp_path):
-    options = Options(source=(f"text:{inputs}/lines.txt@2.5",), output_file=str(tmp_path / "o.txt"))
+    options = ExtractionOptions(
+        source=(f"text:{inputs}/lines.txt@2.5",), output_file=str(tmp_path / "o.txt")
+    )
     extract_corpus.run(options)
     counts = Counter(Counter(sources(options.output_file)).values())
     assert set(counts) == {2, 3}
@@ -150,12 +152,12 @@ def test_an_ended_run_goes_on(options, tmp_path, monkeypatch, capsys, after, tor
         eval_output_file=str(tmp_path / "other" / "eval.txt"),
     )
     saved = []
-    save = unfinished.Unfinished.save
+    save = unfinished_corpus.UnfinishedCorpus.save
 
     def save_or_die(self, state):
         if len(saved) == after:
             for output in self.outputs:
-                output.sizes()  # what was written beyond the last line of the journal
+                output.flushed_sizes()  # what was written beyond the last line of the journal
             if torn and self.state:
                 self._journal.write('{"units": 99, "sizes": [[1, ')
                 self._journal.flush()
@@ -164,19 +166,19 @@ def test_an_ended_run_goes_on(options, tmp_path, monkeypatch, capsys, after, tor
         save(self, state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished.Unfinished, "save", save_or_die)
+        patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_or_die)
         with pytest.raises(Killed):
             extract_corpus.run(other)
     assert [path.name for path in (tmp_path / "other").iterdir()] == [".train.txt.work"]
     capsys.readouterr()
     with monkeypatch.context() as patch:
         patch.setattr(
-            unfinished.Unfinished,
+            unfinished_corpus.UnfinishedCorpus,
             "save",
             lambda self, state: (saved.append(state["units"]), save(self, state)),
         )
         extract_corpus.run(other)
-    assert ("going on" in capsys.readouterr().err) == (after > 0)
+    assert ("resuming" in capsys.readouterr().out) == (after > 0)
     assert saved[:-1] == sorted(set(saved)), "a unit was done twice"
     found = contents(other)
     summary = found.pop("summary").decode().replace("/other/", "/out/").encode()
@@ -188,36 +190,36 @@ def test_a_run_ended_while_files_take_their_places_is_finished(options, monkeypa
     expected = contents(options)
     for name in expected:
         pathlib.Path(options.output_file).parent.joinpath(name).unlink(missing_ok=True)
-    take_place, taken = unfinished.Output.take_place, []
+    publish, published = unfinished_corpus.CorpusOutput.publish, []
 
     def once(self):
-        if taken:
+        if published:
             raise Killed
-        taken.append(self)
-        take_place(self)
+        published.append(self)
+        publish(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished.Output, "take_place", once)
+        patch.setattr(unfinished_corpus.CorpusOutput, "publish", once)
         with pytest.raises(Killed):
             extract_corpus.run(options)
     with monkeypatch.context() as patch:
-        patch.setattr("data_prep.extraction._extract", lambda task: 1 / 0)
+        patch.setattr("data_prep.extraction._extract_unit", lambda task: 1 / 0)
         extract_corpus.run(options)
     assert contents(options) == expected
 
 
 def test_two_runs_do_not_write_the_same_files(options):
-    work = unfinished.Unfinished([options.output_file], None, "other", resumable=True)
-    with pytest.raises(InputError, match="`output_file`: another process is already writing"):
+    work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "other", resumable=True)
+    with pytest.raises(InputError, match="output_file.*: another process is at work"):
         extract_corpus.run(options)
-    work.unlock()
+    work.give_up()
     extract_corpus.run(options)
 
 
 @pytest.mark.parametrize("change", ["flags", "input", "output is gone"])
 def test_another_run_starts_anew(options, inputs, monkeypatch, capsys, change):
     with monkeypatch.context() as patch:
-        patch.setattr(unfinished.Output, "take_place", lambda self: 1 / 0)
+        patch.setattr(unfinished_corpus.CorpusOutput, "publish", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             extract_corpus.run(options)
     folder = pathlib.Path(options.output_file).parent / ".train.txt.work"
@@ -231,15 +233,15 @@ def test_another_run_starts_anew(options, inputs, monkeypatch, capsys, change):
         (folder / "0.txt").write_bytes(b"")
     capsys.readouterr()
     extract_corpus.run(options)
-    errors = capsys.readouterr().err
-    assert "going on" not in errors
-    assert ("starting anew" in errors) == (change != "output is gone")
+    printed = capsys.readouterr().out
+    assert "resuming" not in printed
+    assert ("starting from scratch" in printed) == (change != "output is gone")
     found = contents(options)
     extract_corpus.run(options)
     assert contents(options) == found
 
 
-def command(options: Options, **kwargs) -> subprocess.Popen:
+def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:
     flags = []
     for name, value in dataclasses.asdict(options).items():
         if value:
@@ -256,7 +258,7 @@ def test_a_process_that_is_killed(inputs, tmp_path):
     for n in range(30):
         paragraph = f"This is book {n}. " * 3000
         (inputs / f"book-{n}.txt").write_text(f"{paragraph}\n\n" * 20)
-    options = Options(
+    options = ExtractionOptions(
         format="books",
         input_file=(f"{inputs}/book-*.txt",),
         output_file=str(tmp_path / "a" / "train.txt"),
@@ -276,12 +278,12 @@ def test_a_process_that_is_killed(inputs, tmp_path):
     process.communicate()
     assert [path.name for path in (tmp_path / "b").iterdir()] == [".train.txt.work"]
     process = command(options)
-    assert "going on with the unfinished run" in process.communicate()[1]
+    assert "resuming the unfinished run" in process.communicate()[0]
     assert pathlib.Path(options.output_file).read_bytes() == expected
 
 
 def test_a_full_disk_is_one_line_and_the_run_goes_on(options, inputs, tmp_path):
-    options = Options(
+    options = ExtractionOptions(
         format="books",
         input_file=(f"{inputs}/book-*.txt",),
         output_file=str(tmp_path / "out" / "train.txt"),
@@ -297,7 +299,7 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on(options, inputs, tmp_path):
     assert errors.count("\n") == 1
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".train.txt.work"]
     process = command(options)
-    assert "going on" in process.communicate()[1]
+    assert "resuming" in process.communicate()[0]
     assert len(documents(options.output_file)) == 6
 
 
@@ -308,7 +310,7 @@ def test_sentences_of_languages_without_spaces(tmp_path):
         "zh": ["我来到北京。", "天气很好！", "你好吗？", "他说了再见。"],
         "ja": ["今日は晴れです。", "とても暑い！", "元気ですか？"],
     }.items():
-        options = Options(
+        options = ExtractionOptions(
             format="books",
             input_file=(str(tmp_path / f"{language}.txt"),),
             output_file=str(tmp_path / f"{language}-out.txt"),
@@ -319,25 +321,25 @@ def test_sentences_of_languages_without_spaces(tmp_path):
 
 
 def test_a_line_that_is_no_sentence_is_left_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(parts, "LONGEST_SENTENCE", 1000)
+    monkeypatch.setattr(output_documents, "MAX_SENTENCE_CHARACTERS", 1000)
     (tmp_path / "in.txt").write_text("One sentence.\n" + "x" * 5000 + "\nAnother sentence.\n")
     for format in ("books", "text"):
         extract_corpus.run(
-            Options(
+            ExtractionOptions(
                 format=format,
                 input_file=(str(tmp_path / "in.txt"),),
                 output_file=str(tmp_path / "out.txt"),
             )
         )
         assert (tmp_path / "out.txt").read_text().startswith("One sentence.\nAnother sentence.")
-        assert "left out: 1 sentences of more than" in capsys.readouterr().out
+        assert "left out: 1 sentences longer than" in capsys.readouterr().out
 
 
 def test_damaged_input_is_a_warning(inputs, tmp_path):
     content = (inputs / "dump.xml.bz2").read_bytes()
     xml = bz2.decompress(content)
     (inputs / "dump.xml").write_bytes(xml[: len(xml) // 2])
-    options = Options(
+    options = ExtractionOptions(
         format="wikipedia",
         input_file=(f"{inputs}/dump.xml",),
         output_file=str(tmp_path / "out.txt"),
@@ -352,19 +354,19 @@ def test_damaged_input_is_a_warning(inputs, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source": ()}, "--format: name one .* neither is there"),
-        ({"format": "text"}, "--format: name one .* both are there"),
-        ({"input_file": ("a",)}, "--input_file: belongs to --format"),
-        ({"source": ("pdf:a.pdf",)}, "--source: 'pdf' is not one of package_docs, books"),
-        ({"source": ("books",)}, "--source: books needs files"),
-        ({"source": ("books:",)}, "--source: books needs files"),
-        ({"source": ("package_docs:a",)}, "--source: package_docs reads no files"),
-        ({"source": ("books:none.txt@2",)}, "--source: no file matches 'none.txt'"),
-        ({"source": ("books:a@b.txt",)}, "--source: no file matches 'a@b.txt'"),
-        ({"source": ("books:a.txt@0",)}, "--source: the weight in 'books:a.txt@0'"),
-        ({"source": ("books:a.txt@-1",)}, "--source: the weight in 'books:a.txt@-1'"),
-        ({"source": ("books:{}/empty",)}, "--source: no file matches '.*empty/"),
-        ({"num_processes": -1}, "--num_processes: -1"),
+        ({"source": ()}, "`format`: name one .* neither is given"),
+        ({"format": "text"}, "`format`: name one .* both are given"),
+        ({"input_file": ("a",)}, "`input_file`: requires `format`"),
+        ({"source": ("pdf:a.pdf",)}, "`source`=pdf: must be one of wikipedia, books"),
+        ({"source": ("books",)}, "`source`: books needs files"),
+        ({"source": ("books:",)}, "`source`: books needs files"),
+        ({"source": ("package_docs:a",)}, "`source`: package_docs takes no files"),
+        ({"source": ("books:none.txt@2",)}, "source.*: no file matches 'none.txt'"),
+        ({"source": ("books:a@b.txt",)}, "source.*: no file matches 'a@b.txt'"),
+        ({"source": ("books:a.txt@0",)}, "`source`=books:a.txt@0: the weight"),
+        ({"source": ("books:a.txt@-1",)}, "`source`=books:a.txt@-1: the weight"),
+        ({"source": ("books:{}/empty",)}, "source.*: no file matches '.*empty/"),
+        ({"num_processes": -1}, "`num_processes`=-1"),
     ],
 )  # fmt: skip
 def test_bad_sources_are_named(options, tmp_path, monkeypatch, changes, message):

@@ -15,12 +15,15 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
-from data_prep import create_pretraining_data, wordpiece_vocabulary
+from data_prep import wordpiece_vocabulary
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show
+from data_prep.inspect.inspect_options import InspectOptions
 from data_prep.inspect.names import Names
 from data_prep.inspect.statistics import Statistics
-from data_prep.records import read_examples, write_records
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.tfrecords import read_examples, write_records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = "golden/tfrecord/en_30k.tfrecord"
@@ -43,8 +46,8 @@ def made(corpus, model_file, vocabulary, tmp_path_factory):
         "dynamic": {"spm_model_file": str(model_file), "masking": "dynamic"},
         "words": {"vocab_file": str(vocabulary)},
     }.items():
-        create_pretraining_data.run(
-            create_pretraining_data.Options(
+        create_pretraining_data(
+            PretrainingDataOptions(
                 input_file=(str(corpus),),
                 output_file=(
                     str(folder / f"{name}-a.tfrecord"),
@@ -61,7 +64,7 @@ def made(corpus, model_file, vocabulary, tmp_path_factory):
 
 
 def run(*paths, **flags) -> None:
-    inspect.run(inspect.Options(input_file=tuple(map(str, paths)), **flags))
+    inspect.run(InspectOptions(input_file=tuple(map(str, paths)), **flags))
 
 
 def predictions(example) -> dict[int, int]:
@@ -99,7 +102,7 @@ def test_printed_examples_say_what_was_masked_and_how(made, capsys, monkeypatch,
             arrays["next_sentence_labels"][number, 0]
         ]
         assert block.splitlines()[0] == (
-            f"example {number}: {length} tokens and {48 - length} of padding; "
+            f"example {number}: {length} tokens, {48 - length} padding; "
             f"{len(masked)} masked; {label}"
         )
         expected = []
@@ -178,7 +181,7 @@ def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
     assert dict(enumerate(found.lengths)) == {n: lengths[n] for n in range(49)}
     assert found.labels.tolist() == [labels[0], labels[1]]
     assert dict(enumerate(found.masked)) == {n: masked[n] for n in range(10)}
-    assert found.kinds.tolist() == [kinds[kind] for kind in range(3)]
+    assert found.outcomes.tolist() == [kinds[kind] for kind in range(3)]
     assert found.runs.tolist() == [runs[n] for n in range(9)]
     assert found.words == words
     assert found.first_segment_tokens == first_segment
@@ -203,10 +206,10 @@ def test_a_file_of_the_original(shared, capsys, tmp_path):
     for flags in ({}, {"spm_model_file": str(vocabulary)}):
         run(path, num_examples=1, statistics=True, plot=str(tmp_path / "a.png"), **flags)
         shown = capsys.readouterr()
-        table = shown.out.split("\n\n")[2].split("words masked most")[0]
+        table = shown.out.split("\n\n")[2].split("top masked words")[0]
         tables.append([line for line in table.splitlines() if not line.startswith("unknown")])
-        assert ("ids are shown" in shown.err) == (not flags)
-    # The id of [MASK] was guessed right.
+        assert ("showing ids" in shown.err) == (not flags)
+    # The id of [MASK] was inferred correctly.
     assert tables[0] == tables[1]
     arrays = np.load(path.with_suffix(".npz"))
     assert f"{len(arrays['input_ids'])} in 1 file\n" in table
@@ -233,7 +236,7 @@ def test_ids_are_shown_where_the_vocabulary_is_gone(made, tmp_path, capsys):
     run(path, num_examples=1)
     shown = capsys.readouterr()
     assert shown.err.count("\n") == 1
-    assert re.search(r"gone\.model, which .*y\.manifest\.json names, is not there", shown.err)
+    assert re.search(r"gone\.model, named in .*y\.manifest\.json, does not exist", shown.err)
     assert all(
         re.fullmatch(r"\d+|\[(\d+|MASK|KEPT)→\d+\]", p) for p in pieces_shown(shown.out[90:])
     )
@@ -256,24 +259,36 @@ def test_what_cannot_be_shown_is_one_line(made, tmp_path, model_file):
     empty.write_bytes(b"")
     masks = {"masked_lm_positions": [7], "masked_lm_ids": [1], "masked_lm_weights": [1.0]}
     cases = [
-        ((cut,), {"statistics": True}, r"cut\.tfrecord: damaged, or not a file of such examples"),
+        ((cut,), {"statistics": True}, r"cut\.tfrecord: damaged, or not a TFRecord file"),
         ((text,), {}, r"text\.tfrecord: damaged"),
-        ((empty,), {}, r"empty\.tfrecord: no example in it"),
-        ((), {}, "--input_file: name a TFRecord file"),
-        ((tmp_path / "none*",), {}, "--input_file: no file matches"),
-        ((good,), {"first": 100_000}, r"--first: 100000, but there are only \d+ examples"),
-        ((good,), {"num_examples": -1}, "--num_examples: -1"),
-        ((good,), {"plot": "a.jpg"}, r"--plot: a\.jpg does not end in \.png"),
-        ((good, made / "dynamic-a.tfrecord"), {}, "static-a.*: other features than .*dynamic-a"),
+        ((empty,), {}, r"empty\.tfrecord: contains no example"),
+        ((), {}, "`input_file`: name at least one"),
+        ((tmp_path / "none*",), {}, "input_file.*: no file matches"),
+        ((good,), {"first": 100_000}, r"`first`=100000: the files contain only \d+ examples"),
+        ((good,), {"num_examples": -1}, "`num_examples`=-1"),
+        ((good,), {"plot": "a.jpg"}, r"`plot`=a\.jpg: must end in \.png"),
+        (
+            (good, made / "dynamic-a.tfrecord"),
+            {},
+            "dynamic-a.*: the features differ from those of .*static-a",
+        ),
         ((good,), {"spm_model_file": "none.model"}, r"none\.model: no such vocabulary file"),
-        ((written(tmp_path / "a", input_ids=[1], label_ids=[2]),), {}, "no feature 'input_mask'; "),
+        (
+            (written(tmp_path / "a", input_ids=[1], label_ids=[2]),),
+            {},
+            "no feature 'input_mask', but ",
+        ),
         ((written(tmp_path / "b", **encoder | {"input_ids": [1]}),), {}, "have different lengths"),
-        ((written(tmp_path / "c", **encoder, **masks),), {}, "masked_lm_positions beyond the 3"),
-        ((written(tmp_path / "d", **encoder, masked_lm_ids=[1]),), {}, "do not belong together"),
+        ((written(tmp_path / "c", **encoder, **masks),), {}, "masked_lm_positions exceed the 3"),
+        (
+            (written(tmp_path / "d", **encoder, masked_lm_ids=[1]),),
+            {},
+            "are incomplete or differ in length",
+        ),
         (
             (written(tmp_path / "e", **encoder | {"input_ids": [2, 5000, 3]}),),
             {"spm_model_file": str(model_file)},
-            "has 1,000 pieces, but the files hold id 5000",
+            "has 1,000 pieces, but the files contain id 5000",
         ),
     ]
     for paths, flags, message in cases:

@@ -67,7 +67,7 @@ def test_killed_and_started_again(corpus, model_file, tmp_path, expected, record
         time.sleep(0.05)
     done = run(corpus, model_file, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "going on with the unfinished run" in done.stderr
+    assert "resuming the unfinished run" in done.stdout
     assert shards(tmp_path) == expected
     assert len(list(tmp_path.iterdir())) == 5
 

@@ -10,8 +10,10 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.training.options import PretrainingOptions
-from data_prep import create_pretraining_data, extract_corpus, reading_set
+from data_prep import reading_set
 from data_prep.extraction import extract
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.reading_set import make_reading_set
 from tests.data_prep.texts import create
 
@@ -70,13 +72,13 @@ def test_they_are_what_the_commands_make(asked, manifests, model_file, passages,
     records = make_reading_set(asked, manifests)
     text = tmp_path / "by_hand.txt"
     extract(
-        extract_corpus.Options(
+        ExtractionOptions(
             format="reading_sets",
             input_file=(str(passages),),
             output_file=str(text),
         )
     )
-    by_hand = create_pretraining_data.Options(
+    by_hand = PretrainingDataOptions(
         input_file=(str(text),),
         output_file=(str(tmp_path / "by_hand.tfrecord"),),
         spm_model_file=str(model_file),
@@ -104,7 +106,7 @@ def test_they_are_made_once(asked, manifests, capsys):
         file.seek(100)
         file.write(b"damage")
     assert pathlib.Path(make_reading_set(asked, manifests)) == first
-    assert "damaged and made anew" in capsys.readouterr().err
+    assert "is damaged; creating it again" in capsys.readouterr().err
     assert first.read_bytes() == content
     assert folders(asked) == [first.parent]
 
@@ -125,14 +127,14 @@ def test_other_text_or_another_way_is_another_folder(asked, manifests, passages,
 
 
 def test_without_manifests_the_flags_say_how(asked, model_file):
-    with pytest.raises(InputError, match=r"--spm_model_file: no manifest .* names the vocabulary"):
+    with pytest.raises(InputError, match=r"`spm_model_file`: no manifest .* names the vocabulary"):
         make_reading_set(asked, {})
     flags = {"do_whole_word_mask": False, "masked_lm_prob": 0.1, "ngram": 1, "do_lower_case": False}
     asked = dataclasses.replace(asked, spm_model_file=str(model_file), **flags)
     make_reading_set(asked, {})
     (folder,) = folders(asked)
     made = json.loads((folder / "examples.manifest.json").read_text("utf-8"))["settings"]
-    defaults = dataclasses.asdict(create_pretraining_data.Options(input_file=(), output_file=()))
+    defaults = dataclasses.asdict(PretrainingDataOptions(input_file=(), output_file=()))
     assert {name: made[name] for name in flags} == flags
     for name in ("short_seq_prob", "favor_shorter_ngram", "random_seed"):
         assert made[name] == defaults[name]
@@ -150,7 +152,7 @@ def test_the_language_is_that_of_the_corpora(asked, manifests):
 
     assert made(a="de", b="de") == "de"
     assert made() == "en"
-    with pytest.raises(InputError, match="--language: the training data is of several, de, en;"):
+    with pytest.raises(InputError, match="`language`: the training data is in several, de, en;"):
         made(a="de", b="en")
     asked = dataclasses.replace(asked, language="fr")
     assert made(a="de", b="en") == "fr"
@@ -168,15 +170,18 @@ def test_masks_drawn_in_training_may_be_more_or_fewer(asked, manifests):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"eval_reading_set": ("nowhere",)}, "--eval_reading_set: no file matches 'nowhere'"),
+        ({"eval_reading_set": ("nowhere",)}, "eval_reading_set.*: no file matches 'nowhere'"),
         ({"eval_reading_set": (__file__,)}, "test_reading_set.py: neither SQuAD .* nor RACE"),
-        ({"spm_model_file": "nowhere.model"}, "--spm_model_file: the vocabulary nowhere.model is"),
-        ({"vocab_file": __file__}, "--vocab_file=.*: not the vocabulary of the training data"),
-        ({"max_seq_length": 64}, r"--max_seq_length=64: .* with 48 \(train.manifest.json\)"),
-        ({"max_predictions_per_seq": 9}, "--max_predictions_per_seq=9: .* with 6"),
-        ({"ngram": 3}, "--ngram=3: the training data was made with 2"),
-        ({"do_lower_case": True}, "--do_lower_case=True: the training data was made with False"),
-        ({"language": "x"}, "--language: 'x' is not a language code"),
+        (
+            {"spm_model_file": "nowhere.model"},
+            "`spm_model_file`=nowhere.model: the file",
+        ),
+        ({"vocab_file": __file__}, "`vocab_file`=.*: not the vocabulary of the training data"),
+        ({"max_seq_length": 64}, r"`max_seq_length`=64: .* with 48 \(train.manifest.json\)"),
+        ({"max_predictions_per_seq": 9}, "`max_predictions_per_seq`=9: .* with 6"),
+        ({"ngram": 3}, "`ngram`=3: the training data was created with 2"),
+        ({"do_lower_case": True}, "`do_lower_case`=True: the training data was created with False"),
+        ({"language": "x"}, "`language`=x: must be a language code"),
     ],
 )
 def test_bad_input_is_named_and_leaves_nothing(asked, manifests, changes, message):
@@ -189,7 +194,7 @@ def test_bad_input_is_named_and_leaves_nothing(asked, manifests, changes, messag
 def test_manifests_must_agree(asked, manifests):
     manifest = manifests["train.manifest.json"]
     other = {**manifest, "settings": {**manifest["settings"], "ngram": 3}}
-    with pytest.raises(InputError, match="ngram is 2 in a, but 3 in b; make the examples with"):
+    with pytest.raises(InputError, match="ngram is 2 in a, but 3 in b; create the examples with"):
         make_reading_set(asked, {"a": manifest, "b": other})
 
 
@@ -197,7 +202,7 @@ def test_stopped_at_any_point_it_leaves_nothing(asked, manifests, monkeypatch):
     def stopped(*arguments, **named):
         raise KeyboardInterrupt
 
-    for name in ("extract", "pipeline.create_pretraining_data", "files.write_text"):
+    for name in ("extract", "create_pretraining_data", "files.write_text"):
         with monkeypatch.context() as patch:
             patch.setattr(f"{reading_set.__name__}.{name}", stopped)
             with pytest.raises(KeyboardInterrupt):

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import pipeline, workfolder
+from data_prep import local_runner, pretraining_data, shards, work_folder
 from tests.data_prep.texts import contents, create
 
 
@@ -26,7 +26,7 @@ def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces
     shutil.rmtree(tmp_path / "out")
 
     finished: list[str] = []
-    finish = workfolder.WorkFolder.finish
+    finish = work_folder.WorkFolder.finish
 
     def finish_or_die(self, name, record):
         if len(finished) == after:
@@ -35,7 +35,7 @@ def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces
         finish(self, name, record)
 
     with monkeypatch.context() as patch:
-        patch.setattr(workfolder.WorkFolder, "finish", finish_or_die)
+        patch.setattr(work_folder.WorkFolder, "finish", finish_or_die)
         with pytest.raises(Killed):
             create(options)
     assert [path.name for path in (tmp_path / "out").iterdir()] == [
@@ -44,14 +44,14 @@ def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces
     made: list[str] = []
     with monkeypatch.context() as patch:
         patch.setattr(
-            workfolder.WorkFolder,
+            work_folder.WorkFolder,
             "finish",
             lambda self, name, record: (made.append(name), finish(self, name, record)),
         )
         create(options)
     assert contents(tmp_path / "out") == expected
     assert not set(made) & set(finished)
-    assert "going on with the unfinished run" in capsys.readouterr().err
+    assert "resuming the unfinished run" in capsys.readouterr().out
 
 
 def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces):
@@ -60,7 +60,7 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     expected = contents(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(local_runner, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
     parts = sorted((tmp_path / "out" / ".train.tfrecord.work").glob("part-*.tfrecord"))
@@ -77,7 +77,7 @@ def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces)
     expected = contents(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "publish", lambda *arguments: 1 / 0)
+        patch.setattr(pretraining_data, "publish", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
     (shard, *_) = sorted((tmp_path / "out").glob(".*/shard-*.tfrecord"))
@@ -88,8 +88,8 @@ def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces)
 
 def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: create(options))
-        with pytest.raises(InputError, match="`output_file`: another process is already writing"):
+        patch.setattr(local_runner, "join_parts", lambda *arguments: create(options))
+        with pytest.raises(InputError, match="output_file.*: another process is at work"):
             create(options)
 
 
@@ -105,25 +105,25 @@ def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys)
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "join_parts", lambda *arguments: 1 / 0)
+        patch.setattr(local_runner, "join_parts", lambda *arguments: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             create(options)
         with pytest.raises(ZeroDivisionError):
             create(dataclasses.replace(options, ngram=2))
-        assert "starting anew" in capsys.readouterr().err
+        assert "starting from scratch" in capsys.readouterr().out
         text.write_text(text.read_text("utf-8") + "\nOne more sentence.\n", "utf-8")
         with pytest.raises(ZeroDivisionError):
             create(dataclasses.replace(options, ngram=2))
-        assert "starting anew" in capsys.readouterr().err
+        assert "starting from scratch" in capsys.readouterr().out
     create(dataclasses.replace(options, ngram=2, num_processes=2))
-    assert "going on" in capsys.readouterr().err
+    assert "resuming" in capsys.readouterr().out
 
 
 def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
     manifest, _ = create(options)
     file = pathlib.Path(options.output_file[0])
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "make_parts", lambda *arguments: 1 / 0)
+        patch.setattr(local_runner, "make_parts", lambda *arguments: 1 / 0)
         assert create(options)[0] == json.loads(json.dumps(manifest))
         content = file.read_bytes()
         file.write_bytes(content[:-1] + b"?")
@@ -144,7 +144,7 @@ def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monke
 
     other = dataclasses.replace(options, ngram=2)
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "write_records", fail)
+        patch.setattr(shards, "write_records", fail)
         with pytest.raises(OSError, match="No space"):
             create(other)
     left = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}

@@ -15,7 +15,8 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from data_prep import train_vocabulary, vocabulary, wordpiece_vocabulary
-from data_prep.train_vocabulary import Options
+from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary_types import VOCABULARY_TYPES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,9 +32,10 @@ def test_pieces_are_laid_out_as_in_the_original(shared, model_file):
 
 def test_text_is_lower_cased_without_accents_first(tmp_path):
     (tmp_path / "in.txt").write_text("Ünïcode CAFÉ\n\n \nthe End\n", "utf-8")
-    path = [str(tmp_path / "in.txt")]
-    assert list(vocabulary.read_sentences(path, True)) == ["unicode cafe", "the end"]
-    assert list(vocabulary.read_sentences(path, False)) == ["Unicode CAFE", "the End"]
+    lines = list(vocabulary.read_lines([str(tmp_path / "in.txt")]))
+    prepare = VOCABULARY_TYPES["unigram"].prepare
+    assert [prepare(line, True) for line in lines] == ["unicode cafe", "the end"]
+    assert [prepare(line, False) for line in lines] == ["Unicode CAFE", "the End"]
 
 
 @pytest.mark.parametrize(
@@ -59,27 +61,29 @@ def test_the_same_text_gives_the_same_files(corpus, tmp_path, model_type, ending
 @pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
 @pytest.mark.parametrize("vocab_size", [30_000, 50_000])
 def test_the_size_that_the_error_names_works(corpus, tmp_path, model_type, vocab_size):
-    kind = vocabulary.MODEL_TYPES[model_type]
-    sentences = [kind.prepare(line, True) for line in vocabulary.read_lines([str(corpus)])][:300]
-    with pytest.raises(InputError, match=f"--vocab_size: {vocab_size} is more") as error:
-        kind.train(sentences, str(tmp_path / "v"), vocab_size)
+    vocabulary_type = VOCABULARY_TYPES[model_type]
+    sentences = [
+        vocabulary_type.prepare(line, True) for line in vocabulary.read_lines([str(corpus)])
+    ][:300]
+    with pytest.raises(InputError, match=f"`vocab_size`={vocab_size}: too large") as error:
+        vocabulary_type.train(sentences, str(tmp_path / "v"), vocab_size)
     assert not list(tmp_path.iterdir())
     size = int(re.search(r"; (\d+) works", str(error.value))[1])
     assert size > 300
-    kind.train(sentences, str(tmp_path / "v"), size)
-    assert Tokenizer.load(str(tmp_path / f"v{kind.ending}")).vocab_size == size
+    vocabulary_type.train(sentences, str(tmp_path / "v"), size)
+    assert Tokenizer.load(str(tmp_path / f"v{vocabulary_type.ending}")).vocab_size == size
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
 def test_a_size_below_the_alphabet_is_refused(tmp_path, model_type):
-    kind = vocabulary.MODEL_TYPES[model_type]
+    vocabulary_type = VOCABULARY_TYPES[model_type]
     sentences = ["the quick brown fox jumps over the lazy dog"] * 100
-    with pytest.raises(InputError, match=r"--vocab_size: 20 is too few.* need (\d+)") as error:
-        kind.train(sentences, str(tmp_path / "v"), 20)
+    with pytest.raises(InputError, match=r"`vocab_size`=20: too small.* need (\d+)") as error:
+        vocabulary_type.train(sentences, str(tmp_path / "v"), 20)
     assert not list(tmp_path.iterdir())
     if model_type == "wordpiece":
         needed = int(re.search(r"need (\d+)", str(error.value))[1])
-        kind.train(sentences, str(tmp_path / "v"), needed)
+        vocabulary_type.train(sentences, str(tmp_path / "v"), needed)
         assert Tokenizer.load(str(tmp_path / "v.txt")).vocab_size == needed
 
 
@@ -106,7 +110,7 @@ def test_characters_too_rare_are_left_out_of_wordpiece(tmp_path):
 
 def test_a_wordpiece_vocabulary_knows_its_own_text(corpus, tmp_path):
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")}
-    train_vocabulary.run(Options(**flags, model_type="wordpiece", vocab_size=800))
+    train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=800))
     tokenizer = Tokenizer.load(str(tmp_path / "v.txt"))
     ids = np.concatenate(tokenizer.encode_batch(list(vocabulary.read_lines([str(corpus)]))))
     assert (ids == tokenizer.unk_id).mean() < 0.001
@@ -119,8 +123,8 @@ def test_the_corpus_is_never_overwritten(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat sat\n" * 10)
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "corpus")}
-    with pytest.raises(InputError, match=r"--output_prefix: .*corpus\.txt is one of --input_file"):
-        train_vocabulary.run(Options(**flags, model_type="wordpiece", vocab_size=30))
+    with pytest.raises(InputError, match=r"`output_prefix`=.*corpus\.txt is also an `input_file`"):
+        train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=30))
     assert corpus.read_text() == "the cat sat\n" * 10
 
 
@@ -141,16 +145,16 @@ def test_the_sample_is_uniform_ordered_and_repeatable():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocab_size": 5}, "--vocab_size: 5 is too few"),
-        ({"vocab_size": 5, "model_type": "wordpiece"}, "too few; the special .* need 5"),
-        ({"input_sentence_size": -1}, "--input_sentence_size: -1"),
-        ({"input_file": ("none-*.txt",)}, "--input_file: no file matches"),
+        ({"vocab_size": 5}, "`vocab_size`=5: too small"),
+        ({"vocab_size": 5, "model_type": "wordpiece"}, "too small; the special .* need 5"),
+        ({"input_sentence_size": -1}, "`input_sentence_size`=-1"),
+        ({"input_file": ("none-*.txt",)}, "input_file.*: no file matches"),
     ],
 )
 def test_bad_flags_are_named(corpus, tmp_path, changes, message):
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")} | changes
     with pytest.raises(InputError, match=message):
-        train_vocabulary.run(Options(**flags))
+        train_vocabulary.run(VocabularyOptions(**flags))
 
 
 def test_words_are_fed_to_the_trainer_as_often_as_they_were_counted():

@@ -11,25 +11,24 @@ import numpy as np
 
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
-from data_prep import create_pretraining_data, pipeline
-from data_prep.create_pretraining_data import Options
-from data_prep.examples import join_documents
-from data_prep.records import read_examples
+from data_prep.example_maker import join_documents
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.segments import TokenizedDocuments
-from data_prep.units import Unit, read_unit
+from data_prep.text_units import TextUnit, read_unit
+from data_prep.tfrecords import read_examples
 
 
 def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
     """The documents of a text file."""
-    documents = list(read_unit(Unit(str(path), 0, 0, os.path.getsize(path)), Counter()))
+    documents = list(read_unit(TextUnit(str(path), 0, 0, os.path.getsize(path)), Counter()))
     texts = [sentence for document in documents for sentence in document.sentences]
     return join_documents(documents, [tokenizer.encode_flat(texts)], tokenizer.vocab_size)
 
 
-def create(options: Options):
+def create(options: PretrainingDataOptions):
     """Runs the pipeline; returns the manifest and all examples."""
-    create_pretraining_data.check(options)
-    manifest = pipeline.create_pretraining_data(options)
+    manifest = create_pretraining_data(options)
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
     if options.masking == "dynamic":
         features = {name: f for name, f in features.items() if not name.startswith("masked_lm")}

@@ -12,8 +12,9 @@ from albert_tf.errors import InputError
 from albert_tf.interop.tensorflow_checkpoints import list_as_newest
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from data_prep import create_pretraining_data, pipeline
 from data_prep.pretrain import run
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
 
@@ -142,8 +143,8 @@ def next_sentences(project, tmp_path_factory) -> tuple[str, str]:
     """TFRecords of pairs whose second segment may be of another document: train, eval."""
     folder = tmp_path_factory.mktemp("nsp")
     for split in ("train", "eval"):
-        pipeline.create_pretraining_data(
-            create_pretraining_data.Options(
+        create_pretraining_data(
+            PretrainingDataOptions(
                 input_file=(f"{project.folder}/{split}.txt",),
                 output_file=(f"{folder}/{split}.tfrecord",),
                 spm_model_file=str(project.model),

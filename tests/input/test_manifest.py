@@ -79,9 +79,9 @@ def test_mismatches_are_named_by_the_flag():
     manifests = {"a.manifest.json": MANIFEST}
     check_manifests(manifests, 64, 10, 1000)
     for arguments, message in (
-        ((128, 10, 1000), r"--max_seq_length: 128, but a\.manifest\.json .* made with 64"),
-        ((64, 20, 1000), r"--max_predictions_per_seq: 20, but a\.manifest\.json .* with 10"),
-        ((64, 10, 999), r"--albert_config_file: vocab_size is 999, but .* 1000 pieces"),
+        ((128, 10, 1000), r"`max_seq_length`=128: .* with 64 \(a\.manifest\.json\)"),
+        ((64, 20, 1000), r"`max_predictions_per_seq`=20: .* with 10 \(a\.manifest"),
+        ((64, 10, 999), r"a\.manifest\.json: .* of 1000 pieces, but .* only 999"),
     ):
         with pytest.raises(InputError, match=message):
             check_manifests(manifests, *arguments)
@@ -103,11 +103,11 @@ def test_dynamic_masks_take_their_settings_from_the_manifest():
 
 def test_files_that_do_not_go_together_are_named():
     dynamic = changed(masking="dynamic")
-    with pytest.raises(InputError, match=r"--input_file: b says masking=static"):
+    with pytest.raises(InputError, match=r"b: has masking=static"):
         dynamic_masks({"a": dynamic, "b": MANIFEST}, 10)
-    with pytest.raises(InputError, match=r"--input_file: b was made with another vocabulary or"):
+    with pytest.raises(InputError, match=r"b: has another vocabulary or"):
         dynamic_masks({"a": dynamic, "b": changed(masking="dynamic", ngram=1)}, 10)
-    with pytest.raises(InputError, match=r"--input_file: files of different --pair_objective"):
+    with pytest.raises(InputError, match=r"the files have different pair objectives: a: sop"):
         pair_objective({"a": MANIFEST, "b": changed(pair_objective="nsp")})
     assert pair_objective({}) == pair_objective({"a": MANIFEST}) == "sop"
     assert pair_objective({"a": changed(pair_objective="none")}) == "none"

@@ -9,6 +9,7 @@ import pytest
 from data_prep import extract_corpus
 from data_prep.corpora import package_docs
 from data_prep.corpora.prose import prose_paragraphs
+from data_prep.extraction_options import ExtractionOptions
 from tests.data_prep.corpora.reading import read
 
 SENTENCE = "This is a sentence of the text that should be kept."
@@ -100,7 +101,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     ]
     assert counts.skipped == 1
     output = tmp_path / "corpus.txt"
-    extract_corpus.run(extract_corpus.Options(format="package_docs", output_file=str(output)))
+    extract_corpus.run(ExtractionOptions(format="package_docs", output_file=str(output)))
     assert output.read_text().split("\n\n") == [
         f"{SENTENCE}\nThis is only in the first file.",
         "This is only in the second file.",

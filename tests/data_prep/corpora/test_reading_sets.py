@@ -7,7 +7,8 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions, reading_sets
+from data_prep.corpora import reading_sets
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 
 OPTIONS = ReaderOptions()
 

@@ -19,7 +19,8 @@ from pyarrow import parquet
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora import Counts, Document, ReaderOptions, table
+from data_prep.corpora import table
+from data_prep.corpora.base import Counts, Document, ReaderOptions
 
 ROWS = [
     {"id": 1, "text": "One line.", "name": "first"},

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from data_prep.corpora import ReaderOptions, dumps
+from data_prep.corpora import dumps
+from data_prep.corpora.base import ReaderOptions
 from tests.data_prep.corpora.reading import read
 
 HEADER = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">

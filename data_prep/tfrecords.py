@@ -1,16 +1,16 @@
-"""TFRecord files of `tf.train.Example`, written without TensorFlow.
+"""Writes TFRecord files of `tf.train.Example` without TensorFlow.
 
-All examples have the same features of fixed lengths, so whole batches become protocol buffers in
-one compiled loop, in the bytes that `tf.train.Example.SerializeToString(deterministic=True)` gives;
-building messages one value at a time would take most of the time of data preparation, and loading
-TensorFlow seconds and hundreds of megabytes in every process.
+All examples have the same features of fixed lengths, so one compiled loop turns a whole batch into
+protocol buffers, with the bytes of `tf.train.Example.SerializeToString(deterministic=True)`.
+Building messages one value at a time would take most of the time of data preparation, and loading
+TensorFlow would take seconds and hundreds of megabytes in every process.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import IO
+from typing import Protocol
 
 import google_crc32c
 import numpy as np
@@ -20,20 +20,29 @@ from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
 from albert_tf.input.masking import compiled
 
-# Tags of tensorflow/core/example/{example,feature}.proto: field number * 8 + 2, a length follows.
-# Example.features, Features.feature, an entry's key, the `value` of a list of numbers: field 1.
+# Tags of tensorflow/core/example/{example,feature}.proto: field number * 8 + 2; a length follows.
+# Field 1 is Example.features, Features.feature, the key of an entry, the values of a list.
 _FIRST = 0x0A
 _ENTRY_VALUE = 0x12
 _FLOAT_LIST, _INT64_LIST = 0x12, 0x1A
-_TAGS_AND_LENGTHS = 40  # more than the bytes that a feature takes beyond its name and its values
+_MAX_OVERHEAD_BYTES = 40  # of a feature, besides its name and its values
 
 
-def write_records(file: IO[bytes], batch: Mapping[str, np.ndarray]) -> int:
-    """Writes the examples of a batch as TFRecords; returns their number.
+class WritableFile(Protocol):
+    """What records can be written to."""
+
+    def write(self, content: bytes, /) -> object: ...
+
+
+def write_records(file: WritableFile, batch: Mapping[str, np.ndarray]) -> int:
+    """Writes the examples of a batch as TFRecords.
 
     Args:
-        file: open for writing bytes.
-        batch: by feature name, an integer array (not negative) or float array `[batch, *shape]`.
+        file: the file to write to.
+        batch: arrays of non-negative integers or of floats by feature name, `[batch, *shape]`.
+
+    Returns:
+        The number of examples.
     """
     count = 0
     for serialized in serialize(batch):
@@ -43,9 +52,9 @@ def write_records(file: IO[bytes], batch: Mapping[str, np.ndarray]) -> int:
 
 
 def frame(record: bytes) -> bytes:
-    """A record as it stands in a TFRecord file: length, its checksum, content, its checksum.
+    """A record in the format of TFRecord files: length, its checksum, content, its checksum.
 
-    (tensorflow/core/lib/io/record_writer.h)
+    Source: tensorflow/core/lib/io/record_writer.h.
     """
     length = struct.pack("<Q", len(record))
     return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
@@ -57,8 +66,8 @@ def _masked_crc(content: bytes) -> bytes:
 
 
 def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
-    """Yields the examples of a batch as serialized `tf.train.Example`s."""
-    # The order of a map's entries is free; the same bytes every time need a fixed one.
+    """Yields the examples of a batch as serialized `tf.train.Example` messages."""
+    # The order of the entries of a map is arbitrary; sorted, the bytes are deterministic.
     names = sorted(batch)
     columns = []
     for name in names:
@@ -68,7 +77,7 @@ def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
         columns.append(rows.astype(np.float32).view(np.int32) if is_float else rows)
     encoded_names = [name.encode() for name in names]
     widest = 5 * sum(rows.shape[1] for rows in columns)
-    size = widest + sum(map(len, encoded_names)) + _TAGS_AND_LENGTHS * (len(names) + 1)
+    size = widest + sum(map(len, encoded_names)) + _MAX_OVERHEAD_BYTES * (len(names) + 1)
     buffer = np.empty(len(columns[0]) * size, np.uint8)
     ends = np.empty(len(columns[0]), np.int64)
     _serialize(
@@ -88,7 +97,7 @@ def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
 
 @compiled
 def _serialize(columns, is_float, names, name_offsets, buffer, ends):
-    place = 0
+    position = 0
     values = np.empty(len(columns), np.int64)  # bytes of the packed values of each feature
     for row in range(len(ends)):
         total = 0
@@ -96,38 +105,38 @@ def _serialize(columns, is_float, names, name_offsets, buffer, ends):
             values[column] = _packed_size(columns[column][row], is_float[column])
             name_length = name_offsets[column + 1] - name_offsets[column]
             total += _field(_entry(name_length, values[column]))
-        place = _put_tag(buffer, place, _FIRST, total)
+        position = _put_tag(buffer, position, _FIRST, total)
         for column in range(len(columns)):
             size = values[column]
             begin, end = name_offsets[column], name_offsets[column + 1]
-            place = _put_tag(buffer, place, _FIRST, _entry(end - begin, size))
-            place = _put_tag(buffer, place, _FIRST, end - begin)
+            position = _put_tag(buffer, position, _FIRST, _entry(end - begin, size))
+            position = _put_tag(buffer, position, _FIRST, end - begin)
             for byte in range(begin, end):
-                buffer[place] = names[byte]
-                place += 1
-            place = _put_tag(buffer, place, _ENTRY_VALUE, _field(_field(size)))
+                buffer[position] = names[byte]
+                position += 1
+            position = _put_tag(buffer, position, _ENTRY_VALUE, _field(_field(size)))
             kind = _FLOAT_LIST if is_float[column] else _INT64_LIST
-            place = _put_tag(buffer, place, kind, _field(size))
-            place = _put_tag(buffer, place, _FIRST, size)
+            position = _put_tag(buffer, position, kind, _field(size))
+            position = _put_tag(buffer, position, _FIRST, size)
             for value in columns[column][row]:
                 if is_float[column]:
                     for shift in (0, 8, 16, 24):
-                        buffer[place] = (value >> shift) & 0xFF
-                        place += 1
+                        buffer[position] = (value >> shift) & 0xFF
+                        position += 1
                 else:
-                    place = _put_varint(buffer, place, value)
-        ends[row] = place
+                    position = _put_varint(buffer, position, value)
+        ends[row] = position
 
 
 @compiled
 def _entry(name_length, values_size):
-    """Bytes of a map entry: its key, and its value of a list in a feature."""
+    """Size of a map entry: its key, and its value, a list in a feature."""
     return _field(name_length) + _field(_field(_field(values_size)))
 
 
 @compiled
 def _field(size):
-    """Bytes of a field with a content of `size` bytes: tag, length, content."""
+    """Size of a field with a content of `size` bytes: tag, length, content."""
     return 1 + _varint_size(size) + size
 
 
@@ -151,30 +160,37 @@ def _varint_size(value):
 
 
 @compiled
-def _put_tag(buffer, place, tag, length):
-    buffer[place] = tag
-    return _put_varint(buffer, place + 1, length)
+def _put_tag(buffer, position, tag, length):
+    buffer[position] = tag
+    return _put_varint(buffer, position + 1, length)
 
 
 @compiled
-def _put_varint(buffer, place, value):
+def _put_varint(buffer, position, value):
     while value >= 0x80:
-        buffer[place] = (value & 0x7F) | 0x80
+        buffer[position] = (value & 0x7F) | 0x80
         value >>= 7
-        place += 1
-    buffer[place] = value
-    return place + 1
+        position += 1
+    buffer[position] = value
+    return position + 1
 
 
 def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.ndarray]:
-    """Reads a whole file, as training does, into arrays `[examples, *shape]`.
+    """Reads a whole file, as training does.
+
+    Args:
+        path: the file.
+        features: the features to read, by name.
+
+    Returns:
+        Arrays `[examples, *shape]` by feature name.
 
     Raises:
-        InputError: the file is missing, cut off, or holds other features or lengths.
+        InputError: if the file is missing, truncated, or has other features or lengths.
     """
     from albert_tf.quiet import quiet_import
 
-    with quiet_import():  # reading is for tests and for looking at files
+    with quiet_import():  # only needed for reading
         import tensorflow as tf
 
     specification = {
@@ -186,5 +202,5 @@ def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.nd
         parsed = tf.io.parse_example(tf.constant(records, tf.string), specification)
     except tf.errors.OpError as error:
         reason = tensorflow_reason(error)
-        raise InputError(f"{path}: not a file of such examples: {reason}") from None
+        raise InputError(f"{path}: damaged, or other features than expected: {reason}") from None
     return {name: tensor.numpy() for name, tensor in parsed.items()}

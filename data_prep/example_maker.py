@@ -1,15 +1,14 @@
-"""What becomes of text on its way to examples: pure functions of their input and the flags.
+"""The two halves of data preparation, as pure functions of their input and the options.
 
     units of text -> tokens -> pairs, sorted into runs  |  buckets -> shuffled, masked features
 
-Whoever moves the data between the two halves, this machine or a cluster, gets the same examples.
+The examples do not depend on what moves the data between the halves, one machine or a cluster.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
+from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
 from data_prep.segments import (
     Examples,
@@ -26,49 +26,47 @@ from data_prep.segments import (
     exchange_seconds,
     make_pairs,
 )
-from data_prep.units import TextDocument, Unit, read_unit
+from data_prep.text_units import TextDocument, TextUnit, read_unit
 
-if TYPE_CHECKING:
-    from data_prep.create_pretraining_data import Options
-
-# Characters given to the tokenizer at once, and tokens held before they become a run.
+# Characters tokenized at once, and tokens collected before they become a run.
 _CHARACTERS_AT_ONCE = 1_000_000
 _TOKENS_AT_ONCE = 8_000_000
 _EXAMPLES_AT_ONCE = 1024
 
 
 class ExampleMaker:
-    """Text to runs, and buckets to examples.
+    """Turns text into runs, and buckets into examples.
 
     Args:
-        options: the flags.
-        buckets: how many buckets the examples are shuffled in.
+        options: the options of the run.
+        buckets: number of buckets that the examples are shuffled in.
 
     Attributes:
-        tokenizer: the vocabulary.
-        pairing, masking: the flags that concern segments and masks.
+        tokenizer: the tokenizer that the options name.
+        pairing: the options that concern segments.
+        masking: the options that concern masks.
     """
 
-    def __init__(self, options: Options, buckets: int):
+    def __init__(self, options: PretrainingDataOptions, buckets: int):
         self.tokenizer = load_tokenizer(options)
         self.pairing = pairing_of(options)
         self.masking = masking_of(options)
         self._options, self._buckets = options, buckets
 
-    def runs_of(self, unit: Unit, counts: Counter[str]) -> Iterator[Run]:
-        """Tokenizes and cuts the documents of a unit; usually gives one run.
+    def runs_of(self, unit: TextUnit, counts: Counter[str]) -> Iterator[Run]:
+        """Tokenizes and cuts the documents of a unit; usually yields a single run.
 
         Args:
-            unit: the text.
-            counts: what was read and cut is counted in it.
+            unit: the text to read.
+            counts: updated with the numbers of documents, sentences, tokens and examples.
         """
         documents: list[TextDocument] = []
         encoded: list[tuple[np.ndarray, np.ndarray]] = []
         characters = tokens = 0
-        waiting = 0  # documents that are tokenized already
+        encoded_documents = 0
 
         def encode() -> int:
-            new = documents[waiting:]
+            new = documents[encoded_documents:]
             texts = [sentence for document in new for sentence in document.sentences]
             encoded.append(self.tokenizer.encode_flat(texts))
             return len(encoded[-1][0])
@@ -78,10 +76,10 @@ class ExampleMaker:
             characters += sum(map(len, document.sentences))
             if characters >= _CHARACTERS_AT_ONCE:
                 tokens += encode()
-                characters, waiting = 0, len(documents)
+                characters, encoded_documents = 0, len(documents)
                 if tokens >= _TOKENS_AT_ONCE:
                     yield self._run(documents, encoded, counts)
-                    documents, encoded, tokens, waiting = [], [], 0, 0
+                    documents, encoded, tokens, encoded_documents = [], [], 0, 0
         if characters:
             encode()
         if documents:
@@ -117,18 +115,18 @@ class ExampleMaker:
         return make_run(tokenized.ids, pairs, derive_seeds(seed, file, offset), seed, self._buckets)
 
     def examples_of(
-        self, parts: Sequence[Bucket], counts: Counter[str]
+        self, slices: Sequence[Bucket], counts: Counter[str]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Shuffles and masks the examples of a bucket.
 
         Args:
-            parts: the bucket's parts, in the order of the units.
-            counts: examples, tokens and masks are counted in it.
+            slices: the content of the bucket, in the order of the units.
+            counts: updated with the numbers of examples, tokens and masks.
 
         Yields:
-            Batches by feature name, `[batch, *shape of the feature]`.
+            Batches by feature name, each array `[batch, *feature shape]`.
         """
-        bucket, order = merge(parts, self._options.random_seed)
+        bucket, order = merge(slices, self._options.random_seed)
         examples = bucket.examples[order]
         begins = _offsets(bucket.examples["first"].astype(np.int64) + bucket.examples["second"])
         begins = begins[:-1][order]
@@ -200,9 +198,15 @@ def join_documents(
     encoded: Sequence[tuple[np.ndarray, np.ndarray]],
     vocab_size: int,
 ) -> TokenizedDocuments:
-    """Documents whose sentences `Tokenizer.encode_flat` turned into `encoded`, as one flat array.
+    """Joins tokenized documents into one flat array.
 
-    Sentences without a token, of nothing but control characters, are left out.
+    Sentences without tokens (only control characters) are dropped.
+
+    Args:
+        documents: the documents.
+        encoded: the results of `Tokenizer.encode_flat` for all their sentences, in order: ids
+            `[tokens]` and lengths `[sentences]`.
+        vocab_size: number of ids, which determines the dtype.
     """
     lengths = np.concatenate([lengths for _, lengths in encoded])
     has_token = lengths > 0
@@ -214,7 +218,7 @@ def join_documents(
     )
 
 
-def pairing_of(options: Options) -> Pairing:
+def pairing_of(options: PretrainingDataOptions) -> Pairing:
     return Pairing(
         options.max_seq_length,
         options.objective,
@@ -223,7 +227,7 @@ def pairing_of(options: Options) -> Pairing:
     )
 
 
-def masking_of(options: Options) -> Masking:
+def masking_of(options: PretrainingDataOptions) -> Masking:
     return Masking(
         options.max_predictions_per_seq,
         options.masked_lm_prob,
@@ -234,22 +238,25 @@ def masking_of(options: Options) -> Masking:
     )
 
 
-def load_tokenizer(options: Options) -> Tokenizer:
-    """The tokenizer of `--spm_model_file`, or of `--vocab_file` alone; they must agree.
+def load_tokenizer(options: PretrainingDataOptions) -> Tokenizer:
+    """Loads the tokenizer of `spm_model_file`, or of `vocab_file` alone.
 
     Raises:
-        InputError: a file is missing or no vocabulary, or the two differ.
+        InputError: if a file is missing or is not a vocabulary, or if the two files differ.
     """
-    tokenizer = Tokenizer.load(options.spm_model_file or options.vocab_file, options.do_lower_case)
+    path = options.spm_model_file or options.vocab_file
+    assert path is not None  # ensured by `PretrainingDataOptions.check`
+    tokenizer = Tokenizer.load(path, options.do_lower_case)
     if options.spm_model_file and options.vocab_file:
         pieces = [line.split("\t")[0] for line in files.read_lines(options.vocab_file)]
         if pieces != tokenizer.pieces:
             raise InputError(
-                f"--vocab_file: {options.vocab_file} ({len(pieces):,} pieces) is not the "
+                f"`vocab_file`={options.vocab_file}: has {len(pieces):,} pieces and is not the "
                 f"vocabulary of {options.spm_model_file} ({tokenizer.vocab_size:,} pieces)"
             )
     return tokenizer
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
+    """Where each of consecutive items begins, and the end: int64 `[items + 1]`."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

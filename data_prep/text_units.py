@@ -1,8 +1,8 @@
 """A text corpus as units of work: byte ranges of its files, and the documents that begin in them.
 
-A unit holds the documents whose preceding blank line begins inside its range; the first unit of a
-file also holds the document at its very start. So any process can read any unit alone, no
-document is cut by a range or read twice, and what a unit holds depends on the files only.
+A unit contains the documents whose preceding blank line begins inside its range; the first unit of
+a file also contains the document at the start of the file. Any process can therefore read any unit
+on its own, no document is split or read twice, and the units depend on the files only.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from albert_tf import files
 from albert_tf.errors import InputError
 
 # Small enough that even a modest corpus keeps many processes busy to the end, and large enough
-# that a huge one does not fall into countless pieces.
+# that a huge corpus is not split into countless pieces.
 _UNITS = 256
-_SMALLEST_UNIT = 1_000_000
-_LARGEST_UNIT = 32_000_000
+_MIN_UNIT_BYTES = 1_000_000
+_MAX_UNIT_BYTES = 32_000_000
 
-# Longer documents are taken in parts of this size, so that memory stays bounded.
-LONGEST_DOCUMENT = 8_000_000
-# No sentence is longer; such a line is left out and counted.
-LONGEST_LINE = 1_000_000
+# Longer documents are read in parts of this size, which bounds memory.
+MAX_DOCUMENT_BYTES = 8_000_000
+# No sentence is longer; such a line is skipped and counted.
+MAX_LINE_BYTES = 1_000_000
 
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """The documents that begin in a byte range of a file.
 
     Attributes:
         path: the file.
-        file: its number among the input files.
+        file: its index among the input files.
         begin, end: the range in bytes.
     """
 
@@ -48,9 +48,9 @@ class TextDocument(NamedTuple):
     """A document, or a part of a long one.
 
     Attributes:
-        file: number of its file.
-        offset: byte at which it begins there. Both together number it in the corpus.
-        sentences: its lines, without white space around them.
+        file: index of its file; together with `offset`, identifies it in the corpus.
+        offset: byte at which it begins in the file.
+        sentences: its lines, without surrounding white space.
     """
 
     file: int
@@ -58,79 +58,79 @@ class TextDocument(NamedTuple):
     sentences: list[str]
 
 
-def split_into_units(paths: Sequence[str]) -> list[Unit]:
-    """The units of some text files, in order; always the same ones for the same files."""
+def split_into_units(paths: Sequence[str]) -> list[TextUnit]:
+    """Splits text files into units, in order; deterministic for the same files."""
     sizes = [files.size(path) for path in paths]
-    length = min(max(sum(sizes) // _UNITS, _SMALLEST_UNIT), _LARGEST_UNIT)
+    length = min(max(sum(sizes) // _UNITS, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)
     return [
-        Unit(path, file, begin, min(begin + length, size))
+        TextUnit(path, file, begin, min(begin + length, size))
         for file, (path, size) in enumerate(zip(paths, sizes, strict=True))
         for begin in range(0, size, length)
     ]
 
 
-def read_unit(unit: Unit, counts: Counter[str]) -> Iterator[TextDocument]:
-    """Yields the documents of a unit that have any text.
+def read_unit(unit: TextUnit, counts: Counter[str]) -> Iterator[TextDocument]:
+    """Yields the documents of a unit that contain text.
 
     Args:
         unit: the unit.
-        counts: `skipped_lines` is counted in it.
+        counts: `skipped_lines` is added to it.
 
     Raises:
-        InputError: there are bytes that are not UTF-8.
+        InputError: if the file is not UTF-8.
     """
     sentences: list[str] = []
-    begin = taken = 0  # where the document at hand begins, and how much of it is held
-    inside = unit.begin == 0  # whether the document at hand belongs to this unit
+    begin = collected = 0  # where the current document begins, and its bytes in `sentences`
+    inside = unit.begin == 0  # whether the current document belongs to this unit
     for offset, line, size in _lines_from(unit):
         if not line.strip():
             if sentences:
                 yield TextDocument(unit.file, begin, sentences)
-                sentences, taken = [], 0
+                sentences, collected = [], 0
             if offset >= unit.end:
                 return
             begin, inside = offset + size, True
         elif inside:
-            if size > LONGEST_LINE:
+            if size > MAX_LINE_BYTES:
                 counts["skipped_lines"] += 1
                 continue
-            if sentences and taken + size > LONGEST_DOCUMENT:
+            if sentences and collected + size > MAX_DOCUMENT_BYTES:
                 yield TextDocument(unit.file, begin, sentences)
-                sentences, taken, begin = [], 0, offset
+                sentences, collected, begin = [], 0, offset
             if sentence := _decoded(line, offset, unit.path):
                 sentences.append(sentence)
-                taken += size
+                collected += size
     if sentences:
         yield TextDocument(unit.file, begin, sentences)
 
 
-def _lines_from(unit: Unit) -> Iterator[tuple[int, bytes, int]]:
+def _lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
     """Yields (offset, line, size) of the lines that begin in the unit or after it.
 
-    Of a line beyond `LONGEST_LINE` only the beginning is kept in memory.
+    Only the beginning of a line longer than `MAX_LINE_BYTES` is kept in memory.
     """
     with files.open_file(unit.path, "rb") as file:
-        # From the byte before, to see whether the unit begins with a line or inside one.
+        # Start one byte early to see whether the unit begins at a line start or inside a line.
         start = max(unit.begin - 1, 0)
         file.seek(start)
         is_first = unit.begin > 0
-        pending, cut = b"", 0  # the line at hand, and how many bytes of it were dropped
-        while chunk := file.read(_CHUNK):
+        pending, cut = b"", 0  # the current line, and how many bytes of it were dropped
+        while chunk := file.read(_CHUNK_BYTES):
             *lines, rest = chunk.split(b"\n")
             for line in lines:
                 line = pending + line
                 size = len(line) + cut + 1
                 if not is_first:
-                    yield start, _without_mark(line, start), size
+                    yield start, _without_byte_order_mark(line, start), size
                 start, is_first, pending, cut = start + size, False, b"", 0
             pending += rest
-            if len(pending) > LONGEST_LINE:
-                pending, cut = pending[:LONGEST_LINE], cut + len(pending) - LONGEST_LINE
+            if len(pending) > MAX_LINE_BYTES:
+                pending, cut = pending[:MAX_LINE_BYTES], cut + len(pending) - MAX_LINE_BYTES
         if pending and not is_first:
-            yield start, _without_mark(pending, start), len(pending) + cut
+            yield start, _without_byte_order_mark(pending, start), len(pending) + cut
 
 
-def _without_mark(line: bytes, offset: int) -> bytes:
+def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
     return line if offset else line.removeprefix(codecs.BOM_UTF8)
 
 
@@ -147,7 +147,7 @@ def _decoded(line: bytes, offset: int, path: str) -> str:
 def _line_number(path: str, offset: int) -> int:
     number = 1
     with files.open_file(path, "rb") as file:
-        while offset > 0 and (chunk := file.read(min(offset, _CHUNK))):
+        while offset > 0 and (chunk := file.read(min(offset, _CHUNK_BYTES))):
             number += chunk.count(b"\n")
             offset -= len(chunk)
     return number

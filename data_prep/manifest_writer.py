@@ -1,12 +1,12 @@
-"""The manifest of a finished run, and the one line about a run that gave nothing."""
+"""Writes the manifest of a finished run; explains why a run yielded no example."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
+import logging
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from importlib import metadata
@@ -20,6 +20,8 @@ from albert_tf.input.manifest import manifest_file, read_manifest
 from albert_tf.tokenizers import Tokenizer
 from data_prep.plan import Plan
 
+logger = logging.getLogger(__name__)
+
 _TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba")
 
 
@@ -30,14 +32,14 @@ def build_manifest(
     shards: list[dict[str, Any]],
     seconds: float,
 ) -> dict[str, Any]:
-    """What was made of what, as `<first output>.manifest.json` holds it.
+    """The content of `<first output>.manifest.json`: settings, input, statistics, versions.
 
     Args:
-        plan: the run.
-        tokenizer: its vocabulary.
-        counts: of all units and parts.
+        plan: the plan of the run.
+        tokenizer: the tokenizer of the run.
+        counts: sum of the counts of all units and parts.
         shards: `examples`, `bytes` and `sha256` of every output file.
-        seconds: how long it took, since its last start.
+        seconds: duration of the run since it was last started.
     """
     options = plan.options
     examples, tokens = counts["written_examples"], counts["example_tokens"]
@@ -86,7 +88,7 @@ def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
 
 
 def finished_manifest(plan: Plan) -> dict[str, Any] | None:
-    """The manifest of this very plan, if its files are there and still what they were."""
+    """The manifest of this plan, if a run has finished and its files are unchanged."""
     path = manifest_file(plan.options.output_files[0])
     if not files.exists(path):
         return None
@@ -97,32 +99,43 @@ def finished_manifest(plan: Plan) -> dict[str, Any] | None:
             and files.sha256_of(file) == manifest["sha256"][os.path.basename(file)]
             for file in plan.options.output_files
         ):
-            print(f"{path}: made before by the same command, checksums verified", file=sys.stderr)
+            logger.info("%s: the same command has already finished; checksums verified", path)
             return manifest
     return None
 
 
-def no_examples(plan: Plan, counts: Counter[str]) -> str:
-    """Why a run gave no example, and what to do."""
+def check_examples(plan: Plan, counts: Counter[str]) -> None:
+    """Checks that the text of a plan yields examples.
+
+    Args:
+        plan: the plan of the run.
+        counts: sum of the counts of all units.
+
+    Raises:
+        InputError: if it yields none.
+    """
+    if counts["examples"]:
+        return
     if not counts["tokens"]:
         skipped = counts["skipped_lines"]
-        lines = f" ({skipped} lines of more than a megabyte were left out)" if skipped else ""
-        return f"--input_file: no text in {', '.join(plan.paths)}{lines}"
-    return (
-        "--one_segment_chunks: every document is a single sentence, so no pair is left; "
-        "use split, and check that blank lines stand between documents only"
+        lines = f" ({skipped} lines longer than a megabyte were skipped)" if skipped else ""
+        raise InputError(f"`input_file`: no text in {', '.join(plan.paths)}{lines}")
+    raise InputError(
+        f"`one_segment_chunks`={plan.options.one_segment_chunks}: every document is a single "
+        "sentence, so there are no pairs; use split, and check that blank lines only separate "
+        "documents"
     )
 
 
 def as_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """[5, 6, 7, 9] -> [[5, 8], [9, 10]]: ascending numbers as ranges without their ends."""
-    numbers = np.array(list(numbers))
-    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
-    return [[int(part[0]), int(part[-1]) + 1] for part in np.split(numbers, cuts) if len(part)]
+    """Ascending numbers as half-open ranges: [5, 6, 7, 9] -> [[5, 8], [9, 10]]."""
+    values = np.array(list(numbers))
+    cuts = np.flatnonzero(np.diff(values) > 1) + 1
+    return [[int(part[0]), int(part[-1]) + 1] for part in np.split(values, cuts) if len(part)]
 
 
 def _corpora(paths: Iterable[str]) -> dict[str, Any]:
-    """What extract_corpus wrote down about the texts that it made, by file name."""
+    """The summaries that `extract_corpus` wrote for the input files, by file name."""
     found = {}
     for path in paths:
         summary = os.path.splitext(path)[0] + ".corpus.json"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from data_prep import units
+from data_prep import text_units
 from data_prep.corpora.text import read_documents
-from data_prep.units import Unit, read_unit, split_into_units
+from data_prep.text_units import TextUnit, read_unit, split_into_units
 
 LINES = st.lists(st.sampled_from(["", " ", "one", "two words", "ünï — 中文", "\t"]), max_size=40)
 ENDS = st.sampled_from(["\n", "\r\n"])
@@ -24,7 +24,7 @@ def read(path, length: int, counts: Counter | None = None) -> list:
     return [
         document
         for begin, end in ranges
-        for document in read_unit(Unit(str(path), 0, begin, end), counts)
+        for document in read_unit(TextUnit(str(path), 0, begin, end), counts)
     ]
 
 
@@ -53,7 +53,7 @@ def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
     path.write_text("\n".join(lines), "utf-8")
     expected = read(path, 20)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "_CHUNK", chunk)
+        patch.setattr(text_units, "_CHUNK_BYTES", chunk)
         assert read(path, 20) == expected
 
 
@@ -67,7 +67,7 @@ def test_long_lines_are_left_out_and_counted(tmp_path):
 
 
 def test_long_documents_come_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "LONGEST_DOCUMENT", 100)
+    monkeypatch.setattr(text_units, "MAX_DOCUMENT_BYTES", 100)
     path = tmp_path / "in.txt"
     lines = [f"This is line {number:03d}." for number in range(50)]
     path.write_text("\n".join(lines) + "\n\nshort\n")
@@ -91,13 +91,13 @@ def test_a_corpus_is_divided_by_its_size(tmp_path, monkeypatch):
     for number, size in enumerate((250, 0, 100)):
         paths.append(str(tmp_path / f"{number}.txt"))
         (tmp_path / f"{number}.txt").write_bytes(b"x" * size)
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 100)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 100)
     found = split_into_units(paths)
     assert [(unit.file, unit.begin, unit.end) for unit in found] == [
         (0, 0, 100), (0, 100, 200), (0, 200, 250), (2, 0, 100),
     ]  # fmt: skip
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 1)
-    monkeypatch.setattr(units, "_UNITS", 5)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 1)
+    monkeypatch.setattr(text_units, "_UNITS", 5)
     assert {unit.end - unit.begin for unit in split_into_units(paths)} == {70, 40, 30}
-    monkeypatch.setattr(units, "_LARGEST_UNIT", 20)
+    monkeypatch.setattr(text_units, "_MAX_UNIT_BYTES", 20)
     assert len(split_into_units(paths)) == 13 + 5

@@ -1,7 +1,7 @@
-"""The hidden folder of a run that is not finished: pieces of finished work, kept across a kill.
+"""The hidden folder of an unfinished run, which keeps pieces of finished work across a kill.
 
-A piece, such as the runs of unit 12, is there when its record is: a small JSON file, written after
-everything that belongs to it. Whatever has no record is made again.
+A piece, such as the runs of unit 12, is finished when it has a record: a small JSON file, written
+after everything else that belongs to the piece. Pieces without a record are made again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import errno
 import glob
 import hashlib
 import json
+import logging
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -21,12 +21,28 @@ from typing import IO, Any
 from albert_tf import files
 from data_prep.plan import Plan
 
+logger = logging.getLogger(__name__)
+
+
+def hidden_folder(output_file: str, work_dir: str | None) -> str:
+    """The local folder for the unfinished work on an output file.
+
+    Args:
+        output_file: the (first) file to write.
+        work_dir: the folder to contain it, if not that of `output_file`. The folder for temporary
+            files takes the place of a remote one.
+    """
+    folder = work_dir or os.path.dirname(output_file)
+    if files.is_remote(folder):
+        folder = tempfile.gettempdir()
+    return os.path.join(folder, f".{os.path.basename(output_file)}.work")
+
 
 class WorkFolder:
     """Finished pieces of a plan.
 
     Args:
-        path: the folder; may be `gs://...` where it need not hold runs.
+        path: the folder; may be remote (`gs://...`) if it need not contain runs.
     """
 
     def __init__(self, path: str):
@@ -35,44 +51,56 @@ class WorkFolder:
 
     @classmethod
     def resume(cls, plan: Plan) -> WorkFolder:
-        """The folder of a plan, with what an earlier run has finished; emptied of other plans.
+        """The locked folder of a plan, with the pieces that an earlier run has finished.
+
+        Pieces of another plan are removed.
 
         Raises:
-            InputError: another process is at work in it.
+            InputError: if another process is using the folder.
         """
-        first = plan.options.output_files[0]
-        folder = plan.options.work_dir or os.path.dirname(first)
-        if files.is_remote(folder):
-            folder = tempfile.gettempdir()
-        work = cls(os.path.join(folder, f".{os.path.basename(first)}.work"))
-        work._take()
+        work = cls(hidden_folder(plan.options.output_files[0], plan.options.work_dir))
+        files.make_folder(work.path, "work_dir")
+        # The operating system releases the lock however the process ends.
+        work._lock = files.lock_folder(work.path, "output_file")
         fingerprint = work.file("fingerprint")
         if os.path.exists(fingerprint):
             if files.read_text(fingerprint) == plan.fingerprint:
-                print(f"going on with the unfinished run in {work.path}", file=sys.stderr)
+                logger.info("resuming the unfinished run in %s", work.path)
                 return work
-            print(
-                f"starting anew: flags or input are not those of the unfinished run in {work.path}",
-                file=sys.stderr,
+            logger.info(
+                "starting from scratch: the unfinished run in %s has other flags or input",
+                work.path,
             )
         work.empty()
         files.write_text(fingerprint, plan.fingerprint)
         return work
 
     def file(self, name: str) -> str:
+        """The path of a file in the folder."""
         return os.path.join(self.path, name)
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """The record of a piece; None while the piece is not finished."""
+        """The record of a piece; None if the piece is not finished."""
         path = self.file(name + ".json")
         return json.loads(files.read_text(path)) if files.exists(path) else None
 
+    def require_record(self, name: str) -> dict[str, Any]:
+        """The record of a piece that is finished."""
+        record = self.record(name)
+        assert record is not None, name
+        return record
+
     def finish(self, name: str, record: dict[str, Any]) -> None:
-        """Says that a piece is finished."""
+        """Marks a piece as finished."""
         files.write_text(self.file(name + ".json"), json.dumps(record))
 
-    def is_whole(self, name: str, path: str | None = None) -> bool:
-        """Whether a piece of one file is finished, and the file is still what it was."""
+    def is_intact(self, name: str, path: str | None = None) -> bool:
+        """Whether a piece of one file is finished and the file is unchanged since.
+
+        Args:
+            name: name of the piece.
+            path: the file, if it is no longer in this folder.
+        """
         record = self.record(name)
         path = path or self.file(name)
         return bool(
@@ -83,35 +111,32 @@ class WorkFolder:
         )
 
     def counts(self, names: Iterable[str]) -> Counter[str]:
-        """The sum of what was counted while some pieces were made."""
+        """The sum of the counts of some finished pieces."""
         total: Counter[str] = Counter()
         for name in names:
-            total.update(self.record(name)["counts"])
+            total.update(self.require_record(name)["counts"])
         return total
 
     def empty(self) -> None:
+        """Creates the folder, or removes its content."""
         files.make_folder(self.path, "work_dir")
         for path in files.matches(os.path.join(glob.escape(self.path), "*")):
             files.remove(path)
 
     def remove(self) -> None:
+        """Removes the folder with its content."""
         files.remove(self.path)
 
     def __enter__(self) -> WorkFolder:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._lock is not None:
             os.close(self._lock)
 
-    def _take(self) -> None:
-        """Locks the folder; the end of the process, whatever ends it, unlocks it."""
-        files.make_folder(self.path, "work_dir")
-        self._lock = files.lock_folder(self.path, "output_file")
-
 
 class HashedFile:
-    """A file that is written once, from its start, with the SHA-256 of what went into it."""
+    """A file that is written once, from start to end, and the SHA-256 of its content."""
 
     def __init__(self, path: str):
         self._path = path
@@ -119,24 +144,26 @@ class HashedFile:
         self._file: IO[bytes] = files.open_file(path, "wb")
         self._bytes = 0
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes) -> int:
         self._file.write(content)
         self._digest.update(content)
         self._bytes += len(content)
+        return len(content)
 
     @property
     def record(self) -> dict[str, Any]:
+        """`bytes` and `sha256` of the content so far."""
         return {"bytes": self._bytes, "sha256": self._digest.hexdigest()}
 
     def __enter__(self) -> HashedFile:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._file.close()
 
 
-def concatenate(paths: list[str], target: str) -> dict[str, Any]:
-    """Writes files one after the other into `target`; returns its record."""
+def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
+    """Concatenates files into `target`; returns its record (see `HashedFile.record`)."""
     with files.replacing(target) as partial, HashedFile(partial) as joined:
         for path in paths:
             with files.open_file(path, "rb") as file:
@@ -146,7 +173,7 @@ def concatenate(paths: list[str], target: str) -> dict[str, Any]:
 
 
 def move(path: str, target: str) -> None:
-    """Moves a finished file to its place, also to another file system, whole or not at all."""
+    """Moves a file, also to another file system; `target` appears complete or not at all."""
     if files.is_remote(path) == files.is_remote(target):
         try:
             files.rename(path, target)

@@ -10,13 +10,13 @@ import pytest
 
 from albert_tf.errors import InputError
 from data_prep import create_pretraining_data as command
-from data_prep import examples, plan, units
-from data_prep.create_pretraining_data import Options
+from data_prep import example_maker, plan, text_units
+from data_prep.pretraining_data_options import PretrainingDataOptions
 
 
 @pytest.fixture
-def options(corpus, model_file, tmp_path) -> Options:
-    return Options(
+def options(corpus, model_file, tmp_path) -> PretrainingDataOptions:
+    return PretrainingDataOptions(
         input_file=(str(corpus),),
         output_file=(str(tmp_path / "local" / "train.tfrecord"),),
         spm_model_file=str(model_file),
@@ -28,7 +28,7 @@ def options(corpus, model_file, tmp_path) -> Options:
     )
 
 
-def on_beam(options: Options, tmp_path, **changes) -> Options:
+def on_beam(options: PretrainingDataOptions, tmp_path, **changes) -> PretrainingDataOptions:
     output = (str(tmp_path / "beam" / "train.tfrecord"),)
     return dataclasses.replace(options, output_file=output, runner="DirectRunner", **changes)
 
@@ -44,10 +44,10 @@ def contents(folder) -> dict:
 
 @pytest.mark.parametrize("changes", [{}, {"masking": "dynamic", "pair_objective": "nsp"}])
 def test_the_files_are_those_of_the_local_engine(options, tmp_path, monkeypatch, changes):
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 20_000)
-    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 20_000)
+    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
-    monkeypatch.setattr(examples, "_TOKENS_AT_ONCE", 2_000)
+    monkeypatch.setattr(example_maker, "_TOKENS_AT_ONCE", 2_000)
     options = dataclasses.replace(options, **changes)
     command.run(options)
     command.run(on_beam(options, tmp_path))
@@ -61,13 +61,13 @@ def test_bad_input_is_an_input_error_and_leaves_nothing(options, tmp_path):
         with pytest.raises(InputError, match=message):
             command.run(on_beam(options, tmp_path, input_file=(str(path),)))
         assert not list((tmp_path / "beam").iterdir())
-    with pytest.raises(InputError, match=r"--runner: None: .*Valid values are"):
+    with pytest.raises(InputError, match=r"`runner`=None: .*Valid values are"):
         command.run(dataclasses.replace(on_beam(options, tmp_path), runner="None"))
     assert not list((tmp_path / "beam").iterdir())
 
 
 def test_without_beam_the_error_says_what_to_install(options, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "data_prep.beam", raising=False)
+    monkeypatch.delitem(sys.modules, "data_prep.beam_runner", raising=False)
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(InputError, match=r"pip install 'albert-tf\[beam\]'"):
         command.run(on_beam(options, tmp_path))

@@ -1,4 +1,4 @@
-"""How far a long step of data preparation is, as one line."""
+"""The progress of a long step of data preparation: amount done, rate and time left."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TextIO
 from albert_tf.progress import ProgressLine, duration
 
 
-class Progress:
-    """Shows how much is done and how fast.
+class ThroughputLine:
+    """A progress line that shows how much is done and how fast.
 
-        with Progress("tokenized", "MB", total=12.5) as progress:
-            progress.update(1.2)        # so far, in the unit
+        with ThroughputLine("tokenized", "MB", total=12.5) as progress:
+            progress.update(1.2)        # in total, in MB
 
     Args:
-        verb: what is happening, such as "read".
-        unit: what is counted.
-        total: how much there will be, where that is known: gives the time left.
-        before: how much of it an earlier run has done.
+        verb: what happens, such as "read".
+        unit: unit of the amounts, such as "MB".
+        total: the total amount, if known; needed to estimate the time left.
+        before: amount that an earlier, interrupted run has done.
         stream: where to write; standard error by default.
     """
 
@@ -35,7 +35,7 @@ class Progress:
         self._start = time.monotonic()
 
     def update(self, done: float, details: str = "") -> None:
-        """Reports how much is done, and details; costs next to nothing between two lines."""
+        """Reports the amount done so far; cheap while no line is due."""
         if not self._line.due:
             return
         rate = (done - self._before) / (time.monotonic() - self._start)
@@ -47,8 +47,8 @@ class Progress:
             line += f", {details}"
         self._line.update(line)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ThroughputLine:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._line.clear()  # a summary follows

@@ -16,9 +16,9 @@ from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
 from albert_tf.tokenizers import Tokenizer
-from data_prep import pipeline, units
-from data_prep.create_pretraining_data import Options
-from data_prep.records import read_examples
+from data_prep import parallel, text_units
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.tfrecords import read_examples
 from tests.data_prep.texts import contents, create, tokenized
 
 
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_bytes(options, request):
 
 
 def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "_BYTES_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     found = []
     for processes in (1, 3):
         create(dataclasses.replace(options, num_processes=processes, num_shards=3))
@@ -205,7 +205,7 @@ def test_single_tokens_are_masked_without_whole_words(options, tokenizer):
 
 def test_statistics_of_the_original(shared, tmp_path):
     original = np.load(shared("golden/tfrecord/en_30k.npz"))
-    options = Options(
+    options = PretrainingDataOptions(
         input_file=(str(shared("golden/tfrecord/input.txt")),),
         output_file=(str(tmp_path / "en.tfrecord"),),
         spm_model_file=str(shared("data/albert_en_vocab/30k-clean.model")),
@@ -238,22 +238,22 @@ def test_statistics_of_the_original(shared, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_seq_length": 4}, "--max_seq_length: 4"),
-        ({"masked_lm_prob": 1.5}, "--masked_lm_prob: 1.5"),
-        ({"short_seq_prob": -0.1}, "--short_seq_prob: -0.1"),
-        ({"ngram": 0}, "--ngram: 0"),
-        ({"dupe_factor": 0}, "--dupe_factor: 0"),
-        ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq: 0"),
-        ({"max_predictions_per_seq": 65}, "--max_predictions_per_seq: 65"),
-        ({"spm_model_file": None}, "--spm_model_file"),
+        ({"max_seq_length": 4}, "`max_seq_length`=4"),
+        ({"masked_lm_prob": 1.5}, "`masked_lm_prob`=1.5: must be 0 to 1"),
+        ({"short_seq_prob": -0.1}, "`short_seq_prob`=-0.1"),
+        ({"ngram": 0}, "`ngram`=0: must be at least 1"),
+        ({"dupe_factor": 0}, "`dupe_factor`=0"),
+        ({"max_predictions_per_seq": 0}, "`max_predictions_per_seq`=0"),
+        ({"max_predictions_per_seq": 65}, "`max_predictions_per_seq`=65"),
+        ({"spm_model_file": None}, "`spm_model_file`"),
         ({"output_file": ("a", "a")}, "named twice"),
-        ({"num_shards": -1}, "--num_shards: -1"),
-        ({"num_shards": 2, "output_file": ("a", "b")}, "--num_shards: 2 shards need one name"),
-        ({"num_processes": -1}, "--num_processes: -1"),
-        ({"random_next_sentence": True, "pair_objective": "sop"}, "--random_next_sentence"),
-        ({"beam_options": ("--project=p",)}, "--beam_options: they need a --runner"),
-        ({"work_dir": "gs://bucket/work"}, "--work_dir: gs://bucket/work"),
-        ({"input_file": ("nothing-*.txt",)}, "--input_file: no file matches 'nothing-\\*.txt'"),
+        ({"num_shards": -1}, "`num_shards`=-1"),
+        ({"num_shards": 2, "output_file": ("a", "b")}, "`num_shards`=2: requires a single name"),
+        ({"num_processes": -1}, "`num_processes`=-1"),
+        ({"random_next_sentence": True, "pair_objective": "sop"}, "`random_next_sentence`"),
+        ({"beam_options": ("--project=p",)}, "`beam_options`: requires `runner`"),
+        ({"work_dir": "gs://bucket/work"}, "`work_dir`=gs://bucket/work"),
+        ({"input_file": ("nothing-*.txt",)}, "input_file.*: no file matches 'nothing-\\*.txt'"),
     ],
 )
 def test_flags_out_of_range_are_named(options, change, message):
@@ -298,7 +298,7 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
     lines = model_file.with_suffix(".vocab").read_text("utf-8").split("\n")
     create(dataclasses.replace(options, vocab_file=str(model_file.with_suffix(".vocab"))))
     (tmp_path / "other.vocab").write_text("\n".join(lines[:500]), "utf-8")
-    with pytest.raises(InputError, match=r"--vocab_file: .*other\.vocab \(500 pieces\)"):
+    with pytest.raises(InputError, match=r"`vocab_file`=.*other\.vocab: has 500 pieces"):
         create(dataclasses.replace(options, vocab_file=str(tmp_path / "other.vocab")))
 
 
@@ -306,8 +306,8 @@ def test_remote_files(options, tmp_path, monkeypatch):
     """Everything on TensorFlow's file layer, through a file system that it keeps in memory."""
     from tensorflow.io import gfile
 
-    monkeypatch.setattr(units, "_SMALLEST_UNIT", 10_000)
-    monkeypatch.setattr(units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
+    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     options = dataclasses.replace(options, num_processes=1, num_shards=2)
     create(options)
     for name, path in (("in.txt", options.input_file[0]), ("v.model", options.spm_model_file)):
@@ -330,7 +330,7 @@ def test_remote_files(options, tmp_path, monkeypatch):
 
 
 def test_chinese_text_with_a_wordpiece_vocabulary(shared, tmp_path):
-    options = Options(
+    options = PretrainingDataOptions(
         input_file=(str(shared("data/chinese/news_zh_1.txt")),),
         output_file=(str(tmp_path / "zh.tfrecord"),),
         vocab_file=str(shared("data/chinese/vocab.txt")),

@@ -1,0 +1,124 @@
+"""What a reader of a corpus format consists of, and what it yields."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+
+class Document(NamedTuple):
+    """A text whose sentences follow one another, so that their order is meaningful.
+
+    Attributes:
+        name: identifies the text wherever the corpus is stored; decides whether it is held out.
+        source: its origin, such as a package or a book: a label for classification.
+        paragraphs: its text; the format defines whether a paragraph is a single sentence.
+    """
+
+    name: str
+    source: str
+    paragraphs: list[str]
+
+
+@dataclasses.dataclass
+class Counts:
+    """What a reader has read and left out, for the summary; counts of units can be added up.
+
+    Attributes:
+        input_bytes: bytes read from the input files, before decompression.
+        characters: characters of text found, including repeated ones.
+        repeated_characters: characters left out because the same paragraph occurred before.
+        skipped: files, pages or rows that could not be parsed.
+        left_out: what was left out deliberately, by reason: `{"redirects": 12}`.
+        warnings: damage that the user should know of, one line each.
+    """
+
+    input_bytes: int = 0
+    characters: int = 0
+    repeated_characters: int = 0
+    skipped: int = 0
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def __iadd__(self, other: Counts) -> Counts:
+        self.input_bytes += other.input_bytes
+        self.characters += other.characters
+        self.repeated_characters += other.repeated_characters
+        self.skipped += other.skipped
+        self.left_out.update(other.left_out)
+        for line in other.warnings:
+            self.warn(line)
+        return self
+
+    def __add__(self, other: Counts) -> Counts:
+        total = Counts()
+        total += self
+        total += other
+        return total
+
+    def as_dict(self) -> dict[str, Any]:
+        return vars(self) | {"left_out": dict(self.left_out)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Counts:
+        return cls(**(values | {"left_out": Counter(values.get("left_out", {}))}))
+
+    def warn(self, line: str) -> None:
+        """Adds a warning, once; several units may come across the same damage."""
+        if line not in self.warnings:
+            self.warnings.append(line)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReaderOptions:
+    """The fields of `ExtractionOptions` that readers use, under the same names."""
+
+    language: str = "en"
+    keep_headings: bool = False
+    keep_lists: bool = False
+    text_column: str = "text"
+    title_column: str | None = None
+
+
+class Format(NamedTuple):
+    """A corpus format: a row of the table `formats.FORMATS`.
+
+    A corpus is read in units, so that several processes can share the work. A unit is any small
+    value that can be pickled, and so must the two functions be (functions of a module are).
+
+    Attributes:
+        units: `units(patterns, options)` quickly finds the units of some files or globs, in an
+            order that depends on the files only. Raises `InputError` about `input_file`.
+        documents: `documents(unit, options, counts)` yields the documents of a unit and adds what
+            it reads to `counts`.
+        needs_input: whether the format reads `input_file` at all.
+        has_sentences: whether every paragraph already is a sentence.
+        unique_paragraphs: whether paragraphs that occurred before, in any unit, are left out.
+        ending: ending of the files that are read when a folder is named; "" for all files.
+    """
+
+    units: Callable[[Sequence[str], ReaderOptions], Iterator[Any]]
+    documents: Callable[[Any, ReaderOptions, Counts], Iterator[Document]]
+    needs_input: bool = True
+    has_sentences: bool = False
+    unique_paragraphs: bool = False
+    ending: str = ""
+
+
+def find_files(patterns: Sequence[str]) -> list[str]:
+    """The files that match some globs, for a format that does not read folders.
+
+    Raises:
+        InputError: if a pattern matches nothing, or a folder.
+    """
+    found = files.expand_globs(patterns, "input_file")
+    for path in found:
+        if os.path.isdir(path):
+            raise InputError(f"`input_file`={path}: is a folder; name the files in it")
+    return found

@@ -1,0 +1,35 @@
+"""The table of corpus formats.
+
+A new format is a module with two functions and a row here:
+
+    # data_prep/corpora/letters.py
+    def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
+        yield from find_files(patterns)
+
+    def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
+        paragraphs = list(files.read_lines(path))
+        counts.input_bytes += files.size(path)
+        counts.characters += sum(map(len, paragraphs))
+        yield Document(os.path.basename(path), "letters", paragraphs)
+
+    # here
+    "letters": Format(letters.units, letters.documents),
+
+Code outside of this package can add a row before it calls `data_prep.extraction.extract`.
+"""
+
+from __future__ import annotations
+
+from data_prep.corpora import books, package_docs, reading_sets, table, text, wikipedia
+from data_prep.corpora.base import Format
+
+FORMATS: dict[str, Format] = {
+    "wikipedia": Format(wikipedia.units, wikipedia.documents),
+    "books": Format(books.units, books.documents, ending=".txt"),
+    "text": Format(text.units, text.documents, has_sentences=True),
+    "table": Format(table.units, table.documents),
+    "reading_sets": Format(reading_sets.units, reading_sets.documents),
+    "package_docs": Format(
+        package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
+    ),
+}

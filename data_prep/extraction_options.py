@@ -1,0 +1,70 @@
+"""The options of `extract_corpus`, and what can be checked before anything is read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.options import option
+from data_prep.corpora.formats import FORMATS
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtractionOptions:
+    """Options of `extract_corpus`."""
+
+    output_file: str = option(help="Text file to write, with one sentence per line.")
+    format: str | None = option(
+        None, f"Format of --input_file: {', '.join(FORMATS)}. See also --source."
+    )
+    input_file: tuple[str, ...] = option(
+        (), "Files, globs or folders, separated by commas. Not for package_docs."
+    )
+    source: tuple[str, ...] = option(
+        (),
+        "Instead of --format and --input_file: FORMAT:FILES@WEIGHT, several separated by commas. "
+        "A weight of 0.5 keeps half of the documents, 2 writes each twice; the default is 1.",
+    )
+    language: str = option("en", "Language code, for sentence splitting.")
+    keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.")
+    keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
+    text_column: str = option("text", "table: the column with the text.")
+    title_column: str | None = option(None, "table: the column with the names of documents.")
+    eval_output_file: str | None = option(None, "Text file for held-out documents.")
+    eval_fraction: float = option(
+        0.05, "Fraction of documents to hold out, with --eval_output_file."
+    )
+    max_document_sentences: int = option(
+        0, "Split longer documents into several, between paragraphs; 0: never."
+    )
+    max_megabytes: float = option(
+        0, "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all."
+    )
+    random_seed: int = option(12345, "Seed of the choice of held-out and sampled documents.")
+    num_processes: int = option(0, "Number of worker processes; 0: one per core.")
+    work_dir: str | None = option(
+        None, "Local folder for unfinished work; default: next to the output."
+    )
+
+    def check(self) -> None:
+        """Checks the values that can be checked on their own.
+
+        Raises:
+            InputError: if one is out of range.
+        """
+        if self.eval_output_file and not 0 < self.eval_fraction < 1:
+            raise InputError(
+                f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"
+            )
+        for name, meaning in (
+            ("max_document_sentences", "no limit"),
+            ("max_megabytes", "no limit"),
+            ("num_processes", "one process per core"),
+        ):
+            value = getattr(self, name)
+            if value < 0:
+                raise InputError(f"`{name}`={value}: must be at least 0, which means {meaning}")
+        if self.eval_output_file == self.output_file:
+            raise InputError(
+                f"`eval_output_file`={self.eval_output_file}: must differ from `output_file`"
+            )

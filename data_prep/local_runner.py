@@ -1,0 +1,132 @@
+"""Text to TFRecord shards with all cores of one machine, in two resumable passes.
+
+Pass 1 turns units of text into runs; pass 2 turns buckets of examples into parts of TFRecord files
+(see `example_maker` and `runs`). Every finished unit and part is recorded in a hidden work folder,
+so a killed run resumes from there when the same command is started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from data_prep import parallel
+from data_prep.example_maker import ExampleMaker
+from data_prep.manifest_writer import check_examples
+from data_prep.plan import Plan
+from data_prep.runs import read_buckets, token_dtype, write_run
+from data_prep.shards import is_made, join_parts, part_name, unit_name, write_part
+from data_prep.throughput import ThroughputLine
+from data_prep.work_folder import WorkFolder
+
+
+@contextlib.contextmanager
+def make_shards(plan: Plan) -> Iterator[WorkFolder]:
+    """Makes all output files of a plan, resuming an interrupted run.
+
+    Yields:
+        The folder that contains the files, locked until the block ends.
+
+    Raises:
+        InputError: if the text is not UTF-8 or yields no example, or if another process is using
+            the folder.
+    """
+    with WorkFolder.resume(plan) as work:
+        try:
+            make_parts(plan, work)
+        except InputError:
+            work.remove()  # the same input would fail again
+            raise
+        for shard in range(len(plan.options.output_files)):
+            join_parts(plan, work, shard)
+        yield work
+
+
+def make_parts(plan: Plan, work: WorkFolder) -> None:
+    """Makes the runs and parts that do not exist yet.
+
+    Raises:
+        InputError: if the text is not UTF-8 or yields no example.
+    """
+    units = [unit for unit in range(len(plan.units)) if not work.record(unit_name(unit))]
+    shards = [
+        shard for shard in range(len(plan.options.output_files)) if is_made(plan, work, shard)
+    ]
+    made = [
+        bucket
+        for bucket in range(plan.buckets)
+        if bucket // plan.buckets_per_file in shards or work.is_intact(part_name(bucket))
+    ]
+    buckets = [bucket for bucket in range(plan.buckets) if bucket not in made]
+    if not (units or buckets):
+        return
+    processes = parallel.process_count(
+        plan.options.num_processes, plan.text_bytes * plan.options.dupe_factor
+    )
+    with parallel.Workers(processes, _prepare_worker, (plan, work)) as workers:
+        _make_runs(plan, units, workers)
+        names = [unit_name(unit) for unit in range(len(plan.units))]
+        counts = work.counts(names)
+        check_examples(plan, counts)
+        runs = [run for name in names for run in work.require_record(name)["runs"]]
+        written = work.counts(part_name(bucket) for bucket in made)["written_examples"]
+        with ThroughputLine("wrote", "examples", counts["examples"], written) as progress:
+            for examples in workers.map(_make_part, [(bucket, runs) for bucket in buckets]):
+                written += examples
+                progress.update(written)
+
+
+def _make_runs(plan: Plan, units: list[int], workers: parallel.Workers) -> None:
+    """Runs pass 1 for some units."""
+    sizes = [unit.end - unit.begin for unit in plan.units]
+    before = plan.text_bytes - sum(sizes[unit] for unit in units)
+    done = documents = examples = 0
+    with ThroughputLine("tokenized", "MB", plan.text_bytes / 1e6, before / 1e6) as progress:
+        for unit, counts in zip(units, workers.map(_make_run, units), strict=True):
+            done += sizes[unit]
+            documents += counts["documents"]
+            examples += counts["examples"]
+            details = f"{documents:,} documents, {examples:,} examples"
+            progress.update((before + done) / 1e6, details)
+
+
+class _Worker:
+    """State of a process, shared by all its units and buckets."""
+
+    def __init__(self, plan: Plan, work: WorkFolder):
+        self.plan, self.work = plan, work
+        self.maker = ExampleMaker(plan.options, plan.buckets)
+
+
+_worker: _Worker
+
+
+def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
+    global _worker
+    _worker = _Worker(plan, work)
+
+
+def _make_run(number: int) -> Counter[str]:
+    """Pass 1: tokenizes and cuts a unit."""
+    work = _worker.work
+    counts: Counter[str] = Counter()
+    names: list[str] = []
+    for run in _worker.maker.runs_of(_worker.plan.units[number], counts):
+        names.append(f"{unit_name(number)}-{len(names):03d}.run")
+        with files.replacing(work.file(names[-1])) as partial:
+            write_run(partial, run)
+    work.finish(unit_name(number), {"runs": names, "counts": counts})
+    return counts
+
+
+def _make_part(task: tuple[int, list[str]]) -> int:
+    """Pass 2: shuffles, masks and writes a bucket; returns the number of examples."""
+    bucket, runs = task
+    maker, work = _worker.maker, _worker.work
+    paths = [work.file(run) for run in runs]
+    dtype = token_dtype(maker.tokenizer.vocab_size)
+    slices = list(read_buckets(paths, bucket, _worker.plan.buckets, dtype))
+    return write_part(work, maker, bucket, slices)

@@ -1,0 +1,148 @@
+"""Documents as they are written to a corpus: in sentences, split if long, held out, repeated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from data_prep.corpora.base import Counts, Document
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.sentences import split_sentences
+
+# A longer sentence is binary data or a table, and later stages could not use it.
+MAX_SENTENCE_CHARACTERS = 1_000_000
+
+
+class OutputDocument(NamedTuple):
+    """A document as it is written, or a piece of a long one.
+
+    Attributes:
+        name: name of the document; a piece of a long one has its number appended.
+        source: source of the document.
+        text: its sentences, one per line.
+        sentences: number of sentences.
+        words: number of words.
+        held_out: whether it is written to the evaluation output.
+        copies: how often it is written.
+    """
+
+    name: str
+    source: str
+    text: str
+    sentences: int
+    words: int
+    held_out: bool
+    copies: int
+
+
+class Paragraph(NamedTuple):
+    """A paragraph in sentences.
+
+    Attributes:
+        key: hash of its text.
+        characters: length of its text.
+        sentences: its sentences.
+    """
+
+    key: bytes
+    characters: int
+    sentences: list[str]
+
+
+def split_paragraphs(
+    document: Document, language: str, has_sentences: bool, counts: Counts
+) -> Iterator[Paragraph]:
+    """Yields the paragraphs of a document, split into sentences.
+
+    Args:
+        document: the document.
+        language: code of its language.
+        has_sentences: whether every paragraph already is a sentence.
+        counts: sentences that are too long are counted in it.
+    """
+    for text in document.paragraphs:
+        found = [_one_line(text)] if has_sentences else split_sentences(text, language)
+        sentences = [sentence for sentence in found if len(sentence) <= MAX_SENTENCE_CHARACTERS]
+        if dropped := len(found) - len(sentences):
+            counts.left_out["sentences longer than a million characters"] += dropped
+        key = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).digest()
+        yield Paragraph(key, len(text), [sentence for sentence in sentences if sentence])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()) if "\n" in text or "\r" in text else text
+
+
+def make_output_documents(
+    document: Document,
+    paragraphs: Iterable[Paragraph],
+    weight: float,
+    options: ExtractionOptions,
+) -> Iterator[OutputDocument]:
+    """Yields a document as it is written; a long one as several, split between paragraphs.
+
+    Args:
+        document: name and source of the document.
+        paragraphs: its text.
+        weight: how often it is written, on average.
+        options: the options of the run.
+    """
+    copies = _copies(document.name, weight, options.random_seed)
+    if not copies:
+        return
+    limit = options.max_document_sentences
+    sentences: list[str] = []
+    number = 1
+    for paragraph in paragraphs:
+        if limit and sentences and len(sentences) + len(paragraph.sentences) > limit:
+            yield _output_document(document, f"#{number}", sentences, copies, options)
+            sentences = []
+            number += 1
+        sentences += paragraph.sentences
+    if sentences:
+        suffix = f"#{number}" if number > 1 else ""
+        yield _output_document(document, suffix, sentences, copies, options)
+
+
+def _output_document(
+    document: Document,
+    suffix: str,
+    sentences: list[str],
+    copies: int,
+    options: ExtractionOptions,
+) -> OutputDocument:
+    name = _tsv_field(document.name) + suffix
+    text = "\n".join(sentences) + "\n"
+    held_out = bool(options.eval_output_file) and (
+        document_hash(name, "held out", options.random_seed) < options.eval_fraction
+    )
+    return OutputDocument(
+        name,
+        _tsv_field(document.source),
+        text,
+        len(sentences),
+        text.count(" ") + len(sentences),
+        held_out,
+        1 if held_out else copies,  # evaluating on the same text twice gains nothing
+    )
+
+
+def _tsv_field(text: str) -> str:
+    """A name without the characters that separate the fields and rows of a TSV file."""
+    return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
+
+
+def _copies(name: str, weight: float, seed: int) -> int:
+    """A weight of 2.5 gives 2 or 3 copies, with equal probability."""
+    whole = int(weight)
+    rest = weight - whole
+    return whole + (rest > 0 and document_hash(name, "weight", seed) < rest)
+
+
+def document_hash(name: str, purpose: str, seed: int) -> float:
+    """A number in [0, 1) that depends on the name of a document, not on its position."""
+    digest = hashlib.blake2b(
+        f"{seed}\t{purpose}\t{name}".encode("utf-8", "replace"), digest_size=8
+    ).digest()
+    return int.from_bytes(digest, "big") / 2**64

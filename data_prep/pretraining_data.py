@@ -1,0 +1,98 @@
+"""From text to TFRecord files with a manifest: what happens on one machine and on a cluster alike.
+
+    text units -> runs of examples by bucket | buckets -> shuffled, masked parts -> output files
+
+`local_runner` does the work with the cores of this machine, `beam_runner` with Apache Beam. Both
+write the same bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from albert_tf import files
+from albert_tf.input.manifest import manifest_file
+from albert_tf.tokenizers import Tokenizer
+from data_prep.example_maker import load_tokenizer
+from data_prep.manifest_writer import build_manifest, finished_manifest, write_manifest
+from data_prep.plan import Plan, make_plan
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.shards import part_name, shard_name, unit_name
+from data_prep.work_folder import WorkFolder, move
+
+logger = logging.getLogger(__name__)
+
+
+def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
+    """Writes TFRecord files of pretraining examples and their manifest, all or none of them.
+
+    An interrupted run resumes when the function is called again with the same options and input.
+    A finished run is not repeated if the files are unchanged.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        InputError: if an option is invalid; if an input file is missing, empty or not UTF-8; if
+            the vocabulary does not match; if the output cannot be written; or if the text yields
+            no example.
+    """
+    start = time.monotonic()
+    options.check()
+    if options.runner:
+        from data_prep.beam_runner import make_shards
+    else:
+        from data_prep.local_runner import make_shards
+    paths = files.expand_globs(options.input_file, "input_file")
+    for path in options.output_files:
+        files.make_folder(os.path.dirname(path), "output_file")
+    tokenizer = load_tokenizer(options)
+    plan = make_plan(options, paths, tokenizer)
+    if manifest := finished_manifest(plan):
+        return manifest
+    with make_shards(plan) as work:
+        return publish(plan, work, tokenizer, start)
+
+
+def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) -> dict[str, Any]:
+    """Moves the finished files to their final names and writes the manifest.
+
+    Args:
+        plan: the plan of the run.
+        work: the folder that contains all finished shards.
+        tokenizer: the tokenizer of the run.
+        start: start time of the run, by `time.monotonic`.
+
+    Returns:
+        The manifest.
+    """
+    outputs = plan.options.output_files
+    files.remove(manifest_file(outputs[0]))  # it does not describe the new files
+    for shard, path in enumerate(outputs):
+        if not work.is_intact(shard_name(shard), path):
+            move(work.file(shard_name(shard)), path)
+    counts = work.counts(
+        [unit_name(unit) for unit in range(len(plan.units))]
+        + [part_name(bucket) for bucket in range(plan.buckets)]
+    )
+    records = [work.require_record(shard_name(shard)) for shard in range(len(outputs))]
+    manifest = build_manifest(plan, tokenizer, counts, records, time.monotonic() - start)
+    write_manifest(plan, manifest)
+    work.remove()
+    _warn_about_stale_shards(outputs)
+    return manifest
+
+
+def _warn_about_stale_shards(outputs: Sequence[str]) -> None:
+    """Warns of shards from a run with another `num_shards`, which a glob would also match."""
+    pattern = re.sub(r"-\d{5}-of-\d{5}$", "-*-of-*", outputs[0])
+    stale = set(files.matches(pattern)) - set(outputs) if pattern != outputs[0] else set()
+    if stale:
+        logger.warning(
+            "these files are from another run; remove them: %s", ", ".join(sorted(stale))
+        )

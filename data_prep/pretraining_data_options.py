@@ -1,0 +1,137 @@
+"""The options of `create_pretraining_data`, and what can be checked before anything is read."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.input.features import PAIR_OBJECTIVES
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataOptions:
+    """Options of `create_pretraining_data`; names and defaults are the original project's."""
+
+    input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
+    output_file: tuple[str, ...] = option(
+        help="TFRecord file, or several separated by commas; examples are spread evenly over them."
+    )
+    spm_model_file: str | None = option(None, "SentencePiece model.")
+    vocab_file: str | None = option(
+        None,
+        "Vocabulary file. With --spm_model_file, only checked to match the model.",
+    )
+    do_lower_case: bool = option(True, "Lower-case the text; must match the vocabulary.")
+    do_whole_word_mask: bool = option(True, "Mask whole words instead of single tokens.")
+    max_seq_length: int = option(
+        512, "Length of an example in tokens, including [CLS] and two [SEP]."
+    )
+    max_predictions_per_seq: int = option(20, "Maximum number of masked tokens per example.")
+    random_seed: int = option(12345, "Random seed; the same seed and input give the same bytes.")
+    dupe_factor: int = option(
+        40, "Number of times each document is used, each time with different cuts and masks."
+    )
+    masked_lm_prob: float = option(0.15, "Fraction of tokens to mask.")
+    short_seq_prob: float = option(0.1, "Fraction of documents cut to a random shorter length.")
+    ngram: int = option(3, "Maximum length of a masked span, in words.")
+    favor_shorter_ngram: bool = option(
+        True, "Draw spans of n words with probability proportional to 1/n; otherwise reversed."
+    )
+    do_permutation: bool = option(False, "Also permute, and predict, as many tokens as are masked.")
+    masking: str = option(
+        "static",
+        "static: the files contain masks, different ones in every copy of a document; dynamic: "
+        "the files contain unmasked text, and training draws new masks at every visit.",
+        choices=("static", "dynamic"),
+    )
+    pair_objective: str | None = option(
+        None,
+        "sop: predict whether the two segments are in order (default); nsp: predict whether the "
+        "second segment is from the same document; none: a single segment.",
+        choices=PAIR_OBJECTIVES,
+    )
+    random_next_sentence: bool = option(False, "The original's name for --pair_objective=nsp.")
+    one_segment_chunks: str = option(
+        "split",
+        "What to do with a chunk of a single sentence: split it inside the sentence, or drop it.",
+        choices=("split", "drop"),
+    )
+    num_shards: int = option(
+        0,
+        "Write --output_file as this many files, NAME-00000-of-00008 and so on; 0: write exactly "
+        "the files named.",
+    )
+    num_processes: int = option(0, "Number of worker processes; 0: one per core.")
+    work_dir: str | None = option(
+        None, "Local folder for unfinished work; default: next to the output."
+    )
+    runner: str | None = option(
+        None,
+        "Apache Beam runner to use instead of this machine: DirectRunner, DataflowRunner, ...",
+    )
+    beam_options: tuple[str, ...] = option(
+        (), "Options of the runner, separated by commas: --project=p,--region=r,..."
+    )
+
+    @property
+    def output_files(self) -> tuple[str, ...]:
+        """The files to write, with `num_shards` taken into account."""
+        if not self.num_shards:
+            return self.output_file
+        (name,) = self.output_file
+        return tuple(f"{name}-{n:05d}-of-{self.num_shards:05d}" for n in range(self.num_shards))
+
+    @property
+    def objective(self) -> str:
+        """What is predicted about a pair of segments, one of `PAIR_OBJECTIVES`."""
+        return self.pair_objective or ("nsp" if self.random_next_sentence else "sop")
+
+    def check(self) -> None:
+        """Checks everything that can be checked without reading a file.
+
+        Raises:
+            InputError: if an option is missing, out of range or contradicts another one.
+        """
+        if not (self.spm_model_file or self.vocab_file):
+            raise InputError(
+                "`spm_model_file`: no vocabulary given; name a .model file, or a WordPiece "
+                "vocab.txt with `vocab_file`"
+            )
+        if not self.input_file or not self.output_file:
+            raise InputError("`input_file` and `output_file`: each must name at least one file")
+        if len(set(self.output_file)) < len(self.output_file):
+            raise InputError(
+                f"`output_file`={','.join(self.output_file)}: the same file is named twice"
+            )
+        if self.num_shards and len(self.output_file) > 1:
+            raise InputError(
+                f"`num_shards`={self.num_shards}: requires a single name in `output_file`, not "
+                f"{len(self.output_file)}"
+            )
+        if self.random_next_sentence and self.pair_objective not in (None, "nsp"):
+            raise InputError(
+                f"`random_next_sentence`: contradicts `pair_objective`={self.pair_objective}; it "
+                "means nsp"
+            )
+        if self.work_dir and "://" in self.work_dir and not self.runner:
+            raise InputError(f"`work_dir`={self.work_dir}: must be a local folder")
+        if self.beam_options and not self.runner:
+            raise InputError("`beam_options`: requires `runner`")
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
+        for name, lowest, highest in (
+            ("num_shards", 0, 99_999),
+            ("num_processes", 0, None),
+            ("max_seq_length", 5, None),  # [CLS] a [SEP] b [SEP]
+            ("max_predictions_per_seq", 1, self.max_seq_length),
+            ("dupe_factor", 1, None),
+            ("ngram", 1, None),
+            ("short_seq_prob", 0, 1),
+            ("masked_lm_prob", 0, 1),
+        ):
+            value = getattr(self, name)
+            if value < lowest or (highest is not None and value > highest):
+                valid = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
+                raise InputError(f"`{name}`={value}: must be {valid}")

@@ -1,0 +1,71 @@
+"""Names of pieces of finished work; buckets to parts of TFRecord files, parts to whole files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from albert_tf import files
+from data_prep.example_maker import ExampleMaker
+from data_prep.plan import Plan
+from data_prep.runs import Bucket
+from data_prep.tfrecords import write_records
+from data_prep.work_folder import HashedFile, WorkFolder, concatenate
+
+
+def unit_name(number: int) -> str:
+    return f"unit-{number:05d}"
+
+
+def part_name(bucket: int) -> str:
+    return f"part-{bucket:05d}.tfrecord"
+
+
+def shard_name(number: int) -> str:
+    return f"shard-{number:05d}.tfrecord"
+
+
+def write_part(work: WorkFolder, maker: ExampleMaker, bucket: int, slices: Sequence[Bucket]) -> int:
+    """Writes the examples of a bucket as a part of an output file.
+
+    Args:
+        work: the folder to write in.
+        maker: shuffles and masks the examples.
+        bucket: number of the bucket.
+        slices: the content of the bucket, in the order of the units.
+
+    Returns:
+        The number of examples.
+    """
+    counts: Counter[str] = Counter()
+    name = part_name(bucket)
+    with files.replacing(work.file(name)) as partial, HashedFile(partial) as file:
+        for features in maker.examples_of(slices, counts):
+            write_records(file, features)
+    work.finish(name, {**file.record, "counts": counts})
+    return counts["written_examples"]
+
+
+def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
+    """Concatenates the parts of an output file, inside the work folder, and removes them."""
+    if is_made(plan, work, shard):
+        return
+    name = shard_name(shard)
+    first = shard * plan.buckets_per_file
+    parts = [part_name(bucket) for bucket in range(first, first + plan.buckets_per_file)]
+    examples = work.counts(parts)["written_examples"]
+    if len(parts) == 1:
+        whole = work.require_record(parts[0])
+        record = {key: whole[key] for key in ("bytes", "sha256")}
+        files.rename(work.file(parts[0]), work.file(name))
+    else:
+        record = concatenate([work.file(part) for part in parts], work.file(name))
+    work.finish(name, {**record, "examples": examples})
+    for part in parts:
+        files.remove(work.file(part))
+
+
+def is_made(plan: Plan, work: WorkFolder, shard: int) -> bool:
+    """Whether an output file is complete, in the work folder or under its final name."""
+    name = shard_name(shard)
+    return work.is_intact(name) or work.is_intact(name, plan.options.output_files[shard])

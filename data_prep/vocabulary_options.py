@@ -1,0 +1,46 @@
+"""The options of `train_vocabulary`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.options import option
+from data_prep.vocabulary_types import VOCABULARY_TYPES
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularyOptions:
+    """Options of `train_vocabulary`."""
+
+    input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
+    output_prefix: str = option(help="Path of the files, without .model, .vocab or .txt.")
+    model_type: str = option(
+        "unigram",
+        "unigram: SentencePiece, as in English ALBERT; wordpiece: as in BERT and Chinese ALBERT.",
+        choices=tuple(VOCABULARY_TYPES),
+    )
+    vocab_size: int = option(30000, "Number of pieces, including special symbols.")
+    do_lower_case: bool = option(True, "Lower-case the text.")
+    input_sentence_size: int = option(
+        2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them."
+    )
+    random_seed: int = option(12345, "Seed of the sample of sentences.")
+
+    def check(self) -> None:
+        """Checks everything that can be checked without reading a file.
+
+        Raises:
+            InputError: if a value is out of range.
+        """
+        min_size = VOCABULARY_TYPES[self.model_type].min_size
+        if self.vocab_size < min_size:
+            raise InputError(
+                f"`vocab_size`={self.vocab_size}: too small; the special symbols alone need "
+                f"{min_size - 1}"
+            )
+        if self.input_sentence_size < 0:
+            raise InputError(
+                f"`input_sentence_size`={self.input_sentence_size}: must be at least 0, which "
+                "means all sentences"
+            )
