@@ -97,9 +97,9 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import keras
     import tensorflow as tf
 
+    from albert_tf.engines.options import DTYPE_POLICIES
     from albert_tf.engines.tensorflow.batches import evaluation_batches, training_batches
     from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
-    from albert_tf.engines.tensorflow.strategy import dtype_policy
     from albert_tf.finetuning.classification.readers import read_rows
     from albert_tf.input.examples import Features
     from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -139,7 +139,7 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
 
     def way(length: int, pad: bool):
         keras.utils.set_random_seed(options.random_seed)
-        model = AlbertForSequenceClassification(config, 2, dtype=dtype_policy(options.dtype))
+        model = AlbertForSequenceClassification(config, 2, dtype=DTYPE_POLICIES[options.dtype])
         step = TrainStep(
             model, create_optimizer("adamw", 1e-5), ClassificationObjective(), strategy
         )

@@ -191,8 +191,8 @@ def create_schedule(name: str, learning_rate: float, num_train_steps: int, **kwa
         **kwargs: other arguments of the schedule.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: there is no schedule of that name.
     """
     if name not in SCHEDULES:
-        raise InputError(f"--schedule={name}: must be one of {', '.join(SCHEDULES)}")
+        raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
     return SCHEDULES[name](learning_rate, num_train_steps, **kwargs)

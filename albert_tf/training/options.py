@@ -1,13 +1,15 @@
-"""Options of the training programs; loads no TensorFlow, so that `--help` is quick."""
+"""Options of the training programs. Imports no framework, so that `--help` is fast."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.options import option
 
-# Schedule -> its own arguments, each with the option that holds it.
+# Schedule (a key of `albert_tf.optimization.schedules.SCHEDULES`) -> its own arguments, each with
+# the option that has its value. A new schedule needs a row here and its class there.
 SCHEDULE_OPTIONS = {
     "polynomial": {"power": "poly_power"},
     "wsd": {"cooldown_steps": "cooldown_steps"},
@@ -16,43 +18,8 @@ SCHEDULE_OPTIONS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
-    """Where a program runs, and in which precision."""
-
-    strategy: str = option(
-        "auto",
-        "How the batch is spread over devices: one_device, mirrored (all GPUs, or "
-        "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
-        "machines, each of which runs this program; TF_CONFIG or SLURM says which), tpu, or auto "
-        "(tpu with --use_tpu, else multi_worker where TF_CONFIG names several machines, else "
-        "mirrored on several GPUs, else one_device).",
-    )
-    num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
-    tpu: str | None = option(
-        None, "local, or the name of a TPU: short for --use_tpu --tpu_name=NAME."
-    )
-    use_tpu: bool | None = option(None, "Train on a TPU.")
-    tpu_name: str | None = option(None, "TPU to use: local on a TPU VM (the default), or its name.")
-    master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
-    num_tpu_cores: int = option(0, "Cores that the TPU must have; 0 for any number.")
-    tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")
-    gcp_project: str | None = option(None, "Cloud project of the TPU, when it is named.")
-    dtype: str = option(
-        "float32",
-        "Precision of products and activations; variables, softmax, normalisation and losses "
-        "are float32 either way.",
-        choices=("float32", "bfloat16"),
-    )
-    jit_compile: bool | None = option(
-        None,
-        "Have XLA compile each step, once for every length of sequences; without the flag, on GPUs "
-        "and not on CPUs. A TPU runs nothing else.",
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions(DeviceOptions):
-    """How any model is trained, and what is kept of it.
+    """How any model is trained, and what is saved.
 
     Subclasses add `num_train_steps` and `num_warmup_steps`, whose flags the original calls
     differently from program to program.
@@ -158,11 +125,11 @@ class TrainingOptions(DeviceOptions):
     def _check_schedule(self) -> None:
         if self.schedule not in SCHEDULE_OPTIONS:
             raise InputError(
-                f"--schedule={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
+                f"`schedule`={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
             )
         if self.final_learning_rate_ratio > 1:
             raise InputError(
-                f"--final_learning_rate_ratio={self.final_learning_rate_ratio}: must be at most 1"
+                f"`final_learning_rate_ratio`={self.final_learning_rate_ratio}: must be at most 1"
             )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for schedule, arguments in SCHEDULE_OPTIONS.items():
@@ -170,13 +137,13 @@ class TrainingOptions(DeviceOptions):
                 value = getattr(self, name)
                 if schedule != self.schedule and value != defaults[name]:
                     raise InputError(
-                        f"--{name}={value}: is for --schedule={schedule}, "
-                        f"not for --schedule={self.schedule}"
+                        f"`{name}`={value}: is for `schedule`={schedule}, "
+                        f"not for `schedule`={self.schedule}"
                     )
         warm = self.start_warmup_step + self.num_warmup_steps
         if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
             raise InputError(
-                f"--cooldown_steps={self.cooldown_steps}: must be at most "
+                f"`cooldown_steps`={self.cooldown_steps}: must be at most "
                 f"{max(self.num_train_steps - warm, 0)}, what the warm-up leaves of the "
                 f"{self.num_train_steps} training steps"
             )
@@ -196,15 +163,15 @@ class TrainingOptions(DeviceOptions):
     def _check_minimum(self, name: str, minimum: int) -> None:
         value = getattr(self, name)
         if value < minimum:
-            raise InputError(f"--{name}={value}: must be at least {minimum}")
+            raise InputError(f"`{name}`={value}: must be at least {minimum}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingSetOptions:
     """Text to evaluate on, and how examples are made of it.
 
-    What is None is as the manifests of the training data say; without a manifest, it is the
-    default of data_prep.create_pretraining_data.
+    Options that are None take the value in the manifests of the training data or, without a
+    manifest, the default of data_prep.create_pretraining_data.
     """
 
     eval_reading_set: tuple[str, ...] = option(
@@ -227,11 +194,11 @@ class ReadingSetOptions:
     )
 
     def check_reading_set(self) -> None:
-        """Raises InputError for a flag of this kind without the text that it is for."""
+        """Raises InputError if one of these options is set without `eval_reading_set`."""
         for field in dataclasses.fields(ReadingSetOptions):
             value = getattr(self, field.name)
             if not self.eval_reading_set and value != field.default:
-                raise InputError(f"--{field.name}={value}: is for --eval_reading_set")
+                raise InputError(f"`{field.name}`={value}: is for `eval_reading_set`")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -271,26 +238,26 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     shuffle_buffer_size: int = option(10000, "Examples among which the order is drawn.")
 
     def check(self) -> None:
-        """Raises InputError for values out of range or flags that do not go together."""
+        """Raises InputError for values out of range or options that contradict each other."""
         super().check()
         self._check_minimum("max_predictions_per_seq", 1)
         self._check_minimum("shuffle_buffer_size", 1)
         if not (self.do_train or self.do_eval):
-            raise InputError("nothing to do: give --do_train, --do_eval or both")
+            raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
-            raise InputError("--input_file: TFRecord files to train on are needed")
+            raise InputError("`input_file`: TFRecord files to train on are required")
         self._check_minimum("eval_every_steps", 0)
         self.check_reading_set()
         if self.eval_reading_set and self.eval_input_file:
             raise InputError(
-                "--eval_reading_set: --eval_input_file is there too; examples to evaluate on come "
-                "from one of them"
+                "`eval_reading_set`: cannot be combined with `eval_input_file`, which also names "
+                "examples to evaluate on"
             )
         held_out = self.eval_reading_set or self.eval_input_file
         if self.do_train and self.eval_every_steps and not held_out:
             raise InputError(
-                f"--eval_every_steps={self.eval_every_steps}: --eval_input_file is needed too, "
-                "TFRecord files that are not trained on, or --eval_reading_set"
+                f"`eval_every_steps`={self.eval_every_steps}: requires `eval_input_file`, TFRecord "
+                "files that are not trained on, or `eval_reading_set`"
             )
         if self.do_eval and not (held_out or self.input_file):
-            raise InputError("--eval_input_file: TFRecord files to evaluate on are needed")
+            raise InputError("`eval_input_file`: TFRecord files to evaluate on are required")
