@@ -160,12 +160,26 @@ class WarmupStableDecay(WarmupSchedule):
 class WarmupCosineDecay(WarmupSchedule):
     """Linear warm-up, then half a period of a cosine from the peak to the end (arXiv 1608.03983).
 
-    Args:
-        **kwargs: arguments of `WarmupSchedule`.
+    Arguments are those of `WarmupSchedule`.
     """
 
-    def __init__(self, *args, name: str = "warmup_cosine_decay", **kwargs):
-        super().__init__(*args, name=name, **kwargs)
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        start_warmup_step: int = 0,
+        final_learning_rate_ratio: float = 0.0,
+        name: str = "warmup_cosine_decay",
+    ):
+        super().__init__(
+            learning_rate,
+            num_train_steps,
+            num_warmup_steps,
+            start_warmup_step,
+            final_learning_rate_ratio,
+            name,
+        )
 
     def _decay(self, step):
         warm = self.start_warmup_step + self.num_warmup_steps

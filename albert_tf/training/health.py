@@ -45,7 +45,7 @@ class Workload:
             lengths: length of the sequences of each step; None for `tokens_per_example` in all.
         """
         examples = steps * self.batch_size / max(seconds, 1e-9)
-        tokens, flops = self.tokens_per_example, self.flops_per_example
+        tokens, flops = float(self.tokens_per_example), self.flops_per_example
         if lengths is not None:
             tokens = float(np.mean(lengths))
         if lengths is not None and self.flops_of_length is not None:

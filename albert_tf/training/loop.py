@@ -113,7 +113,8 @@ def train(
             if evaluation is not None and is_best:
                 with workers.synchronized():
                     checkpoints.wait()
-                    evaluation.keep_best(checkpoints.latest, evaluated, step)
+                    if checkpoints.latest is not None:
+                        evaluation.keep_best(checkpoints.latest, evaluated, step)
             if stop_reason and not stop_signal:
                 log.note(stop_reason, 0.0)
             if stops:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.errors import InputError
@@ -24,6 +25,10 @@ class TrainingOptions(DeviceOptions):
     Subclasses add `num_train_steps` and `num_warmup_steps`, whose flags the original calls
     differently from program to program.
     """
+
+    if TYPE_CHECKING:
+        num_train_steps: int
+        num_warmup_steps: int
 
     albert_config_file: str = option(help="The model's albert_config.json.")
     output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
@@ -148,7 +153,7 @@ class TrainingOptions(DeviceOptions):
                 f"{self.num_train_steps} training steps"
             )
 
-    def schedule_arguments(self) -> dict[str, float]:
+    def schedule_arguments(self) -> dict[str, Any]:
         """Arguments of the chosen learning-rate schedule, by name."""
         own = SCHEDULE_OPTIONS[self.schedule]
         return {

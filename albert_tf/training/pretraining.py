@@ -255,6 +255,8 @@ class Evaluation:
 
     def evaluate(self) -> dict[str, float]:
         """Metrics of the current weights, and their loss."""
+        if self._records is None:
+            raise ValueError("no records to evaluate on")
         batches = self._records.evaluation_batches(self._engine, self._options)
         results = evaluate(self._engine, self._step, batches, self._options.max_eval_steps)
         loss = sum(results[name] for name in self._task.objective.losses)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -24,7 +25,7 @@ class StopSignals:
 
     def __init__(self):
         self.received: int | None = None
-        self._handlers: dict[int, object] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is not threading.main_thread():

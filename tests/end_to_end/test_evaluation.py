@@ -171,8 +171,8 @@ def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path
     with pytest.raises(InputError) as error:
         pretrain(wrong)
     assert str(error.value) == (
-        "`best_checkpoint_metric`=sentence_order_accuracy: the examples to evaluate on were made with "
-        "--pair_objective=nsp; must be one of loss, masked_lm_loss, masked_lm_accuracy, "
+        "`best_checkpoint_metric`=sentence_order_accuracy: the examples to evaluate on were made "
+        "with --pair_objective=nsp; must be one of loss, masked_lm_loss, masked_lm_accuracy, "
         "next_sentence_loss, next_sentence_accuracy, none"
     )
     assert not folder.exists()

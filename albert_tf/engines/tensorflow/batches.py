@@ -202,9 +202,9 @@ def evaluation_batches(
     buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
     lengths = features.example_lengths
     order = np.argsort(-lengths, kind="stable")
-    numbers = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
-    numbers[: len(order)] = order
-    numbers = numbers.reshape(-1, batch_size)
+    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
+    padded[: len(order)] = order
+    numbers = padded.reshape(-1, batch_size)
     examples = np.maximum(numbers, 0)
     gather = _Gather(features, buckets, batch_size)
 

@@ -202,7 +202,7 @@ def latest_valid(folder: str) -> str | None:
     Raises:
         InputError: there are some, all damaged.
     """
-    damaged = []
+    damaged: list[str] = []
     for path in _newest_first(folder):
         if _is_valid(path):
             if damaged:
@@ -257,10 +257,10 @@ def _newest_first(folder: str) -> list[str]:
     steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
     newest = _listed_newest(folder)
     if newest is None:
-        return sorted(steps, key=steps.get, reverse=True)
+        return sorted(steps, key=steps.__getitem__, reverse=True)
     found = _STEP.search(newest)
     older = [path for path, step in steps.items() if found and step < int(found[1])]
-    return [newest, *sorted(older, key=steps.get, reverse=True)]
+    return [newest, *sorted(older, key=steps.__getitem__, reverse=True)]
 
 
 def _listed_newest(folder: str) -> str | None:

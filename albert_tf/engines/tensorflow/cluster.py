@@ -6,10 +6,11 @@ n2), so that tasks and addresses do not go together, and it fails where there is
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert_tf.errors import InputError
 
@@ -26,7 +27,8 @@ _JOBS = ("chief", "worker")
 _FIRST_PORT, _PORTS, _PORTS_PER_JOB = 10000, 20000, 16
 
 
-class Cluster(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Cluster:
     """Workers that train together, and which of them this process is.
 
     Attributes:

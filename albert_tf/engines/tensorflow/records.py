@@ -153,10 +153,10 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
             masks.replacement_ids,
         )[:4]
 
-    names = ("input_ids", "input_mask", "token_boundary")
+    inputs = ("input_ids", "input_mask", "token_boundary")
     drawn = tf.numpy_function(
         draw,
-        [*(batch[name] for name in names), numbers],
+        [*(batch[name] for name in inputs), numbers],
         [tf.int32, tf.int32, tf.int32, tf.float32],
         stateful=False,
     )

@@ -60,7 +60,7 @@ def _own_port(cluster: Cluster) -> Iterator[socket.socket]:
     except OSError as error:
         raise InputError(
             f"--strategy=multi_worker: {address}, the address of worker {cluster.index}, cannot be "
-            f"used ({os.strerror(error.errno)}); has a run there not ended yet?"
+            f"used ({os.strerror(error.errno or 0)}); has a run there not ended yet?"
         ) from None
     with server:
         yield server

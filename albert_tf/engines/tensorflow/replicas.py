@@ -91,7 +91,7 @@ def check_replicas(
     if not different.any():
         return
     replica = int(np.argmax(different.any(axis=1)))
-    names = [variables[number].path for number in np.flatnonzero(different[replica])]
+    names = [variables[int(number)].path for number in np.flatnonzero(different[replica])]
     where = f" (worker {replica * workers.count // len(sums)})" if workers.count > 1 else ""
     raise InputError(
         f"after step {step}, replica {replica} of {len(sums)}{where} has other values than replica "

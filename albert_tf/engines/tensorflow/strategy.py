@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -20,7 +20,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 
 # Global batches, or what makes an input pipeline's share of them where examples cost something.
-Batches = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
+Batches: TypeAlias = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
 
 
 class Devices(NamedTuple):
