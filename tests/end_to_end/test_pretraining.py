@@ -176,4 +176,4 @@ def test_files_without_masks_or_pairs(project, tmp_path):
     (tmp_path / "train.manifest.json").unlink()
     with pytest.raises(InputError, match="no values of masked_lm_positions") as error:
         call(*flags)
-    assert "--masking=dynamic need their manifest beside them" in str(error.value)
+    assert "--masking=dynamic need their manifest next to them" in str(error.value)
