@@ -381,8 +381,12 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
-    def find_checkpoint(self, path: str) -> str:
+    def find_checkpoint(self, path: str, argument: str = "path") -> str:
         """The checkpoint that a path names: itself, or the latest one listed in a folder.
+
+        Args:
+            path: of a checkpoint or a folder.
+            argument: the caller's name of `path`, for errors.
 
         Raises:
             InputError: there is none, or several of which none is listed as the latest.

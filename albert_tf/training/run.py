@@ -310,8 +310,7 @@ def find_trained(engine: Engine, output_dir: str) -> str:
     Raises:
         InputError: there is none.
     """
-    with arguments_renamed(path="output_dir"):
-        return engine.find_checkpoint(output_dir)
+    return engine.find_checkpoint(output_dir, "output_dir")
 
 
 def check_trained(engine: Engine, output_dir: str) -> None:

@@ -231,8 +231,8 @@ class TensorFlowEngine(base.Engine):
             folder, step.model, step.optimizer, keep, keep_every_n_hours, self.workers
         )
 
-    def find_checkpoint(self, path: str) -> str:
-        return find_checkpoint(path)
+    def find_checkpoint(self, path: str, argument: str = "path") -> str:
+        return find_checkpoint(path, argument)
 
     def has_checkpoints(self, folder: str) -> bool:
         return bool(matches(f"{folder}/*.index"))
