@@ -16,32 +16,32 @@ class DeviceOptions:
 
     strategy: str = option(
         "auto",
-        "How the batch is spread over devices: one_device, mirrored (all GPUs, or "
+        "How a batch is distributed over devices: one_device, mirrored (all GPUs, or "
         "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
-        "machines, each of which runs this program; TF_CONFIG or SLURM says which), tpu, or auto "
-        "(tpu with --use_tpu, else multi_worker where TF_CONFIG names several machines, else "
-        "mirrored on several GPUs, else one_device).",
+        "machines that all run this program, listed by TF_CONFIG or SLURM), tpu, or auto (tpu with "
+        "--use_tpu, else multi_worker if TF_CONFIG lists several machines, else mirrored on "
+        "several GPUs, else one_device).",
     )
-    num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
+    num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.")
     tpu: str | None = option(
-        None, "local, or the name of a TPU: short for --use_tpu --tpu_name=NAME."
+        None, "local or the name of a TPU; short for --use_tpu --tpu_name=NAME."
     )
     use_tpu: bool | None = option(None, "Train on a TPU.")
-    tpu_name: str | None = option(None, "TPU to use: local on a TPU VM (the default), or its name.")
+    tpu_name: str | None = option(None, "TPU to use: its name, or local (the default) on a TPU VM.")
     master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
-    num_tpu_cores: int = option(0, "Cores that the TPU must have; 0 for any number.")
-    tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")
-    gcp_project: str | None = option(None, "Cloud project of the TPU, when it is named.")
+    num_tpu_cores: int = option(0, "Required number of TPU cores; 0 for any number.")
+    tpu_zone: str | None = option(None, "Zone of the TPU, if --tpu_name is a name.")
+    gcp_project: str | None = option(None, "Cloud project of the TPU, if --tpu_name is a name.")
     dtype: str = option(
         "float32",
-        "Precision of products and activations; variables, softmax, normalisation and losses "
-        "are float32 either way.",
+        "Precision of matrix products and activations; variables, softmax, normalization and "
+        "losses are always float32.",
         choices=("float32", "bfloat16"),
     )
     jit_compile: bool | None = option(
         None,
-        "Have XLA compile each step, once for every length of sequences; without the flag, on GPUs "
-        "and not on CPUs. A TPU runs nothing else.",
+        "Compile each step with XLA, once for every sequence length; by default on GPUs but not "
+        "on CPUs. TPUs always compile.",
     )
 
     @property

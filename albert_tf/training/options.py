@@ -31,71 +31,71 @@ class TrainingOptions(DeviceOptions):
         num_warmup_steps: int
 
     albert_config_file: str = option(help="The model's albert_config.json.")
-    output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
+    output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
         None,
-        "Weights to start from when there is no checkpoint to resume: a training folder or a "
+        "Initial weights if there is no checkpoint to resume from: a training folder or a "
         "checkpoint, of this project or the original, a Hugging Face folder, a TF-Hub SavedModel, "
-        "or a .weights.h5 file of Keras.",
+        "or a Keras .weights.h5 file.",
     )
     init_from_group0: bool = option(
         False,
-        "Start every group of layers from group 0 of --init_checkpoint: deeper from shallower.",
+        "Initialize every group of layers from group 0 of --init_checkpoint.",
     )
     do_train: bool = option(False, "Whether to train.")
-    do_eval: bool = option(False, "Whether to evaluate, after training if both are asked for.")
+    do_eval: bool = option(False, "Whether to evaluate, after training if both are set.")
     max_seq_length: int = option(512, "Length of an example, in tokens.")
 
     train_batch_size: int = option(4096, "Examples in a training step, over all devices.")
     eval_batch_size: int = option(64, "Examples in an evaluation step, over all devices.")
     micro_batch_size: int = option(
-        0, "Examples that a device computes at a time, gradients added up; 0 for all of its share."
+        0, "Examples that a device processes at a time, summing gradients; 0 for its whole share."
     )
     remat: bool = option(
         False,
-        "Compute layers again in the backward pass instead of keeping what they computed: far "
-        "less memory, about a third more time.",
+        "Recompute layers in the backward pass instead of storing their activations: much less "
+        "memory, about a third more time.",
     )
     optimizer: str = option("lamb", "lamb or adamw.")
     learning_rate: float = option(0.00176, "Peak learning rate.")
     schedule: str = option(
         "polynomial",
-        "What follows the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
+        "Decay after the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
         "the last --cooldown_steps, then linear) or cosine.",
         choices=tuple(SCHEDULE_OPTIONS),
     )
     poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.")
     cooldown_steps: int = option(
-        0, "Steps of linear cool-down at the end of --schedule=wsd; 0: constant to the end."
+        0, "Steps of linear cool-down at the end of --schedule=wsd; 0 for none."
     )
     final_learning_rate_ratio: float = option(
-        0.0, "The learning rate at the end, as a part of the peak."
+        0.0, "Final learning rate, as a fraction of the peak."
     )
     start_warmup_step: int = option(0, "Step at which the warm-up starts.")
-    weight_decay_rate: float = option(0.01, "Decay of kernels and embeddings.")
-    bias_correction: bool = option(False, "Correct the moments' bias; the original does not.")
-    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0: no clipping.")
+    weight_decay_rate: float = option(0.01, "Weight decay of kernels and embeddings.")
+    bias_correction: bool = option(False, "Correct the bias of the moments; the original does not.")
+    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0 for no clipping.")
     random_seed: int = option(12345, "Seed of initial weights, data order and dropout.")
 
     save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
-    keep_checkpoint_max: int = option(5, "Newest checkpoints that are kept.")
+    keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.")
     keep_checkpoint_every_n_hours: float = option(
-        0.0, "Besides the newest, keep one checkpoint in so many hours for good; 0: none."
+        0.0, "In addition, keep one checkpoint per this many hours permanently; 0 for none."
     )
     iterations_per_loop: int = option(
         0,
-        "Steps in one call into the graph; results do not depend on it. 0: 1000 on TPU, 10 "
-        "elsewhere.",
+        "Steps per call of the engine and per line of the logs; does not change the weights. 0 "
+        "for 1000 on TPU and 10 elsewhere.",
     )
     max_nonfinite_steps: int = option(
         10,
-        "Steps in a row whose loss or gradient is not finite after which the run ends; the "
+        "Number of consecutive steps with a non-finite loss or gradient that ends the run; the "
         "updates of such steps are skipped.",
     )
     peak_tflops: float = option(
         0.0,
-        "TFLOP/s that one replica's device can do at most, for the share of it that is used (MFU); "
-        "0 to know it by the device's name.",
+        "Peak TFLOP/s of one replica's device, to compute its utilization (MFU); 0 to look it up "
+        "by the device's name.",
     )
 
     def check(self) -> None:
@@ -182,11 +182,11 @@ class ReadingSetOptions:
     eval_reading_set: tuple[str, ...] = option(
         (),
         "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
-        "RACE, of which examples are made in the way of the training data.",
+        "RACE, from which examples are made like those of the training data.",
     )
     spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
     vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
-    language: str | None = option(None, "With --eval_reading_set: code of its language.")
+    language: str | None = option(None, "With --eval_reading_set: language code.")
     do_lower_case: bool | None = option(None, "With --eval_reading_set: lower-case the text.")
     do_whole_word_mask: bool | None = option(None, "With --eval_reading_set: mask whole words.")
     masked_lm_prob: float | None = option(None, "With --eval_reading_set: share of masked tokens.")
@@ -195,7 +195,7 @@ class ReadingSetOptions:
         None, "With --eval_reading_set: mask short spans more often."
     )
     do_permutation: bool | None = option(
-        None, "With --eval_reading_set: let tokens change places and be predicted too."
+        None, "With --eval_reading_set: also permute and predict tokens."
     )
 
     def check_reading_set(self) -> None:
@@ -208,27 +208,27 @@ class ReadingSetOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(ReadingSetOptions, TrainingOptions):
-    """Flags of run_pretraining.py; defaults are the original's."""
+    """Flags of run_pretraining.py, with the defaults of the original."""
 
     input_file: tuple[str, ...] = option((), "TFRecord files or globs to train on.")
     eval_input_file: tuple[str, ...] = option(
-        (), "TFRecord files or globs to evaluate on; without it, --input_file as in the original."
+        (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
     )
-    max_predictions_per_seq: int = option(20, "Masked tokens per example, as they were written.")
-    num_train_steps: int = option(125000, "Steps in all, those before a restart included.")
+    max_predictions_per_seq: int = option(20, "Masked tokens per example, as in the TFRecords.")
+    num_train_steps: int = option(
+        125000, "Total number of steps, with those before a restart."
+    )
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
-    max_eval_steps: int = option(100, "Evaluation steps at most; 0 for all examples.")
+    max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")
     eval_checkpoints: str = option(
         "newest",
-        "Which checkpoints of --output_dir --do_eval evaluates: newest or all.",
+        "Checkpoints of --output_dir that --do_eval evaluates: newest or all.",
         choices=("newest", "all"),
     )
-    eval_every_steps: int = option(
-        0, "Steps between evaluations in the course of training; 0: none."
-    )
+    eval_every_steps: int = option(0, "Steps between evaluations during training; 0 for none.")
     best_checkpoint_metric: str = option(
         "loss",
-        "With --eval_every_steps, the checkpoint that is best in it is kept in OUTPUT_DIR/best.",
+        "With --eval_every_steps, the checkpoint with the best value is kept in OUTPUT_DIR/best.",
         choices=(
             "loss",
             "masked_lm_loss",
