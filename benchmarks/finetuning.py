@@ -97,9 +97,10 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import keras
     import tensorflow as tf
 
+    from albert_tf.engines.options import DTYPE_POLICIES
     from albert_tf.engines.tensorflow.batches import evaluation_batches, training_batches
-    from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
-    from albert_tf.engines.tensorflow.strategy import dtype_policy
+    from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+    from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.finetuning.classification.readers import read_rows
     from albert_tf.input.examples import Features
     from albert_tf.modeling.heads import AlbertForSequenceClassification
@@ -139,7 +140,7 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
 
     def way(length: int, pad: bool):
         keras.utils.set_random_seed(options.random_seed)
-        model = AlbertForSequenceClassification(config, 2, dtype=dtype_policy(options.dtype))
+        model = AlbertForSequenceClassification(config, 2, dtype=DTYPE_POLICIES[options.dtype])
         step = TrainStep(
             model, create_optimizer("adamw", 1e-5), ClassificationObjective(), strategy
         )
@@ -148,10 +149,11 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
                 train, length, options.batch_size, options.random_seed, pad_to_max_length=pad
             )
         )
-        predicting = PredictStep(model, strategy, ("logits",))
+        engine = TensorFlowEngine(strategy)
+        predicting = engine.create_prediction_step(model, ("logits",))
 
         def predict_all() -> None:
-            predict(predicting, evaluation_batches(dev, length, options.batch_size, pad))
+            predict(engine, predicting, evaluation_batches(dev, length, options.batch_size, pad))
 
         def train_some(steps: int) -> None:
             step(batches, tf.constant(steps))["parameter_norm"].numpy()

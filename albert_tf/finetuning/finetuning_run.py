@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import functools
-import sys
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.batches import evaluation_batches, training_batches
-from albert_tf.engines.tensorflow.checkpoints import chosen_newest
-from albert_tf.engines.tensorflow.step import PredictStep
-from albert_tf.engines.tensorflow.strategy import dtype_policy
+from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import matches, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, Problem
-from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.training.evaluation import (
     BEST_FOLDER,
     BestCheckpoint,
@@ -31,11 +24,14 @@ from albert_tf.training.evaluation import (
 )
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
+    find_trained,
     restore_trained,
     train_model,
     trained_step,
     write_results,
 )
+
+_logger = logging.getLogger(__name__)
 
 CHECKPOINTS_FILE = "eval_checkpoints.tsv"
 
@@ -46,14 +42,14 @@ class Setting(NamedTuple):
     Attributes:
         problem: what is learnt.
         config: shape of the model.
-        strategy: where it runs.
+        engine: where it runs.
         files: file name -> content of what is to stand beside the checkpoints, besides the
             problem's description.
     """
 
     problem: Problem
     config: AlbertConfig
-    strategy: tf.distribute.Strategy
+    engine: Engine
     files: dict[str, str | bytes]
 
     @property
@@ -95,14 +91,12 @@ class Work:
         self.step = 0
         self.checkpoint = ""
         self._outcome: Outcome | None = None
-        keras.utils.set_random_seed(options.random_seed)
-        with setting.strategy.scope():
-            self.model = self.problem.create_model(setting.config, dtype_policy(options.dtype))
-        self._predict_step = PredictStep(
-            self.model, setting.strategy, self.problem.outputs, options.jit_compile
-        )
-        on_tpu = isinstance(setting.strategy, tf.distribute.TPUStrategy)
-        self._pad = options.pad_to_max_length or on_tpu
+        setting.engine.set_random_seed(options.random_seed)
+        self.engine = setting.engine
+        with self.engine.scope():
+            self.model = self.problem.create_model(setting.config, options.dtype_policy)
+        self._predict_step = self.engine.create_prediction_step(self.model, self.problem.outputs)
+        self._pad = options.pad_to_max_length or self.engine.is_tpu
 
     def train(self) -> None:
         """Trains, or goes on, if the options say so."""
@@ -111,17 +105,17 @@ class Work:
         (train,) = self.problem.sets["train"]
         options = self.options
         train_model(
+            self.engine,
             self.model,
             self.problem.objective,
-            lambda step: training_batches(
+            lambda step: self.engine.memory_training_batches(
                 train.features,
                 options.max_seq_length,
                 options.train_batch_size,
-                options.random_seed,
-                step,
-                self._pad,
+                seed=options.random_seed,
+                first_step=step,
+                pad_to_max_length=self._pad,
             ),
-            self.setting.strategy,
             options,
             self.problem.flops_per_example(self.setting.config),
             self.setting.description,
@@ -132,12 +126,13 @@ class Work:
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `--output_dir`, and all that goes with it."""
         beside = (CONFIG_FILE, *self.setting.description)
-        return BestCheckpoint(self.options.output_dir, self.problem.metric, beside)
+        return BestCheckpoint(self.engine, self.options.output_dir, self.problem.metric, beside)
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:
         if not self.options.eval_every_steps:
             return None
         return PeriodicEvaluation(
+            self.engine.workers,
             lambda: self._evaluate().results,
             self.options.eval_every_steps,
             self.options.output_dir,
@@ -154,15 +149,16 @@ class Work:
         _CHOICES[self.options.eval_checkpoints](self)
 
     def _load(self, path: str) -> None:
-        self.step = restore_trained(self.model, self.options.output_dir, path)
+        self.step = restore_trained(self.engine, self.model, self.options.output_dir, path)
         self.checkpoint = path
 
     def _choose_newest(self) -> None:
         folder = self.options.output_dir
         if self.options.do_train:  # the model has its weights
-            self.checkpoint, self.step = find_checkpoint(folder), trained_step(folder)
+            self.checkpoint = find_trained(self.engine, folder)
+            self.step = trained_step(self.engine, folder)
         else:
-            self._load(chosen_newest(folder) or find_checkpoint(folder, "output_dir"))
+            self._load(self.engine.latest_checkpoint(folder) or find_trained(self.engine, folder))
 
     def choose_best(self) -> None:
         """Loads the checkpoint that is kept as the best."""
@@ -172,7 +168,7 @@ class Work:
                 f"--eval_checkpoints=best: {folder}/{BEST_FOLDER} holds no checkpoint that is best "
                 f"in {self.problem.metric}; train with --eval_every_steps"
             )
-        self._load(find_checkpoint(f"{folder}/{BEST_FOLDER}", "output_dir"))
+        self._load(find_trained(self.engine, f"{folder}/{BEST_FOLDER}"))
         print(f"the best checkpoint: step {self.step}, {best.metric} {best.value:.4f}")
 
     def _choose_auto(self) -> None:
@@ -183,7 +179,7 @@ class Work:
 
     def _choose_among_all(self) -> None:
         folder, metric = self.options.output_dir, self.problem.metric
-        found = workers.from_chief(lambda: list(_readable(folder)))
+        found = self.engine.workers.from_chief(lambda: list(_readable(self.engine, folder)))
         paths = {int(path.rsplit("-", 1)[1]): path for path in found}
         if not paths:
             raise InputError(f"--output_dir={folder}: holds no checkpoint to evaluate")
@@ -195,7 +191,7 @@ class Work:
             rows.append({"step": step, **outcome.results})
             if is_better(metric, outcome.results[metric], best and best[1].results[metric]):
                 best = step, outcome
-        if workers.is_chief():
+        if self.engine.workers.is_chief:
             lines = ["\t".join(rows[0])]
             lines += ["\t".join(f"{value:.8g}" for value in row.values()) for row in rows]
             write_text(f"{folder}/{CHECKPOINTS_FILE}", "".join(f"{line}\n" for line in lines))
@@ -207,10 +203,13 @@ class Work:
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> dict[str, np.ndarray]:
         """What the model computes of all examples, in their order."""
-        batches = evaluation_batches(
-            examples.features, self.options.max_seq_length, batch_size, self._pad
+        batches = self.engine.memory_evaluation_batches(
+            examples.features,
+            self.options.max_seq_length,
+            batch_size,
+            pad_to_max_length=self._pad,
         )
-        return predict(self._predict_step, batches)
+        return predict(self.engine, self._predict_step, batches)
 
     def _evaluate(self) -> Outcome:
         results, collapsed, all_outputs = {}, None, []
@@ -231,7 +230,8 @@ class Work:
     def write_results(self) -> None:
         """Prints `eval_results.txt` and writes it."""
         outcome = self.outcome
-        write_results(self.options.output_dir, {**outcome.results, "global_step": self.step})
+        results = {**outcome.results, "global_step": self.step}
+        write_results(self.engine, self.options.output_dir, results)
         if outcome.collapsed:
             print(f"warning: this run has collapsed: {outcome.collapsed}")
 
@@ -240,19 +240,19 @@ class Work:
         all_outputs = []
         for examples in self.problem.sets["predict"]:
             outputs = self.outputs_of(examples, self.options.predict_batch_size)
-            if workers.is_chief():
+            if self.engine.workers.is_chief:
                 self.problem.write_predictions(self.options.output_dir, examples, outputs)
             all_outputs.append(outputs)
         return all_outputs
 
 
-def _readable(folder: str) -> Iterator[str]:
+def _readable(engine: Engine, folder: str) -> Iterator[str]:
     """The checkpoints of a training folder, the best one's first, without those damaged."""
     for place in (f"{folder}/{BEST_FOLDER}", folder):
         for index in matches(f"{place}/model.ckpt-*.index"):
             path = index.removesuffix(".index")
-            if reason := damage_of(path):
-                print(f"warning: {path} is damaged and left out: {reason}", file=sys.stderr)
+            if reason := engine.checkpoint_damage(path):
+                _logger.warning("%s is damaged and skipped: %s", path, reason)
             else:
                 yield path
 

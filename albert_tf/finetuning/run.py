@@ -6,8 +6,6 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.strategy import per_replica
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.finetuning_run import Setting, Work
@@ -53,18 +51,18 @@ def fine_tune(
         if options.streams and type(problem).read_lines is Problem.read_lines:
             raise InputError(f"--predict_file={STANDARD_STREAM}: this program reads files only")
         _tell_sizes(options, problem)
-        config, strategy = prepare(options, config)
-        per_replica("predict_batch_size", options.predict_batch_size, strategy)
+        config, engine = prepare(options, config)
+        engine.per_replica("predict_batch_size", options.predict_batch_size)
         variants = options.variants()
         for variant in variants:
-            micro_batches(variant, strategy)
-        if workers.count() > 1 and (len(variants) > 1 or options.streams):
+            micro_batches(variant, engine)
+        if engine.workers.count > 1 and (len(variants) > 1 or options.streams):
             raise InputError(
                 "--strategy=multi_worker: several runs, and predictions of standard input, are for "
                 "one machine"
             )
-        setting = Setting(problem, config, strategy, companion_files(tokenizer))
-        with training_folder(options):
+        setting = Setting(problem, config, engine, companion_files(tokenizer))
+        with training_folder(options, engine):
             if len(variants) > 1:
                 work = run_all(options, variants, setting)
             else:
@@ -86,7 +84,7 @@ def _finish(options: FineTuningOptions, work: Work) -> None:
     elif options.do_predict:
         sets, outputs = work.problem.sets["predict"], work.write_predictions()
         given += [Outputs("predict", *each) for each in zip(sets, outputs, strict=True)]
-    if given and workers.is_chief():
+    if given and work.setting.engine.workers.is_chief:
         write_report(options, work.problem, given)
 
 

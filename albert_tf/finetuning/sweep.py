@@ -12,13 +12,13 @@ from typing import Any
 import keras
 import numpy as np
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.finetuning_run import Setting, Work
 from albert_tf.finetuning.task import Problem
 from albert_tf.training.evaluation import is_better
-from albert_tf.training.options import DeviceOptions
 from albert_tf.training.run import write_description
 
 FINISHED_FILE = "finished.json"
@@ -194,7 +194,7 @@ def _work_of_best(
             f"{path}: no such checkpoint any more; delete {variant.output_dir}/{FINISHED_FILE} to "
             "make the run again"
         )
-    write_description(folder, setting.config, setting.description)
+    write_description(setting.engine, folder, setting.config, setting.description)
     work = Work(dataclasses.replace(variant, output_dir=folder), setting)
     work.best.keep(path, record["results"][metric], record["step"])
     work.choose_best()

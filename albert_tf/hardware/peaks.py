@@ -1,21 +1,17 @@
-"""The most that devices can compute: dense bfloat16 products (float16 where there is no bfloat16).
+"""Peak rates of devices: dense bfloat16 products (float16 where there is no bfloat16).
 
 Numbers are those of the vendors' data sheets, in TFLOP/s, without sparsity and without boost beyond
-the sheet. The tables need no TensorFlow.
+the sheet.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING
 
 from albert_tf.hardware.slices import GENERATIONS
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-# By a part of the name that TensorFlow reports; the first that is found counts.
+# By words of the name that the driver reports; the first match counts.
 GPU_PEAKS: dict[str, float] = {
     "B200": 2250.0,
     "GH200": 989.4,
@@ -52,33 +48,12 @@ _TPU_CHIPS: dict[tuple[str, str | None], str] = {
 }
 
 
-def peak_flops(strategy: tf.distribute.Strategy, peak_tflops: float = 0.0) -> float | None:
-    """Operations a second of all of a strategy's replicas together.
-
-    Args:
-        strategy: where it runs.
-        peak_tflops: TFLOP/s of one replica, where it is given; 0 to look it up.
+def gpu_peak(name: str) -> float | None:
+    """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB".
 
     Returns:
-        None where it is not known: a CPU, a GPU that is not in the table, or a TPU that is not
-        this machine's.
+        None for a GPU that is not in the table.
     """
-    import tensorflow as tf
-
-    if peak_tflops:
-        return peak_tflops * 1e12 * strategy.num_replicas_in_sync
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        # However many replicas a chip is, all chips of all hosts are at work.
-        chips = [GENERATIONS[name] for name in tpu_chips()]
-        peak = sum(chip.devices * chip.peak_flops for chip in chips)
-        return peak * strategy.extended.num_hosts or None
-    name = _gpu_name(strategy)
-    peak = gpu_peak(name) if name else None
-    return peak * 1e12 * strategy.num_replicas_in_sync if peak else None
-
-
-def gpu_peak(name: str) -> float | None:
-    """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB"."""
     words = name.replace("-", " ").split()
     for model, peak in GPU_PEAKS.items():
         wanted = model.split()
@@ -87,18 +62,8 @@ def gpu_peak(name: str) -> float | None:
     return None
 
 
-def _gpu_name(strategy: tf.distribute.Strategy) -> str | None:
-    """The name of the GPUs that a strategy runs on, None if there are none."""
-    import tensorflow as tf
-
-    if "GPU" not in "".join(strategy.extended.worker_devices):
-        return None
-    gpus = tf.config.list_physical_devices("GPU")
-    return tf.config.experimental.get_device_details(gpus[0]).get("device_name") if gpus else None
-
-
 def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
-    """The generation of every TPU chip of this machine, empty where there is none."""
+    """The generation of every TPU chip of this machine; empty if there is none."""
     found = []
     for device in sorted(glob.glob(f"{folder}/*")):
         if _read(f"{device}/vendor") != _TPU_VENDOR:
@@ -108,6 +73,12 @@ def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
         if chip:
             found.append(chip)
     return found
+
+
+def local_tpu_peak_flops() -> float:
+    """Operations per second of all TPU chips of this machine together; 0 if there is none."""
+    chips = [GENERATIONS[name] for name in tpu_chips()]
+    return float(sum(chip.devices * chip.peak_flops for chip in chips))
 
 
 def _read(path: str) -> str:

@@ -21,12 +21,12 @@ class Generation(NamedTuple):
         cores: cores of a chip that the number counts; 1 where it counts chips.
         devices: devices of a chip.
         peak_flops: bfloat16 operations per second of a device.
-        memory: bytes of HBM of a device that the compiler has for a program, as its own error says.
+        memory: bytes of HBM of a device that the compiler can use, as its out-of-memory error says.
         memory_bandwidth: bytes per second between a device and its HBM.
         network_bandwidth: bytes per second that a chip can send over all its links in a slice.
-        clock: cycles per second of a core; None where it is not known.
-        shapes: shapes of usual slices in chips, the smallest first.
-        settings: what `get_topology_desc` needs besides the name.
+        clock: cycles per second of a core; None if unknown.
+        shapes: shapes of common slices in chips, the smallest first.
+        settings: arguments of `get_topology_desc` in addition to the name.
     """
 
     accelerator: str
@@ -44,7 +44,7 @@ class Generation(NamedTuple):
 # Per chip: Cloud's pages on each generation (docs.cloud.google.com/tpu/docs/v5e
 # and so on); links and clocks of v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for
 # Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle, which gives
-# none that could be for v6e.
+# no plausible value for v6e.
 GENERATIONS: dict[str, Generation] = {
     "v2": Generation(
         *("v2", 2, 2, 46e12 / 2, int(7.48 * GIB), 700e9 / 2, 248e9, 700e6),
@@ -82,7 +82,7 @@ class Slice(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What the compiler calls it."""
+        """Its name for the compiler."""
         return f"{self.generation}:{self.shape}"
 
     @property
@@ -99,35 +99,35 @@ class Slice(NamedTuple):
 
     @property
     def accelerator(self) -> str:
-        """What Cloud calls it, such as `v3-512` or `v5litepod-8`."""
+        """Its name on Cloud, such as `v3-512` or `v5litepod-8`."""
         return f"{self.data.accelerator}-{self.chips * self.data.cores}"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `get_topology_desc` needs besides the name."""
+        """Arguments of `get_topology_desc` in addition to the name."""
         alone = {"chips_per_host_bounds": (1, 1, 1)} if self.chips == 1 else {}
         return {**self.data.settings, **alone}
 
 
 def known_slices() -> list[Slice]:
-    """The usual slices, by generation and size."""
+    """The common slices, by generation and size."""
     return [Slice(name, shape) for name, data in GENERATIONS.items() for shape in data.shapes]
 
 
-def parse_slice(text: str, flag: str = "topology") -> Slice:
+def parse_slice(topology: str) -> Slice:
     """The slice of `v3:16x16` or of Cloud's name for it, `v3-512`.
 
     Raises:
-        InputError: there is no such generation, or the shape is not one.
+        InputError: there is no such generation, or the shape is invalid.
     """
     by_accelerator = {known.accelerator: known for known in known_slices()}
-    if text in by_accelerator:
-        return by_accelerator[text]
-    generation, _, shape = text.partition(":")
+    if topology in by_accelerator:
+        return by_accelerator[topology]
+    generation, _, shape = topology.partition(":")
     if generation in GENERATIONS:
         dimensions = GENERATIONS[generation].shapes[0].count("x")
         fits = shape.count("x") == dimensions
         if fits and re.fullmatch(r"[1-9]\d*(x[1-9]\d*)*", shape):
             return Slice(generation, shape)
     names = ", ".join(f"{known.name} ({known.accelerator})" for known in known_slices())
-    raise InputError(f"--{flag}={text}: no such slice; known are {names}")
+    raise InputError(f"`topology`={topology}: no such slice; known slices are {names}")

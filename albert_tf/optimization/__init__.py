@@ -18,8 +18,8 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
         **kwargs: other arguments of the optimizer.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: there is no optimizer of that name.
     """
     if name not in OPTIMIZERS:
-        raise InputError(f"--optimizer={name}: must be one of {', '.join(OPTIMIZERS)}")
+        raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[name](learning_rate, **kwargs)

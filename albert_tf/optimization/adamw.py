@@ -1,4 +1,4 @@
-"""AdamW as in the original project: decay inside the update, no bias correction by default."""
+"""AdamW as in the original project: decoupled decay, no bias correction by default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-# Layer normalisation and every bias, `output_bias` too.
+# Layer normalization and every bias, including `output_bias`.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
 
@@ -25,7 +25,7 @@ class _Rates(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AdamW(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay (arXiv 1711.05101), as BERT and ALBERT use it.
+    """Adam with decoupled weight decay (arXiv 1711.05101), as in BERT and ALBERT.
 
         m = beta_1 m + (1 - beta_1) g        v = beta_2 v + (1 - beta_2) g^2
         u = m / (sqrt(v) + epsilon) + weight_decay_rate w        w = w - learning_rate u
@@ -34,8 +34,9 @@ class AdamW(keras.optimizers.Optimizer):
         learning_rate: a number or a schedule of the step.
         weight_decay_rate: decay of the variables that are not excluded.
         beta_1, beta_2: decay rates of the moments.
-        epsilon: added outside of the root.
-        bias_correction: divide the moments by (1 - beta^t), as Adam's paper does and BERT does not.
+        epsilon: added outside of the square root.
+        bias_correction: whether to divide the moments by (1 - beta^t), as in Adam's paper but not
+            in BERT.
         exclude_from_weight_decay: regular expressions; a variable whose path contains a match is
             not decayed.
     """
@@ -74,19 +75,19 @@ class AdamW(keras.optimizers.Optimizer):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the scalars that `update` returns; known once the optimizer is built."""
+        """Names of the scalars that `update` returns; available once the optimizer is built."""
         return ()
 
     def update(self, gradients: Sequence, applies=None) -> dict[str, Any]:
         """Applies gradients that are already reduced over replicas, in the order of `build`.
 
-        Unlike `apply` it does not reduce again and can stand anywhere in a replica's program; the
-        caller advances `iterations`.
+        Unlike `apply`, it does not reduce them again and can be called anywhere in a replica's
+        program. The caller advances `iterations`.
 
         Args:
             gradients: dense and finite, one per variable.
-            applies: boolean scalar; where it is false, variables and moments keep their values to
-                the bit. There is no branch in it, so it costs nothing and fits any compiler.
+            applies: boolean scalar; if false, variables and moments keep their exact values. This
+                needs no branch, so it is free and works with any compiler.
 
         Returns:
             The `measures` of this update, float32 scalars.
@@ -104,7 +105,7 @@ class AdamW(keras.optimizers.Optimizer):
         )
         if applies is None:
             return rates
-        # A learning rate without a schedule is a variable, which JAX's `where` does not take.
+        # A learning rate without a schedule is a variable, which JAX's `where` does not accept.
         rates = rates._replace(learning_rate=ops.convert_to_tensor(learning_rate))
         nothing = _Rates(0.0, 1.0, 0.0, 1.0, 0.0)
         return _Rates(
@@ -112,7 +113,7 @@ class AdamW(keras.optimizers.Optimizer):
         )
 
     def _move(self, gradient, variable, rates: _Rates):
-        """Moves a variable and its moments on; returns the factor of its learning rate."""
+        """Updates a variable and its moments; returns the factor of its learning rate."""
         rates = _Rates(*(ops.cast(rate, variable.dtype) for rate in rates))
         index = self._get_variable_index(variable)
         update = self._direction(gradient, variable, index, rates)
@@ -125,10 +126,10 @@ class AdamW(keras.optimizers.Optimizer):
         return {}
 
     def _direction(self, gradient, variable, index: int, rates: _Rates):
-        """The update before the learning rate; moves the moments on."""
+        """The update before the learning rate; also updates the moments."""
         dtype = variable.dtype
         if hasattr(gradient, "indices"):
-            # TensorFlow's sparse gradient of an embedding: repeated rows are to be added up first.
+            # TensorFlow's sparse gradient of an embedding: repeated rows must be summed first.
             gradient = ops.add(ops.zeros_like(variable), gradient)
         gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]

@@ -1,4 +1,4 @@
-"""LAMB (arXiv 1904.00962) as the original ALBERT code computes it."""
+"""LAMB (arXiv 1904.00962) as in the original ALBERT code."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ TRUST_RATIOS = ("trust_ratio_min", "trust_ratio_median", "trust_ratio_max")
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class Lamb(AdamW):
-    """AdamW whose step is scaled, variable by variable, to the norm of the variable.
+    """AdamW with every variable's update scaled to the norm of the variable.
 
         w = w - learning_rate * trust_ratio * u        trust_ratio = ||w|| / ||u||
 
-    with u of `AdamW`, weight decay included; the trust ratio is 1 where either norm is 0.
+    with `u` as in `AdamW`, including weight decay. The trust ratio is 1 if either norm is 0.
 
     Args:
         learning_rate: a number or a schedule of the step.
         exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
-            has trust ratio 1. By default those that are excluded from weight decay.
+            has trust ratio 1. By default the variables that are excluded from weight decay.
         **kwargs: other arguments of `AdamW`.
     """
 
@@ -53,7 +53,7 @@ class Lamb(AdamW):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Trust ratios over the adapted variables; none where no variable is adapted."""
+        """Trust ratios over the adapted variables; empty if no variable is adapted."""
         return TRUST_RATIOS if any(self._adapted) else ()
 
     def _measure(self, scales: list):

@@ -1,7 +1,10 @@
 """Learning rates as functions of the step.
 
-Steps are counted in integers, and what remains of a decay is a difference of integers: float32 is
-then exact to its last bit at any step, where `1 - step / total` loses digits towards the end.
+To add a schedule, subclass `WarmupSchedule`, add it to `SCHEDULES`, and add a row to
+`albert_tf.training.options.SCHEDULE_OPTIONS` for its flags.
+
+Steps are integers, and the rest of a decay is a difference of integers: so float32 is exact to its
+last bit at any step, whereas `1 - step / total` loses digits towards the end.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from albert_tf.errors import InputError
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
-    """Linear warm-up from 0 to the peak; subclasses say what follows.
+    """Linear warm-up from 0 to the peak; subclasses define the decay that follows.
 
     Args:
-        learning_rate: peak rate that the warm-up heads for.
+        learning_rate: peak rate.
         num_train_steps: step at which the decay ends.
         num_warmup_steps: length of the warm-up.
         start_warmup_step: step at which the warm-up begins.
-        final_learning_rate_ratio: the rate from `num_train_steps` on, as a part of the peak.
+        final_learning_rate_ratio: the rate from `num_train_steps` on, as a fraction of the peak.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         self.name = name
 
     def __call__(self, step):
-        """The rate at `step`, the number of updates made before it; float32 scalar."""
+        """The rate at `step`, which is the number of updates made so far; float32 scalar."""
         step = ops.cast(step, "int32")
         final = self.final_learning_rate_ratio
         after_warmup = self.learning_rate * (final + (1.0 - final) * self._decay(step))
@@ -59,10 +62,10 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     @abc.abstractmethod
     def _decay(self, step):
-        """Falls from 1 to 0, float32; `step` is int32."""
+        """Decreases from 1 to 0, float32; `step` is int32."""
 
     def _remaining(self, step, length: int):
-        """1 until `length` steps before the end, then linearly down to 0 there."""
+        """1 until `length` steps before the end, then linearly down to 0."""
         left = ops.clip(self.num_train_steps - step, 0, length)
         return self._part(left, length)
 
@@ -86,8 +89,8 @@ class WarmupPolynomialDecay(WarmupSchedule):
     """Linear warm-up, then polynomial decay counted from step 0, as in the original.
 
     The rate is 0 at step 0. Since the decay counts from step 0, the rate right after the warm-up is
-    `learning_rate * (1 - warmup / total) ** power`. Before `start_warmup_step` the original's
-    formula, and so this one, is below 0.
+    `learning_rate * (1 - warmup / total) ** power`. Before `start_warmup_step`, the original's
+    formula, and so this one, is negative.
 
     Args:
         power: exponent of the decay, 1 for linear.
@@ -124,11 +127,11 @@ class WarmupPolynomialDecay(WarmupSchedule):
 class WarmupStableDecay(WarmupSchedule):
     """Linear warm-up, the peak, linear cool-down over the last steps (WSD; arXiv 2404.06395).
 
-    Up to the cool-down the rate does not depend on `num_train_steps`, so a checkpoint from there
-    serves runs of any length.
+    Before the cool-down the rate does not depend on `num_train_steps`, so runs of any length can
+    branch off from a checkpoint of that phase.
 
     Args:
-        cooldown_steps: length of the cool-down; 0 stays at the peak for good.
+        cooldown_steps: length of the cool-down; 0 keeps the rate at the peak.
         **kwargs: arguments of `WarmupSchedule`.
     """
 
@@ -160,17 +163,31 @@ class WarmupStableDecay(WarmupSchedule):
 class WarmupCosineDecay(WarmupSchedule):
     """Linear warm-up, then half a period of a cosine from the peak to the end (arXiv 1608.03983).
 
-    Args:
-        **kwargs: arguments of `WarmupSchedule`.
+    Arguments are those of `WarmupSchedule`.
     """
 
-    def __init__(self, *args, name: str = "warmup_cosine_decay", **kwargs):
-        super().__init__(*args, name=name, **kwargs)
+    def __init__(
+        self,
+        learning_rate: float,
+        num_train_steps: int,
+        num_warmup_steps: int = 0,
+        start_warmup_step: int = 0,
+        final_learning_rate_ratio: float = 0.0,
+        name: str = "warmup_cosine_decay",
+    ):
+        super().__init__(
+            learning_rate,
+            num_train_steps,
+            num_warmup_steps,
+            start_warmup_step,
+            final_learning_rate_ratio,
+            name,
+        )
 
     def _decay(self, step):
         warm = self.start_warmup_step + self.num_warmup_steps
         remaining = self._remaining(step, max(self.num_train_steps - warm, 1))
-        # (1 + cos(pi (1 - r))) / 2, but without the cancellation where it nears 0.
+        # (1 + cos(pi (1 - r))) / 2, without the cancellation near 0.
         return ops.square(ops.sin(0.5 * math.pi * remaining))
 
 
@@ -191,8 +208,8 @@ def create_schedule(name: str, learning_rate: float, num_train_steps: int, **kwa
         **kwargs: other arguments of the schedule.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: there is no schedule of that name.
     """
     if name not in SCHEDULES:
-        raise InputError(f"--schedule={name}: must be one of {', '.join(SCHEDULES)}")
+        raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
     return SCHEDULES[name](learning_rate, num_train_steps, **kwargs)

@@ -17,12 +17,10 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.tensorflow.strategy import dtype_policy, per_replica
-from albert_tf.input.features import pretraining_features
-from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.run import create_step
+from albert_tf.training.run import create_training_step
 
 
 class _Replica(tf.distribute.ReplicaContext):
@@ -76,17 +74,18 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
         which the outputs take the place of.
     """
     config = AlbertConfig.from_json_file(options.albert_config_file)
-    strategy = SliceStrategy(replicas)
-    with strategy.scope():
-        model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
-    step = create_step(model, PretrainingObjective(), strategy, options, within_xla=True)
-    share = per_replica("train_batch_size", options.train_batch_size, strategy)
-    features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
+    task = find_objective("sop")
+    engine = TensorFlowEngine(SliceStrategy(replicas), within_xla=True)
+    with engine.scope():
+        model = task.model(config, dtype=options.dtype_policy)
+    step = create_training_step(engine, model, task.objective, options)
+    share = engine.per_replica("train_batch_size", options.train_batch_size)
+    features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {
         name: tf.zeros((share, *feature.shape), "int32" if feature.dtype == "int64" else "float32")
         for name, feature in features.items()
     }
-    program = tf.function(step._one_step, jit_compile=True)
+    program = tf.function(step.program._one_step, jit_compile=True)
     return program.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
 
 

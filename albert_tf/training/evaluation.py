@@ -1,30 +1,19 @@
-"""Evaluation in the course of training, and the checkpoint that did best in it."""
+"""Evaluation during training, and the checkpoint with the best results."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from albert_tf.config import CONFIG_FILE
-from albert_tf.engines.tensorflow import workers
-from albert_tf.files import (
-    copy_file,
-    exists,
-    make_folder,
-    matches,
-    read_lines,
-    read_text,
-    remove,
-    write_text,
-)
+from albert_tf.engines.base import Engine
+from albert_tf.engines.workers import Workers
+from albert_tf.files import copy_file, exists, make_folder, read_lines, read_text, write_text
 from albert_tf.interop.companions import DATA_FILE
-from albert_tf.interop.tensorflow_checkpoints import list_as_newest
+from albert_tf.training.events import EventWriter
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
@@ -32,7 +21,7 @@ BEST_FOLDER = "best"
 
 
 class Best(NamedTuple):
-    """What the kept checkpoint was best in."""
+    """The metric of the best checkpoint, its value, and the step of the checkpoint."""
 
     metric: str
     value: float
@@ -40,10 +29,10 @@ class Best(NamedTuple):
 
 
 def is_better(metric: str, value: float, than: float | None) -> bool:
-    """Whether a value of a metric is better than another; nothing is worse than None.
+    """Whether a value of a metric is better than another; None is worse than any value.
 
-    The higher the better, but for metrics called `loss` or `..._loss`. What is not finite is never
-    better.
+    Higher is better, except for metrics called `loss` or `..._loss`. A value that is not finite is
+    never better.
     """
     if than is None or not math.isfinite(value):
         return math.isfinite(value)
@@ -51,79 +40,82 @@ def is_better(metric: str, value: float, than: float | None) -> bool:
 
 
 class BestCheckpoint:
-    """Keeps the checkpoint with the best value of a metric, in a folder `best` beside the others.
+    """Keeps the checkpoint with the best value of a metric, in a folder `best` of its own.
 
-    The file `checkpoint` there is replaced last, in one step, and names the checkpoint, whose
-    `.json` tells metric, value and step. So whatever is killed, the folder holds a whole one.
+    The list of checkpoints there is replaced last, in one step. A `.json` file next to the
+    checkpoint has metric, value and step. So the folder has a complete checkpoint whenever the
+    process is killed.
 
     Args:
+        engine: that saves the checkpoints.
         folder: of training.
-        metric: the higher the better, but for those called `loss` or `..._loss`.
-        beside: names of files in `folder` that go with the checkpoint.
+        metric: higher is better, except for metrics called `loss` or `..._loss`.
+        companions: names of files in `folder` that go with the checkpoint.
     """
 
-    def __init__(self, folder: str, metric: str, beside: Sequence[str] = (CONFIG_FILE, DATA_FILE)):
+    def __init__(
+        self,
+        engine: Engine,
+        folder: str,
+        metric: str,
+        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE),
+    ):
+        self._engine = engine
         self._training_folder = folder
-        self._beside = tuple(beside)
+        self._companions = tuple(companions)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self.metric = metric
 
     def current(self) -> Best | None:
-        """What is kept; None where there is none, or one of another metric."""
-        path = tf.train.latest_checkpoint(self._folder) if exists(self._folder) else None
+        """The best so far; None if there is none, or one by another metric."""
+        path = self._engine.listed_checkpoint(self._folder) if exists(self._folder) else None
         if path is None or not exists(f"{path}.json"):
             return None
         best = Best(**json.loads(read_text(f"{path}.json")))
         return best if best.metric == self.metric else None
 
     def is_better(self, value: float) -> bool:
-        """Whether `value` is better than that of the checkpoint that is kept."""
+        """Whether `value` is better than that of the best checkpoint so far."""
         best = self.current()
         return is_better(self.metric, value, best.value if best else None)
 
     def keep(self, path: str, value: float, step: int) -> None:
-        """Puts a checkpoint in the place of the one that is kept.
+        """Replaces the best checkpoint.
 
         Args:
-            path: of the checkpoint, complete.
+            path: of the new one, complete.
             value: of the metric.
             step: of the checkpoint.
         """
         make_folder(self._folder, "output_dir")
-        name = os.path.basename(path)
-        if tf.train.latest_checkpoint(self._folder) == f"{self._folder}/{name}":
-            # Of another run, maybe; a mixture of both must not stay listed.
-            remove(f"{self._folder}/checkpoint")
-        for source in matches(f"{path}.*"):
-            copy_file(source, f"{self._folder}/{os.path.basename(source)}")
-        for beside in self._beside:
-            if exists(f"{self._training_folder}/{beside}"):
-                copy_file(f"{self._training_folder}/{beside}", f"{self._folder}/{beside}")
+        copied = self._engine.copy_checkpoint(path, self._folder)
+        for name in self._companions:
+            if exists(f"{self._training_folder}/{name}"):
+                copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
         best = Best(self.metric, value, step)
-        write_text(f"{self._folder}/{name}.json", json.dumps(best._asdict()) + "\n")
-        list_as_newest(f"{self._folder}/{name}")
-        for other in matches(f"{self._folder}/model.ckpt-*"):
-            if not os.path.basename(other).startswith(f"{name}."):
-                remove(other)
+        write_text(f"{copied}.json", json.dumps(best._asdict()) + "\n")
+        self._engine.keep_only_checkpoint(copied)
 
 
 class PeriodicEvaluation:
-    """Evaluates every so many steps of training, and remembers the values.
+    """Evaluates the model every few steps of training, and records the results.
 
-    They go to `evaluations.jsonl` (a JSON object per evaluation, with its `step`) and, for
-    TensorBoard, to `eval/`.
+    They are written to `evaluations.jsonl` (a JSON object per evaluation, with its `step`) and,
+    for TensorBoard, to `eval/`.
 
     Args:
-        evaluate: gives the metrics of the model as it is.
+        workers: the processes that train together; the chief writes.
+        evaluate: returns the metrics of the current model.
         every_steps: steps between two evaluations.
         folder: of training.
         best: keeps the best checkpoint; None to keep none.
-        early_stopping: evaluations without a better value of the metric of `best` after which
-            training ends; 0: it goes on.
+        early_stopping: number of evaluations without a better value of the metric of `best` after
+            which training stops; 0 never stops it.
     """
 
     def __init__(
         self,
+        workers: Workers,
         evaluate: Callable[[], dict[str, float]],
         every_steps: int,
         folder: str,
@@ -131,6 +123,7 @@ class PeriodicEvaluation:
         early_stopping: int = 0,
     ):
         self.every_steps = every_steps
+        self._workers = workers
         self._evaluate = evaluate
         self._folder = folder
         self._best = best
@@ -141,59 +134,57 @@ class PeriodicEvaluation:
         return step > 0 and step % self.every_steps == 0
 
     def run(self, step: int) -> dict[str, float]:
-        """Evaluates and remembers the values; those of later steps, before a restart, go."""
+        """Evaluates and records the results; drops those of later steps, before a restart."""
         results = rounded(self._evaluate())
-        with workers.everyone():
-            if workers.is_chief():
+        with self._workers.synchronized():
+            if self._workers.is_chief:
                 self._write(step, results)
         return results
 
     def _write(self, step: int, results: dict[str, float]) -> None:
         kept = [line for line in self._lines() if json.loads(line)["step"] < step]
         lines = [*kept, json.dumps({"step": step, **results})]
-        events = tf.summary.create_file_writer(f"{self._folder}/eval")
-        with contextlib.closing(events), events.as_default(step=step):
-            for name, value in results.items():
-                tf.summary.scalar(name, value)
+        with contextlib.closing(EventWriter(f"{self._folder}/eval")) as events:
+            events.add_scalars(step, results)
         write_text(self._path, "".join(f"{line}\n" for line in lines))
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
-        """Does what a run that was stopped at `step` should still have done.
+        """Makes up for the evaluation of a run that was stopped at `step` before it was done.
 
         Args:
-            step: that training goes on from.
+            step: from which training resumes.
             checkpoint: of that step.
         """
         if checkpoint is None or not self.is_due(step):
             return
-        done = workers.from_chief(
+        done = self._workers.from_chief(
             lambda: [row for row in map(json.loads, self._lines()) if row["step"] == step]
         )
         if done and self._best is not None and self._best.metric not in done[0]:
-            done = []  # of examples whose pairs were of another kind
+            done = []  # evaluated on examples of another objective
         results = done[0] if done else self.run(step)
         if self.is_best(results):
-            with workers.everyone():
+            with self._workers.synchronized():
                 self.keep_best(checkpoint, results, step)
 
     def is_best(self, results: dict[str, float]) -> bool:
-        """Whether a checkpoint with these values is to be kept as the best."""
+        """Whether a checkpoint with these results is the best so far."""
         best = self._best
         if best is None:
             return False
-        return workers.from_chief(lambda: best.is_better(results[best.metric]))
+        return self._workers.from_chief(lambda: best.is_better(results[best.metric]))
 
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
-        """Keeps a complete checkpoint as the best; the chief alone does so."""
-        if workers.is_chief():
+        """Keeps a complete checkpoint as the best; only the chief does so."""
+        if self._best is not None and self._workers.is_chief:
             self._best.keep(checkpoint, results[self._best.metric], step)
 
-    def reason_to_stop(self, step: int) -> str | None:
-        """Why training ends at `step`, by the values up to there; None if it goes on."""
+    def stop_reason(self, step: int) -> str | None:
+        """Why training stops at `step`, by the results so far; None if it continues."""
         if not self._early_stopping or self._best is None:
             return None
         metric = self._best.metric
-        rows = workers.from_chief(lambda: list(map(json.loads, self._lines())))
+        rows = self._workers.from_chief(lambda: list(map(json.loads, self._lines())))
         rows = [row for row in rows if row["step"] <= step]
         best: dict[str, float] | None = None
         since = 0
@@ -203,7 +194,7 @@ class PeriodicEvaluation:
             best, since = (row, 0) if better else (best, since + 1)
         if since < self._early_stopping:
             return None
-        than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than nothing"
+        than = f"than {best[metric]:.4f} after step {best['step']}" if best else "than none"
         return f"stopping after step {step}: no better {metric} {than} in {since} evaluations"
 
     @property
@@ -215,22 +206,24 @@ class PeriodicEvaluation:
 
 
 class CheckpointEvaluations:
-    """Remembers what the checkpoints of a folder did, in `checkpoint_evaluations.jsonl` there.
+    """Records results of the checkpoints of a folder, in `checkpoint_evaluations.jsonl`.
 
-    Its lines are like those of `evaluations.jsonl`, which belongs to training and may be of other
-    examples. Those of an earlier evaluation are replaced as soon as there is one of this.
+    Its lines are like those of `evaluations.jsonl`, which belongs to training and may be about
+    other examples. The first result replaces those of an earlier evaluation.
 
     Args:
+        workers: the processes that evaluate together; the chief writes.
         folder: of training.
     """
 
-    def __init__(self, folder: str):
+    def __init__(self, workers: Workers, folder: str):
+        self._workers = workers
         self._path = f"{folder}/{CHECKPOINTS_FILE}"
         self._lines: list[str] = []
 
     def add(self, step: int, results: dict[str, float]) -> None:
-        """Writes and prints the metrics of a checkpoint; the chief alone does so."""
-        if not workers.is_chief():
+        """Writes and prints the results of a checkpoint; only the chief does so."""
+        if not self._workers.is_chief:
             return
         self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
         write_text(self._path, "".join(self._lines))
@@ -238,12 +231,12 @@ class CheckpointEvaluations:
 
 
 def rounded(results: dict[str, float]) -> dict[str, float]:
-    """Metrics with the seven digits that a float32 has."""
+    """Metrics rounded to the seven digits of a float32."""
     return {name: float(f"{value:.7g}") for name, value in results.items()}
 
 
 def describe(step: int, results: dict[str, float]) -> str:
-    """One line on an evaluation."""
+    """One line about an evaluation."""
     values = "  ".join(
         f"{name} {value:.4f}" for name, value in results.items() if not name.endswith("_weight")
     )

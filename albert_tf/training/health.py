@@ -1,4 +1,4 @@
-"""What a run tells of its health: metrics of a record, throughput, memory, steps gone wrong."""
+"""The health of a run: its metrics, throughput and memory, and steps that are not finite."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-import tensorflow as tf
 
+from albert_tf.engines.base import StepResults
 from albert_tf.errors import InputError
 from albert_tf.modeling.losses import Objective, means
 
@@ -21,10 +21,10 @@ class Workload:
 
     Args:
         batch_size: examples in a step.
-        tokens_per_example: its length, padding included.
+        tokens_per_example: length of an example, padding included.
         flops_per_example: operations of the model on one of that length, forward and backward.
-        peak_flops: operations a second that all devices together can do; None if not known.
-        flops_of_length: operations on an example by its length, in any unit; where steps are of
+        peak_flops: operations per second that all devices together can do; None if unknown.
+        flops_of_length: operations on an example by its length, in any unit; for steps of
             different lengths.
     """
 
@@ -37,15 +37,15 @@ class Workload:
     def rates(
         self, steps: int, seconds: float, lengths: np.ndarray | None = None
     ) -> dict[str, float]:
-        """`examples_per_second`, `tokens_per_second` and, where it can be known, `mfu`.
+        """`examples_per_second`, `tokens_per_second` and, if the peak is known, `mfu`.
 
         Args:
-            steps: that were done.
-            seconds: that they took.
-            lengths: of the sequences in each of them; None for `tokens_per_example` in all.
+            steps: number of steps.
+            seconds: time that they took.
+            lengths: length of the sequences of each step; None for `tokens_per_example` in all.
         """
         examples = steps * self.batch_size / max(seconds, 1e-9)
-        tokens, flops = self.tokens_per_example, self.flops_per_example
+        tokens, flops = float(self.tokens_per_example), self.flops_per_example
         if lengths is not None:
             tokens = float(np.mean(lengths))
         if lengths is not None and self.flops_of_length is not None:
@@ -63,44 +63,42 @@ class Workload:
 
 
 class Health:
-    """Makes metrics of what `TrainStep` returns, and ends a run whose updates are all skipped.
+    """Turns results of steps into metrics, and ends a run whose updates are all skipped.
 
     Args:
         objective: what is minimised.
-        max_nonfinite_steps: steps in a row that may be skipped, less one.
-        what_to_try: the end of the message with which a run ends.
+        max_nonfinite_steps: number of skipped steps in a row that ends the run.
+        advice: the last sentence of the error that ends the run.
     """
 
-    def __init__(self, objective: Objective, max_nonfinite_steps: int, what_to_try: str):
+    def __init__(self, objective: Objective, max_nonfinite_steps: int, advice: str):
         self._objective = objective
         self._limit = max_nonfinite_steps
-        self._what_to_try = what_to_try
+        self._advice = advice
         self._in_a_row = 0
         self._before = "no step before them was finite"
         self._failure: str | None = None
 
-    def metrics(self, results: dict, at: int) -> dict[str, float]:
-        """The metrics of a record.
+    def metrics(self, results: StepResults, step: int) -> dict[str, float]:
+        """The metrics of some steps.
 
         Args:
-            results: of a call of `TrainStep`.
-            at: number of its last step.
+            results: of a call of a `TrainingStep`.
+            step: number of the last of its steps.
 
         Returns:
             Means of the objective over the finite steps; of the last step `learning_rate`, of the
             last finite one `gradient_norm` and the optimizer's measures; `parameter_norm`,
-            `nonfinite_steps`, `input_wait_seconds` and the memory in use. What only a finite step
-            has is left out if there is none.
+            `nonfinite_steps` and `input_wait_seconds`. Metrics that only a finite step has are
+            missing if there is none.
         """
-        results = tf.nest.map_structure(lambda value: value.numpy(), results)
-        history = results.pop("history")
-        sums, weights = results.pop("sums"), results.pop("weights")
+        history = results.history
         finite = history["finite"] > 0
-        self._watch(history, results["parameter_norm"], at)
-        metrics = {name: float(value) for name, value in results.items()}
+        self._watch(history, results.scalars["parameter_norm"], step)
+        metrics = dict(results.scalars)
         metrics["nonfinite_steps"] = float(np.sum(~finite))
         if finite.any():
-            quantities = means(sums, weights)
+            quantities = means(results.sums, results.weights)
             loss = sum(quantities[name] for name in self._objective.losses)
             metrics = {"loss": loss, **quantities, **metrics}
             metrics["gradient_norm"] = float(history["gradient_norm"][finite][-1])
@@ -110,10 +108,10 @@ class Health:
                 for name in metrics
                 if name != "gradient_norm" and not name.startswith("trust_ratio")
             }
-        return {**metrics, **memory()}
+        return metrics
 
-    def _watch(self, history: dict[str, np.ndarray], parameter_norm: float, at: int) -> None:
-        steps = range(at - len(history["finite"]) + 1, at + 1)
+    def _watch(self, history: dict[str, np.ndarray], parameter_norm: float, last: int) -> None:
+        steps = range(last - len(history["finite"]) + 1, last + 1)
         columns = (history[name] for name in ("finite", "loss", "gradient_norm"))
         for step, finite, loss, norm in zip(steps, *columns, strict=True):
             if finite:
@@ -123,10 +121,10 @@ class Health:
             self._in_a_row += 1
             if self._in_a_row == self._limit:
                 self._failure = (
-                    f"--max_nonfinite_steps={self._limit}: the updates of steps "
+                    f"`max_nonfinite_steps`={self._limit}: the updates of steps "
                     f"{step - self._limit + 1} to {step} were skipped, since loss or gradient norm "
                     f"was not finite (now {loss:.4g} and {norm:.4g}; {self._before}; parameter "
-                    f"norm {parameter_norm:.4g}). {self._what_to_try}"
+                    f"norm {parameter_norm:.4g}). {self._advice}"
                 )
 
     def check(self) -> None:
@@ -135,22 +133,22 @@ class Health:
             raise InputError(self._failure)
 
 
-def memory() -> dict[str, float]:
-    """`host_memory_peak_gib` of this process and, with a GPU, the fullest one's device memory."""
+def memory(device_peak: int | None = None) -> dict[str, float]:
+    """`host_memory_peak_gib` of this process and, if known, `device_memory_peak_gib`.
+
+    Args:
+        device_peak: peak memory use of the fullest device, in bytes.
+    """
     peaks = {}
     if (host := _host_peak()) is not None:
         peaks["host_memory_peak_gib"] = host / _GIB
-    gpus = [
-        device.name.removeprefix("/device:") for device in tf.config.list_logical_devices("GPU")
-    ]
-    if gpus:
-        device = max(tf.config.experimental.get_memory_info(gpu)["peak"] for gpu in gpus)
-        peaks["device_memory_peak_gib"] = device / _GIB
+    if device_peak is not None:
+        peaks["device_memory_peak_gib"] = device_peak / _GIB
     return peaks
 
 
 def _host_peak() -> int | None:
-    """Largest resident size of this process so far, in bytes; None where nothing tells it."""
+    """Largest resident size of this process so far, in bytes; None if unknown."""
     try:
         import resource
     except ImportError:  # Windows

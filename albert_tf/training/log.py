@@ -1,4 +1,4 @@
-"""What a training run tells: JSON lines, TensorBoard events, one progress line."""
+"""The log of a training run: JSON lines, TensorBoard events, one progress line."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 import time
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.files import exists, open_file, read_lines, write_text
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.training.events import EventWriter
 from albert_tf.training.health import Workload
 
 METRICS_FILE = "metrics.jsonl"
@@ -32,20 +32,20 @@ _FORMS = {
     "mfu": "MFU {:.1%}",
 }
 
-# Share of the time, below which waiting for data does not matter.
-_WORTH_SAYING = 0.05
+# Share of the time below which waiting for data does not matter.
+_NEGLIGIBLE_WAIT = 0.05
 
 
 class TrainingLog:
     """Writes the metrics of a run to its folder and to the console.
 
     Args:
-        folder: gets `metrics.jsonl` (a JSON object per call of `write`: `step`, `seconds` since the
-            start of this process' training, rates and metrics, those that are finite) and
+        folder: gets `metrics.jsonl` (a JSON object per call of `write`: `step`, `seconds` since
+            this process started training, rates and metrics, those that are finite) and
             TensorBoard events in `train/`.
         total_steps: step at which the run ends.
         first_step: step at which this process starts; records of later steps, written before a
-            restart and about to be made again, are dropped from `metrics.jsonl`.
+            restart, are dropped from `metrics.jsonl`, since these steps are repeated.
         workload: what a step computes.
     """
 
@@ -55,7 +55,7 @@ class TrainingLog:
         self._workload = workload
         self._skipped = 0
         self._line = ProgressLine()
-        self._events = tf.summary.create_file_writer(f"{folder}/train")
+        self._events = EventWriter(f"{folder}/train")
         kept = []
         if exists(self._path):
             kept = [line for line in read_lines(self._path) if _step_of(line) <= first_step]
@@ -69,12 +69,12 @@ class TrainingLog:
     ) -> None:
         """Records the metrics of the steps since the last call, up to `step`.
 
-        Of `input_wait_seconds` it makes `input_wait`, the share of the time since the last call.
+        `input_wait_seconds` becomes `input_wait`, the share of the time since the last call.
 
         Args:
             step: the last of them.
-            metrics: of a record.
-            lengths: of the sequences of each of the steps; None where all are alike.
+            metrics: their metrics.
+            lengths: length of the sequences of each step; None if all are of the full length.
         """
         now = time.monotonic()
         seconds = max(now - self._last_time, 1e-9)
@@ -88,9 +88,7 @@ class TrainingLog:
         }
         self._file.write(json.dumps({"step": step, **record}) + "\n")
         self._file.flush()
-        with self._events.as_default(step=step):
-            for name, value in record.items():
-                tf.summary.scalar(name, value)
+        self._events.add_scalars(step, record)
         self._skipped += int(metrics.get("nonfinite_steps", 0))
         self._line.update(self._text(step, record))
         self._last_time, self._last_step = now, step
@@ -102,14 +100,14 @@ class TrainingLog:
         parts = [f"step {step}/{self._total}"]
         parts += [f"{short} {record[name]:.4f}" for name, short in _SHORT.items() if name in record]
         parts += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
-        if record.get("input_wait", 0.0) >= _WORTH_SAYING:
+        if record.get("input_wait", 0.0) >= _NEGLIGIBLE_WAIT:
             parts.append(f"{record['input_wait']:.0%} waiting for data")
         if self._skipped:
             parts.append(f"{self._skipped} steps skipped (not finite)")
         return "  ".join([*parts, f"{duration(left)} left"])
 
     def note(self, text: str, seconds: float) -> None:
-        """Prints a line on something else than steps, and leaves its time out of their rate."""
+        """Prints a line about something other than steps, whose time does not count as theirs."""
         self._line.clear()
         print(text, flush=True)
         self._last_time += seconds
@@ -122,10 +120,10 @@ class TrainingLog:
 
 
 class NoLog:
-    """Stands in for `TrainingLog` where another process writes."""
+    """Replaces `TrainingLog` where another process writes."""
 
-    def __init__(self, *arguments):
-        pass
+    def __init__(self, folder: str, total_steps: int, first_step: int, workload: Workload):
+        """Takes the arguments of `TrainingLog`."""
 
     def write(
         self, step: int, metrics: dict[str, float], lengths: np.ndarray | None = None
@@ -136,7 +134,7 @@ class NoLog:
         """Prints nothing."""
 
     def close(self) -> None:
-        """Has nothing to close."""
+        """Closes nothing."""
 
 
 def _step_of(line: str) -> float:

@@ -1,13 +1,16 @@
-"""Options of the training programs; loads no TensorFlow, so that `--help` is quick."""
+"""Options of the training programs. Imports no framework, so that `--help` is fast."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING, Any
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.options import option
 
-# Schedule -> its own arguments, each with the option that holds it.
+# Schedule (a key of `albert_tf.optimization.schedules.SCHEDULES`) -> its own arguments, each with
+# the option that has its value. A new schedule needs a row here and its class there.
 SCHEDULE_OPTIONS = {
     "polynomial": {"power": "poly_power"},
     "wsd": {"cooldown_steps": "cooldown_steps"},
@@ -16,114 +19,83 @@ SCHEDULE_OPTIONS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
-    """Where a program runs, and in which precision."""
-
-    strategy: str = option(
-        "auto",
-        "How the batch is spread over devices: one_device, mirrored (all GPUs, or "
-        "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
-        "machines, each of which runs this program; TF_CONFIG or SLURM says which), tpu, or auto "
-        "(tpu with --use_tpu, else multi_worker where TF_CONFIG names several machines, else "
-        "mirrored on several GPUs, else one_device).",
-    )
-    num_replicas: int = option(0, "Devices that mirrored uses; 0 for all there are.")
-    tpu: str | None = option(
-        None, "local, or the name of a TPU: short for --use_tpu --tpu_name=NAME."
-    )
-    use_tpu: bool | None = option(None, "Train on a TPU.")
-    tpu_name: str | None = option(None, "TPU to use: local on a TPU VM (the default), or its name.")
-    master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
-    num_tpu_cores: int = option(0, "Cores that the TPU must have; 0 for any number.")
-    tpu_zone: str | None = option(None, "Zone of the TPU, when it is named.")
-    gcp_project: str | None = option(None, "Cloud project of the TPU, when it is named.")
-    dtype: str = option(
-        "float32",
-        "Precision of products and activations; variables, softmax, normalisation and losses "
-        "are float32 either way.",
-        choices=("float32", "bfloat16"),
-    )
-    jit_compile: bool | None = option(
-        None,
-        "Have XLA compile each step, once for every length of sequences; without the flag, on GPUs "
-        "and not on CPUs. A TPU runs nothing else.",
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions(DeviceOptions):
-    """How any model is trained, and what is kept of it.
+    """How any model is trained, and what is saved.
 
     Subclasses add `num_train_steps` and `num_warmup_steps`, whose flags the original calls
     differently from program to program.
     """
 
+    if TYPE_CHECKING:
+        num_train_steps: int
+        num_warmup_steps: int
+
     albert_config_file: str = option(help="The model's albert_config.json.")
-    output_dir: str = option(help="Folder of checkpoints, logs and results; local or gs://.")
+    output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
         None,
-        "Weights to start from when there is no checkpoint to resume: a training folder or a "
+        "Initial weights if there is no checkpoint to resume from: a training folder or a "
         "checkpoint, of this project or the original, a Hugging Face folder, a TF-Hub SavedModel, "
-        "or a .weights.h5 file of Keras.",
+        "or a Keras .weights.h5 file.",
     )
     init_from_group0: bool = option(
         False,
-        "Start every group of layers from group 0 of --init_checkpoint: deeper from shallower.",
+        "Initialize every group of layers from group 0 of --init_checkpoint.",
     )
     do_train: bool = option(False, "Whether to train.")
-    do_eval: bool = option(False, "Whether to evaluate, after training if both are asked for.")
+    do_eval: bool = option(False, "Whether to evaluate, after training if both are set.")
     max_seq_length: int = option(512, "Length of an example, in tokens.")
 
     train_batch_size: int = option(4096, "Examples in a training step, over all devices.")
     eval_batch_size: int = option(64, "Examples in an evaluation step, over all devices.")
     micro_batch_size: int = option(
-        0, "Examples that a device computes at a time, gradients added up; 0 for all of its share."
+        0, "Examples that a device processes at a time, summing gradients; 0 for its whole share."
     )
     remat: bool = option(
         False,
-        "Compute layers again in the backward pass instead of keeping what they computed: far "
-        "less memory, about a third more time.",
+        "Recompute layers in the backward pass instead of storing their activations: much less "
+        "memory, about a third more time.",
     )
     optimizer: str = option("lamb", "lamb or adamw.")
     learning_rate: float = option(0.00176, "Peak learning rate.")
     schedule: str = option(
         "polynomial",
-        "What follows the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
+        "Decay after the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
         "the last --cooldown_steps, then linear) or cosine.",
         choices=tuple(SCHEDULE_OPTIONS),
     )
     poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.")
     cooldown_steps: int = option(
-        0, "Steps of linear cool-down at the end of --schedule=wsd; 0: constant to the end."
+        0, "Steps of linear cool-down at the end of --schedule=wsd; 0 for none."
     )
     final_learning_rate_ratio: float = option(
-        0.0, "The learning rate at the end, as a part of the peak."
+        0.0, "Final learning rate, as a fraction of the peak."
     )
     start_warmup_step: int = option(0, "Step at which the warm-up starts.")
-    weight_decay_rate: float = option(0.01, "Decay of kernels and embeddings.")
-    bias_correction: bool = option(False, "Correct the moments' bias; the original does not.")
-    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0: no clipping.")
+    weight_decay_rate: float = option(0.01, "Weight decay of kernels and embeddings.")
+    bias_correction: bool = option(False, "Correct the bias of the moments; the original does not.")
+    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0 for no clipping.")
     random_seed: int = option(12345, "Seed of initial weights, data order and dropout.")
 
     save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
-    keep_checkpoint_max: int = option(5, "Newest checkpoints that are kept.")
+    keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.")
     keep_checkpoint_every_n_hours: float = option(
-        0.0, "Besides the newest, keep one checkpoint in so many hours for good; 0: none."
+        0.0, "In addition, keep one checkpoint per this many hours permanently; 0 for none."
     )
     iterations_per_loop: int = option(
         0,
-        "Steps in one call into the graph; results do not depend on it. 0: 1000 on TPU, 10 "
-        "elsewhere.",
+        "Steps per call of the engine and per line of the logs; does not change the weights. 0 "
+        "for 1000 on TPU and 10 elsewhere.",
     )
     max_nonfinite_steps: int = option(
         10,
-        "Steps in a row whose loss or gradient is not finite after which the run ends; the "
+        "Number of consecutive steps with a non-finite loss or gradient that ends the run; the "
         "updates of such steps are skipped.",
     )
     peak_tflops: float = option(
         0.0,
-        "TFLOP/s that one replica's device can do at most, for the share of it that is used (MFU); "
-        "0 to know it by the device's name.",
+        "Peak TFLOP/s of one replica's device, to compute its utilization (MFU); 0 to look it up "
+        "by the device's name.",
     )
 
     def check(self) -> None:
@@ -158,11 +130,11 @@ class TrainingOptions(DeviceOptions):
     def _check_schedule(self) -> None:
         if self.schedule not in SCHEDULE_OPTIONS:
             raise InputError(
-                f"--schedule={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
+                f"`schedule`={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
             )
         if self.final_learning_rate_ratio > 1:
             raise InputError(
-                f"--final_learning_rate_ratio={self.final_learning_rate_ratio}: must be at most 1"
+                f"`final_learning_rate_ratio`={self.final_learning_rate_ratio}: must be at most 1"
             )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for schedule, arguments in SCHEDULE_OPTIONS.items():
@@ -170,18 +142,18 @@ class TrainingOptions(DeviceOptions):
                 value = getattr(self, name)
                 if schedule != self.schedule and value != defaults[name]:
                     raise InputError(
-                        f"--{name}={value}: is for --schedule={schedule}, "
-                        f"not for --schedule={self.schedule}"
+                        f"`{name}`={value}: is for `schedule`={schedule}, "
+                        f"not for `schedule`={self.schedule}"
                     )
         warm = self.start_warmup_step + self.num_warmup_steps
         if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
             raise InputError(
-                f"--cooldown_steps={self.cooldown_steps}: must be at most "
+                f"`cooldown_steps`={self.cooldown_steps}: must be at most "
                 f"{max(self.num_train_steps - warm, 0)}, what the warm-up leaves of the "
                 f"{self.num_train_steps} training steps"
             )
 
-    def schedule_arguments(self) -> dict[str, float]:
+    def schedule_arguments(self) -> dict[str, Any]:
         """Arguments of the chosen learning-rate schedule, by name."""
         own = SCHEDULE_OPTIONS[self.schedule]
         return {
@@ -196,25 +168,25 @@ class TrainingOptions(DeviceOptions):
     def _check_minimum(self, name: str, minimum: int) -> None:
         value = getattr(self, name)
         if value < minimum:
-            raise InputError(f"--{name}={value}: must be at least {minimum}")
+            raise InputError(f"`{name}`={value}: must be at least {minimum}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingSetOptions:
     """Text to evaluate on, and how examples are made of it.
 
-    What is None is as the manifests of the training data say; without a manifest, it is the
-    default of data_prep.create_pretraining_data.
+    Options that are None take the value in the manifests of the training data or, without a
+    manifest, the default of data_prep.create_pretraining_data.
     """
 
     eval_reading_set: tuple[str, ...] = option(
         (),
         "Evaluate on text instead of --eval_input_file: files, globs or folders of SQuAD and "
-        "RACE, of which examples are made in the way of the training data.",
+        "RACE, from which examples are made like those of the training data.",
     )
     spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
     vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
-    language: str | None = option(None, "With --eval_reading_set: code of its language.")
+    language: str | None = option(None, "With --eval_reading_set: language code.")
     do_lower_case: bool | None = option(None, "With --eval_reading_set: lower-case the text.")
     do_whole_word_mask: bool | None = option(None, "With --eval_reading_set: mask whole words.")
     masked_lm_prob: float | None = option(None, "With --eval_reading_set: share of masked tokens.")
@@ -223,40 +195,40 @@ class ReadingSetOptions:
         None, "With --eval_reading_set: mask short spans more often."
     )
     do_permutation: bool | None = option(
-        None, "With --eval_reading_set: let tokens change places and be predicted too."
+        None, "With --eval_reading_set: also permute and predict tokens."
     )
 
     def check_reading_set(self) -> None:
-        """Raises InputError for a flag of this kind without the text that it is for."""
+        """Raises InputError if one of these options is set without `eval_reading_set`."""
         for field in dataclasses.fields(ReadingSetOptions):
             value = getattr(self, field.name)
             if not self.eval_reading_set and value != field.default:
-                raise InputError(f"--{field.name}={value}: is for --eval_reading_set")
+                raise InputError(f"`{field.name}`={value}: is for `eval_reading_set`")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(ReadingSetOptions, TrainingOptions):
-    """Flags of run_pretraining.py; defaults are the original's."""
+    """Flags of run_pretraining.py, with the defaults of the original."""
 
     input_file: tuple[str, ...] = option((), "TFRecord files or globs to train on.")
     eval_input_file: tuple[str, ...] = option(
-        (), "TFRecord files or globs to evaluate on; without it, --input_file as in the original."
+        (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
     )
-    max_predictions_per_seq: int = option(20, "Masked tokens per example, as they were written.")
-    num_train_steps: int = option(125000, "Steps in all, those before a restart included.")
+    max_predictions_per_seq: int = option(20, "Masked tokens per example, as in the TFRecords.")
+    num_train_steps: int = option(
+        125000, "Total number of steps, with those before a restart."
+    )
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
-    max_eval_steps: int = option(100, "Evaluation steps at most; 0 for all examples.")
+    max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")
     eval_checkpoints: str = option(
         "newest",
-        "Which checkpoints of --output_dir --do_eval evaluates: newest or all.",
+        "Checkpoints of --output_dir that --do_eval evaluates: newest or all.",
         choices=("newest", "all"),
     )
-    eval_every_steps: int = option(
-        0, "Steps between evaluations in the course of training; 0: none."
-    )
+    eval_every_steps: int = option(0, "Steps between evaluations during training; 0 for none.")
     best_checkpoint_metric: str = option(
         "loss",
-        "With --eval_every_steps, the checkpoint that is best in it is kept in OUTPUT_DIR/best.",
+        "With --eval_every_steps, the checkpoint with the best value is kept in OUTPUT_DIR/best.",
         choices=(
             "loss",
             "masked_lm_loss",
@@ -271,26 +243,26 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     shuffle_buffer_size: int = option(10000, "Examples among which the order is drawn.")
 
     def check(self) -> None:
-        """Raises InputError for values out of range or flags that do not go together."""
+        """Raises InputError for values out of range or options that contradict each other."""
         super().check()
         self._check_minimum("max_predictions_per_seq", 1)
         self._check_minimum("shuffle_buffer_size", 1)
         if not (self.do_train or self.do_eval):
-            raise InputError("nothing to do: give --do_train, --do_eval or both")
+            raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
-            raise InputError("--input_file: TFRecord files to train on are needed")
+            raise InputError("`input_file`: TFRecord files to train on are required")
         self._check_minimum("eval_every_steps", 0)
         self.check_reading_set()
         if self.eval_reading_set and self.eval_input_file:
             raise InputError(
-                "--eval_reading_set: --eval_input_file is there too; examples to evaluate on come "
-                "from one of them"
+                "`eval_reading_set`: cannot be combined with `eval_input_file`, which also names "
+                "examples to evaluate on"
             )
         held_out = self.eval_reading_set or self.eval_input_file
         if self.do_train and self.eval_every_steps and not held_out:
             raise InputError(
-                f"--eval_every_steps={self.eval_every_steps}: --eval_input_file is needed too, "
-                "TFRecord files that are not trained on, or --eval_reading_set"
+                f"`eval_every_steps`={self.eval_every_steps}: requires `eval_input_file`, TFRecord "
+                "files that are not trained on, or `eval_reading_set`"
             )
         if self.do_eval and not (held_out or self.input_file):
-            raise InputError("--eval_input_file: TFRecord files to evaluate on are needed")
+            raise InputError("`eval_input_file`: TFRecord files to evaluate on are required")

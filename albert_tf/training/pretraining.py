@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import tensorflow as tf
+import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
-from albert_tf.engines.tensorflow.share import Share
-from albert_tf.engines.tensorflow.step import EvalStep
-from albert_tf.engines.tensorflow.strategy import dtype_policy, makes_batches_here
+from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs
-from albert_tf.flops import pretraining_flops
-from albert_tf.input.features import Feature, pretraining_features, unmasked_features
+from albert_tf.input.features import Feature
 from albert_tf.input.manifest import (
     DynamicMasks,
     check_manifests,
@@ -28,16 +23,15 @@ from albert_tf.input.manifest import (
     pair_objective,
 )
 from albert_tf.interop.companions import DATA_FILE, find_companions
-from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
+from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import (
     check_trained,
+    iter_checkpoints,
     prepare,
-    restore_each,
     restore_trained,
     train_model,
     trained_step,
@@ -45,199 +39,261 @@ from albert_tf.training.run import (
     write_results,
 )
 
-# Makes the examples of `--eval_reading_set` in `--output_dir`, in the way of training data with
-# these manifests (by name; none where nothing tells), and returns their TFRecord file.
+_logger = logging.getLogger(__name__)
+
+# Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
+# manifests (by name; empty if unknown), and returns their TFRecord file.
 ReadingSetMaker = Callable[[PretrainingOptions, dict[str, Any]], str]
 
 
 class Records(NamedTuple):
-    """TFRecord files and what their manifests say of them.
+    """TFRecord files, and what their manifests say about them.
 
     Attributes:
         files: the files.
-        features: what an example holds.
-        masks: how to draw masks; None where the files hold them.
-        pair_objective: what pairs are to teach: "sop", "nsp" or "none".
+        features: what an example contains.
+        masks: how to draw masks; None where the files contain them.
+        task: the objective that they were made for.
         manifests: of the files, by name.
     """
 
     files: list[str]
     features: dict[str, Feature]
     masks: DynamicMasks | None
-    pair_objective: str
+    task: PretrainingTask
     manifests: dict[str, Any]
 
     @classmethod
     def find(
-        cls, options: PretrainingOptions, flag: str, config: AlbertConfig, made: Sequence[str] = ()
+        cls,
+        engine: Engine,
+        options: PretrainingOptions,
+        argument: str,
+        config: AlbertConfig,
+        made: Sequence[str] = (),
     ) -> Records:
-        """The files of a flag, or those that were made for it.
+        """The files of an option, or those that were made for it.
 
         Raises:
-            InputError: they, or their manifests, do not fit the flags or the model.
+            InputError: they, or their manifests, do not fit the options or the model.
         """
-        files = list(made) or expand_globs(getattr(options, flag), flag)
+        files = list(made) or expand_globs(getattr(options, argument), argument)
         length, predictions = options.max_seq_length, options.max_predictions_per_seq
         manifests = find_manifests(files)
         check_manifests(manifests, length, predictions, config.vocab_size)
         masks = dynamic_masks(manifests, predictions)
-        features = unmasked_features(length) if masks else pretraining_features(length, predictions)
-        check_files(files, features, config.vocab_size)
+        task = find_objective(pair_objective(manifests))
+        features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
+        engine.check_records(files, features, config.vocab_size)
         by_name = {os.path.basename(path): manifest for path, manifest in manifests.items()}
-        return cls(files, features, masks, pair_objective(manifests), by_name)
+        return cls(files, features, masks, task, by_name)
+
+    def training_batches(
+        self, engine: Engine, options: PretrainingOptions, first_step: int
+    ) -> Batches:
+        """Endless shuffled batches, from a step on."""
+        return engine.record_training_batches(
+            self.files,
+            self.features,
+            options.train_batch_size,
+            seed=options.random_seed,
+            shuffle_buffer_size=options.shuffle_buffer_size,
+            first_step=first_step,
+            masks=self.masks,
+        )
+
+    def evaluation_batches(self, engine: Engine, options: PretrainingOptions) -> Batches:
+        """All examples once."""
+        return engine.record_evaluation_batches(
+            self.files,
+            self.features,
+            options.eval_batch_size,
+            seed=options.random_seed,
+            masks=self.masks,
+        )
 
 
 def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
-    """Trains and evaluates as the options say; everything ends up in `--output_dir`.
+    """Trains and evaluates as the options say; all results are in `output_dir`.
 
-    Leaves checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
-    `metrics.jsonl`, TensorBoard events in `train/` and, with `--do_eval`, `eval_results.txt`.
+    Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
+    `metrics.jsonl`, TensorBoard events in `train/` and, with `do_eval`, `eval_results.txt`.
+
+    Training resumes from the latest checkpoint in `output_dir`, or else starts from
+    `init_checkpoint`, or else from random weights (see `train_model`).
 
     Args:
         options: the flags.
-        make_reading_set: needed with `--eval_reading_set` only.
+        make_reading_set: needed with `eval_reading_set` only.
 
     Raises:
-        InputError: a flag or file is not what it should be.
+        InputError: an option or file is invalid.
     """
-    config, strategy = prepare(options)
-    held_out = None
-    evaluates = options.do_eval or (options.do_train and options.eval_every_steps > 0)
-    with workers.losses_named(), workers.everyone():
-        train = Records.find(options, "input_file", config) if options.do_train else None
-        if evaluates and not options.eval_reading_set:
-            flag = "eval_input_file" if options.eval_input_file else "input_file"
-            held_out = Records.find(options, flag, config)
+    config, engine = prepare(options)
+    train_records, eval_records = _find_records(options, config, engine)
+    with training_folder(options, engine):
+        if _evaluates(options) and options.eval_reading_set:
+            eval_records = _make_reading_set(
+                options, config, engine, train_records, make_reading_set
+            )
+        task = _first(train_records, eval_records).task
+        with engine.scope():
+            model = task.model(config, dtype=options.dtype_policy)
+        evaluation = Evaluation(options, engine, model, task, eval_records)
+        if train_records is not None:
+            for line in warnings(options):
+                _logger.warning("%s", line)
+            train_model(
+                engine,
+                model,
+                task.objective,
+                lambda step: train_records.training_batches(engine, options, step),
+                options,
+                task.flops_per_example(
+                    config, options.max_seq_length, options.max_predictions_per_seq
+                ),
+                {DATA_FILE: _to_json(train_records.manifests)},
+                evaluation.during_training(),
+            )
+        if options.do_eval:
+            evaluation.of_checkpoints()
+
+
+def _evaluates(options: PretrainingOptions) -> bool:
+    return options.do_eval or (options.do_train and options.eval_every_steps > 0)
+
+
+def _first(*records: Records | None) -> Records:
+    """The first records that there are."""
+    return next(each for each in records if each is not None)
+
+
+def _to_json(manifests: dict[str, Any]) -> str:
+    return json.dumps(manifests, indent=2, ensure_ascii=False) + "\n"
+
+
+def _find_records(
+    options: PretrainingOptions, config: AlbertConfig, engine: Engine
+) -> tuple[Records | None, Records | None]:
+    """The files to train and to evaluate on; None where the options ask for neither.
+
+    Raises:
+        InputError: files, manifests, options or model do not fit together.
+    """
+    train_records = eval_records = None
+    with engine.workers.losses_reported(), engine.workers.synchronized():
+        if options.do_train:
+            train_records = Records.find(engine, options, "input_file", config)
+        if _evaluates(options) and not options.eval_reading_set:
+            argument = "eval_input_file" if options.eval_input_file else "input_file"
+            eval_records = Records.find(engine, options, argument, config)
         if not options.do_train:
-            check_trained(options.output_dir)
-        _check_masks(strategy, train, held_out)
-    with training_folder(options):
-        if evaluates and options.eval_reading_set:
-            held_out = _reading_set(options, config, train, make_reading_set)
-        _pretrain(options, config, strategy, train, held_out)
+            check_trained(engine, options.output_dir)
+        _check_masks(engine, train_records, eval_records)
+    return train_records, eval_records
 
 
-def _check_masks(strategy: tf.distribute.Strategy, *of: Records | None) -> None:
-    if any(records and records.masks for records in of) and not makes_batches_here(strategy):
+def _check_masks(engine: Engine, *records: Records | None) -> None:
+    """Raises InputError if masks would have to be drawn on another machine."""
+    dynamic = any(each is not None and each.masks for each in records)
+    if dynamic and not engine.makes_batches_locally:
         raise InputError(
-            "--input_file: made with --masking=dynamic, whose masks this process draws; a TPU that "
-            "is reached by name reads its files itself: run on the TPU VM with --tpu=local, or use "
+            "`input_file`: made with --masking=dynamic, whose masks this process draws; a TPU that "
+            "is reached by name reads its files itself: run on the TPU VM with `tpu`=local, or use "
             "files made with --masking=static"
         )
 
 
-def _reading_set(
+def _make_reading_set(
     options: PretrainingOptions,
     config: AlbertConfig,
-    train: Records | None,
+    engine: Engine,
+    train_records: Records | None,
     make_reading_set: ReadingSetMaker | None,
 ) -> Records:
-    """The examples of `--eval_reading_set`, made in the way of the training data."""
+    """The examples of `eval_reading_set`, made in the way of the training data."""
     if make_reading_set is None:
-        raise InputError("--eval_reading_set: only run_pretraining.py makes examples of it")
-    manifests = train.manifests if train else find_companions(options.output_dir).data
+        raise InputError("`eval_reading_set`: only run_pretraining.py makes examples of it")
+    if train_records is not None:
+        manifests = train_records.manifests
+    else:
+        manifests = find_companions(options.output_dir).data
     if not manifests and options.input_file:
         manifests = find_manifests(expand_globs(options.input_file, "input_file"))
-    made = workers.from_chief(lambda: make_reading_set(options, manifests))
-    with workers.everyone():
-        return Records.find(options, "eval_reading_set", config, [made])
+    made = engine.workers.from_chief(lambda: make_reading_set(options, manifests))
+    with engine.workers.synchronized():
+        return Records.find(engine, options, "eval_reading_set", config, [made])
 
 
-def _pretrain(
-    options: PretrainingOptions,
-    config: AlbertConfig,
-    strategy: tf.distribute.Strategy,
-    train: Records | None,
-    held_out: Records | None,
-) -> None:
-    with strategy.scope():
-        model = AlbertForPreTraining(config, dtype=dtype_policy(options.dtype))
-    objective = PretrainingObjective((train or held_out).pair_objective)
-    # Pairs to evaluate on may be of another kind than those trained on, and are called by it.
-    measured = objective
-    if held_out and objective.pair_objective != "none":
-        measured = PretrainingObjective(held_out.pair_objective)
-    evaluator = EvalStep(model, measured, strategy, options.jit_compile)
+class Evaluation:
+    """Evaluates a model on held-out records, during training and afterwards.
 
-    def evaluation() -> dict[str, float]:
-        def batches(share: Share):
-            return evaluation_batches(
-                held_out.files,
-                held_out.features,
-                options.eval_batch_size,
-                options.random_seed,
-                held_out.masks,
-                share,
-            )
+    Args:
+        options: of the program.
+        engine: where it runs.
+        model: of the objective.
+        task: the objective that the model is trained on. Records made for another one of the same
+            heads, such as NSP instead of SOP, are evaluated by their own names.
+        records: to evaluate on; None if the options ask for no evaluation.
+    """
 
-        results = evaluate(evaluator, batches, options.max_eval_steps)
-        return {"loss": sum(results[name] for name in measured.losses), **results}
+    def __init__(
+        self,
+        options: PretrainingOptions,
+        engine: Engine,
+        model: keras.Model,
+        task: PretrainingTask,
+        records: Records | None,
+    ):
+        self._options = options
+        self._engine = engine
+        self._model = model
+        self._records = records
+        measures = records is not None and task.measured_by(records.task)
+        self._task = records.task if records is not None and measures else task
+        self._step = engine.create_evaluation_step(model, self._task.objective)
 
-    if train:
+    def evaluate(self) -> dict[str, float]:
+        """Metrics of the current weights, and their loss."""
+        if self._records is None:
+            raise ValueError("no records to evaluate on")
+        batches = self._records.evaluation_batches(self._engine, self._options)
+        results = evaluate(self._engine, self._step, batches, self._options.max_eval_steps)
+        loss = sum(results[name] for name in self._task.objective.losses)
+        return {"loss": loss, **results}
 
-        def batches_from(step: int):
-            return lambda share: training_batches(
-                train.files,
-                train.features,
-                options.train_batch_size,
-                options.random_seed,
-                options.shuffle_buffer_size,
-                first_step=step,
-                masks=train.masks,
-                share=share,
-            )
-
-        data = json.dumps(train.manifests, indent=2, ensure_ascii=False) + "\n"
-        flops = pretraining_flops(
-            config,
-            options.max_seq_length,
-            options.max_predictions_per_seq,
-            train.pair_objective != "none",
+    def during_training(self) -> PeriodicEvaluation | None:
+        """Evaluation every `eval_every_steps`, which keeps the best checkpoint."""
+        options, best = self._options, None
+        if not options.eval_every_steps:
+            return None
+        metric = options.best_checkpoint_metric
+        if metric != "none":
+            valid = ("loss", *self._task.objective.quantities)
+            if metric not in valid:
+                raise InputError(
+                    f"`best_checkpoint_metric`={metric}: the examples to evaluate on were made "
+                    f"with --pair_objective={self._task.name}; must be one of "
+                    f"{', '.join((*valid, 'none'))}"
+                )
+            best = BestCheckpoint(self._engine, options.output_dir, metric)
+        return PeriodicEvaluation(
+            self._engine.workers, self.evaluate, options.eval_every_steps, options.output_dir, best
         )
-        for line in warnings(options):
-            print(f"warning: {line}", file=sys.stderr)
-        train_model(
-            model,
-            objective,
-            batches_from,
-            strategy,
-            options,
-            flops,
-            {DATA_FILE: data},
-            _periodic(evaluation, measured, options),
-        )
-    if options.do_eval:
+
+    def of_checkpoints(self) -> None:
+        """Evaluates the checkpoints that `eval_checkpoints` asks for, and writes the results."""
+        options, engine, folder = self._options, self._engine, self._options.output_dir
         if options.eval_checkpoints == "all":
-            rows = CheckpointEvaluations(options.output_dir)
-            for global_step in restore_each(model, options.output_dir):
-                results = evaluation()
-                with workers.everyone():
-                    rows.add(global_step, results)
+            rows = CheckpointEvaluations(engine.workers, folder)
+            for step in iter_checkpoints(engine, self._model, folder):
+                results = self.evaluate()
+                with engine.workers.synchronized():
+                    rows.add(step, results)
         else:
-            if options.do_train:
-                global_step = trained_step(options.output_dir)
+            if options.do_train:  # the model has the final weights
+                step = trained_step(engine, folder)
             else:
-                global_step = restore_trained(model, options.output_dir)
-            results = evaluation()
-        write_results(options.output_dir, {**results, "global_step": global_step})
-
-
-def _periodic(
-    evaluation: Callable[[], dict[str, float]],
-    objective: PretrainingObjective,
-    options: PretrainingOptions,
-) -> PeriodicEvaluation | None:
-    """Evaluation in the course of training, as the flags say."""
-    if not options.eval_every_steps:
-        return None
-    metric, best = options.best_checkpoint_metric, None
-    if metric != "none":
-        valid = ("loss", *objective.quantities)
-        if metric not in valid:
-            raise InputError(
-                f"--best_checkpoint_metric={metric}: the examples evaluated on are made with "
-                f"--pair_objective={objective.pair_objective}; must be one of "
-                f"{', '.join((*valid, 'none'))}"
-            )
-        best = BestCheckpoint(options.output_dir, metric)
-    return PeriodicEvaluation(evaluation, options.eval_every_steps, options.output_dir, best)
+                step = restore_trained(engine, self._model, folder)
+            results = self.evaluate()
+        write_results(engine, folder, {**results, "global_step": step})

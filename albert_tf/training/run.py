@@ -5,24 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Iterator
 
 import keras
-import tensorflow as tf
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.tensorflow import workers
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints, chosen_newest, readable
-from albert_tf.engines.tensorflow.replicas import check_replicas
-from albert_tf.engines.tensorflow.step import TrainStep
-from albert_tf.engines.tensorflow.strategy import Batches, create_strategy, describe, per_replica
+from albert_tf.engines.base import Batches, Engine, TrainingStep
+from albert_tf.engines.registry import DEFAULT_ENGINE, create_engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, folder_of_one, matches, write_bytes, write_text
+from albert_tf.files import exists, folder_of_one, write_bytes, write_text
 from albert_tf.flops import encoder_flops
-from albert_tf.hardware.peaks import peak_flops
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
 from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
@@ -33,115 +28,115 @@ from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from albert_tf.training.options import TrainingOptions
 
+_logger = logging.getLogger(__name__)
+
 
 def prepare(
     options: TrainingOptions, config: AlbertConfig | None = None
-) -> tuple[AlbertConfig, tf.distribute.Strategy]:
-    """Checks what the options name, makes the strategy and sets the seed; writes nothing.
+) -> tuple[AlbertConfig, Engine]:
+    """Checks the options, creates the engine and sets the seed; writes nothing.
 
     Args:
         options: of the program.
-        config: of the model; None for that of `--albert_config_file`.
+        config: of the model; None for that of `albert_config_file`.
 
     Raises:
-        InputError: something named is missing, out of range or contradicts the output folder.
+        InputError: an option names something missing, is out of range, or contradicts the model
+            in the output folder.
     """
     options.check()
     config = config or AlbertConfig.from_json_file(options.albert_config_file)
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(
-            f"--max_seq_length={options.max_seq_length}: "
+            f"`max_seq_length`={options.max_seq_length}: "
             f"{options.albert_config_file or 'the config of the model'} has "
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     _check_same_config(config, options)
-    strategy = create_strategy(options)
-    with workers.losses_named(), workers.everyone():
+    engine = create_engine(DEFAULT_ENGINE, options)
+    with engine.workers.losses_reported(), engine.workers.synchronized():
         if options.init_checkpoint:
             with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
                 weights = open_weights(options.init_checkpoint, config=config)
                 config_differences(config, weights)
-        per_replica("eval_batch_size", options.eval_batch_size, strategy)
-        micro_batches(options, strategy)
-    print(describe(strategy))
-    keras.utils.set_random_seed(options.random_seed)
-    return config, strategy
+        engine.per_replica("eval_batch_size", options.eval_batch_size)
+        micro_batches(options, engine)
+    _logger.info("%s", engine.describe())
+    engine.set_random_seed(options.random_seed)
+    return config, engine
 
 
 def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
-    """Refuses a folder that holds another model."""
+    """Refuses a folder that contains another model."""
     path = f"{options.output_dir}/{CONFIG_FILE}"
     if not exists(path):
         return
-    there = dataclasses.asdict(AlbertConfig.from_json_file(path))
+    trained = dataclasses.asdict(AlbertConfig.from_json_file(path))
     for name, value in dataclasses.asdict(config).items():
-        if name == "parameter_sharing" and not {there[name], value} & {"attention", "ffn"}:
+        if name == "parameter_sharing" and not {trained[name], value} & {"attention", "ffn"}:
             continue  # the number of groups says the same
         if name.endswith("dropout_prob") and not options.do_train:
             continue
-        if there[name] != value:
+        if trained[name] != value:
             raise InputError(
-                f"--output_dir={options.output_dir}: holds a model with {name}={there[name]}, "
-                f"{_source_of_config(options)} says {value}"
+                f"`output_dir`={options.output_dir}: contains a model with {name}={trained[name]}, "
+                f"but {_source_of_config(options)} has {value}"
             )
 
 
 def _source_of_config(options: TrainingOptions) -> str:
     if options.albert_config_file:
-        return f"--albert_config_file={options.albert_config_file}"
-    return "what the flags give"
+        return f"`albert_config_file`={options.albert_config_file}"
+    return "the config that the options give"
 
 
-def micro_batches(options: TrainingOptions, strategy: tf.distribute.Strategy) -> int:
-    """Parts into which a replica's share of the training batch is split.
+def micro_batches(options: TrainingOptions, engine: Engine) -> int:
+    """Number of parts into which each replica splits its share of the training batch.
 
     Raises:
-        InputError: the batch does not divide by replicas or micro-batches.
+        InputError: the batch does not divide by the replicas or the micro-batches.
     """
-    share = per_replica("train_batch_size", options.train_batch_size, strategy)
+    share = engine.per_replica("train_batch_size", options.train_batch_size)
     size = options.micro_batch_size or share
     if share % size:
         raise InputError(
-            f"--micro_batch_size={size}: does not divide the {share} examples that "
-            f"--train_batch_size={options.train_batch_size} gives each device"
+            f"`micro_batch_size`={size}: does not divide the {share} examples that "
+            f"`train_batch_size`={options.train_batch_size} gives each device"
         )
     return share // size
 
 
 @contextlib.contextmanager
-def training_folder(options: TrainingOptions) -> Iterator[None]:
-    """Keeps other programs from training in `--output_dir`; evaluation alone only reads there.
+def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
+    """Keeps other programs from training in `output_dir`; evaluation alone only reads it.
 
-    Of several workers the chief does so; it ends when all are done.
+    Of several workers, the chief locks the folder until all are done.
 
     Raises:
-        InputError: the folder cannot be created or written, or another process has it.
-        WorkerLost: another worker has ended before its work was done.
+        InputError: the folder cannot be created or written, or another process has locked it.
+        WorkerLost: another worker has died.
     """
+    workers = engine.workers
     with contextlib.ExitStack() as stack:
-        stack.enter_context(workers.losses_named())
-        with workers.everyone():
-            if options.do_train and workers.is_chief():
+        stack.enter_context(workers.losses_reported())
+        with workers.synchronized():
+            if options.do_train and workers.is_chief:
                 stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
         yield
-        with workers.everyone():
+        with workers.synchronized():
             pass
         workers.linger()
 
 
-def create_step(
-    model: keras.Model,
-    objective: Objective,
-    strategy: tf.distribute.Strategy,
-    options: TrainingOptions,
-    within_xla: bool = False,
-) -> TrainStep:
-    """The training step, with its optimizer, that the options describe; arguments as there.
+def create_training_step(
+    engine: Engine, model: keras.Model, objective: Objective, options: TrainingOptions
+) -> TrainingStep:
+    """The training step that the options describe, with its optimizer and schedule.
 
     Raises:
-        InputError: the batch does not divide by replicas or micro-batches.
+        InputError: the batch does not divide by the replicas or the micro-batches.
     """
-    with strategy.scope():
+    with engine.scope():
         schedule = create_schedule(options.schedule, **options.schedule_arguments())
         optimizer = create_optimizer(
             options.optimizer,
@@ -149,71 +144,67 @@ def create_step(
             weight_decay_rate=options.weight_decay_rate,
             bias_correction=options.bias_correction,
         )
-    return TrainStep(
+    return engine.create_training_step(
         model,
         optimizer,
         objective,
-        strategy,
-        micro_batches=micro_batches(options, strategy),
+        micro_batches=micro_batches(options, engine),
         clip_norm=options.clip_norm,
         seed=options.random_seed,
         remat=options.remat,
-        jit_compile=options.jit_compile,
-        within_xla=within_xla,
     )
 
 
 def train_model(
+    engine: Engine,
     model: keras.Model,
     objective: Objective,
     batches_from: Callable[[int], Batches],
-    strategy: tf.distribute.Strategy,
     options: TrainingOptions,
     flops_per_example: float,
     description: dict[str, str | bytes] | None = None,
     evaluation: PeriodicEvaluation | None = None,
 ) -> None:
-    """Trains a model in `--output_dir`, which is this process's alone (`folder_of_one`).
+    """Trains a model in `output_dir`, which must be locked (`training_folder`).
 
-    Goes on from the newest checkpoint there, else starts from `--init_checkpoint`, else from the
-    model's initial weights, and says which.
+    The weights to start from are, in this order: the latest valid checkpoint in `output_dir`, with
+    its optimizer state and step; else `init_checkpoint`, at step 0; else the model's initial
+    weights.
 
     Args:
-        model: made under the strategy's scope.
+        engine: where training runs.
+        model: created in the engine's scope.
         objective: what is minimised.
-        batches_from: global batches of an uninterrupted run (see `distribute`), from a given step
-            on.
-        strategy: where it runs.
+        batches_from: global batches of an uninterrupted run, from a given step on.
         options: everything else.
         flops_per_example: operations of the model on an example of the full length, forward and
             backward.
-        description: file name -> content of what is to stand beside the checkpoints, besides the
-            model's config; written when nothing can be wrong with the input any more.
-        evaluation: to run in the course of training; None for none.
+        description: file name -> content of files to write next to the checkpoints, in addition to
+            the model's config, once all input is known to be valid.
+        evaluation: evaluates during training; None for no evaluation.
     """
-    step = create_step(model, objective, strategy, options)
-    checkpoints = Checkpoints(
+    training_step = create_training_step(engine, model, objective, options)
+    checkpoints = engine.create_checkpoints(
         options.output_dir,
-        model,
-        step.optimizer,
+        training_step,
         keep=options.keep_checkpoint_max,
         keep_every_n_hours=options.keep_checkpoint_every_n_hours,
     )
-    with workers.everyone():
-        if workers.is_chief():
+    with engine.workers.synchronized():
+        if engine.workers.is_chief:
             checkpoints.remove_unfinished()
     if checkpoints.restore_latest():
-        print(f"resuming from {checkpoints.latest}")
+        _logger.info("resuming from %s", checkpoints.latest)
     elif options.init_checkpoint:
-        with workers.everyone():
-            initialize(model, options.init_checkpoint, options.init_from_group0)
+        with engine.workers.synchronized():
+            load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
     else:
-        print("starting from random weights")
-    check_replicas(strategy, step.variables, int(step.optimizer.iterations.numpy()))
-    write_description(options.output_dir, model.config, description or {})
-    on_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        _logger.info("starting from random weights")
+    training_step.check_replicas()
+    write_description(engine, options.output_dir, model.config, description or {})
     train(
-        step,
+        engine,
+        training_step,
         batches_from,
         checkpoints,
         options.output_dir,
@@ -222,116 +213,131 @@ def train_model(
             options.train_batch_size,
             options.max_seq_length,
             flops_per_example,
-            peak_flops(strategy, options.peak_tflops),
+            engine.peak_flops(options.peak_tflops),
             functools.partial(encoder_flops, model.config),
         ),
         num_train_steps=options.num_train_steps,
         save_checkpoints_steps=options.save_checkpoints_steps,
-        iterations_per_loop=options.iterations_per_loop or (1000 if on_tpu else 10),
+        iterations_per_loop=options.iterations_per_loop or (1000 if engine.is_tpu else 10),
         evaluation=evaluation,
     )
 
 
 def write_description(
-    folder: str, config: AlbertConfig, description: dict[str, str | bytes]
+    engine: Engine, folder: str, config: AlbertConfig, description: dict[str, str | bytes]
 ) -> None:
-    """Writes a model's config and other files, by name, into a folder.
-
-    Of several workers the chief does so.
-    """
-    with workers.everyone():
-        if not workers.is_chief():
+    """Writes a model's config and other files, by name, into a folder; only the chief does so."""
+    with engine.workers.synchronized():
+        if not engine.workers.is_chief:
             return
         for name, content in {CONFIG_FILE: config.to_json(), **description}.items():
-            write = write_text if isinstance(content, str) else write_bytes
-            write(f"{folder}/{name}", content)
+            if isinstance(content, str):
+                write_text(f"{folder}/{name}", content)
+            else:
+                write_bytes(f"{folder}/{name}", content)
 
 
-def initialize(model: keras.Model, init_checkpoint: str, init_from_group0: bool = False) -> None:
-    """Loads `--init_checkpoint` and says how much of it and of the model matched."""
+def load_initial_weights(
+    model: keras.Model, init_checkpoint: str, init_from_group0: bool = False
+) -> None:
+    """Loads `init_checkpoint` and reports how much of it and of the model matched."""
     with arguments_renamed(path="init_checkpoint"):
-        matched = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
-    fresh = f"; left at initial values: {', '.join(matched.missing)}" if matched.missing else ""
-    unused = f"; not used: {', '.join(matched.unused)}" if matched.unused else ""
-    print(
-        f"{matched.source}: {len(matched.loaded)} of {len(model.weights)} variables "
-        f"loaded{fresh}{unused}"
+        loaded = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
+    missing = f"; left at initial values: {', '.join(loaded.missing)}" if loaded.missing else ""
+    unused = f"; not used: {', '.join(loaded.unused)}" if loaded.unused else ""
+    _logger.info(
+        "%s: %d of %d variables loaded%s%s",
+        loaded.source,
+        len(loaded.loaded),
+        len(model.weights),
+        missing,
+        unused,
     )
-    for note in matched.notes:
-        print(note)
+    for note in loaded.notes:
+        _logger.info("%s", note)
 
 
-def restore_trained(model: keras.Model, output_dir: str, path: str | None = None) -> int:
-    """Loads a checkpoint of a folder into the model that was trained there.
+def restore_trained(
+    engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
+) -> int:
+    """Loads a checkpoint of a folder into a model like the one that was trained there.
 
     Args:
+        engine: that saved it.
         model: of the same kind.
         output_dir: the folder.
-        path: of the checkpoint; None for the newest.
+        path: of the checkpoint; None for the latest valid one.
 
     Returns:
         Its step.
 
     Raises:
-        InputError: there is none, or it is of another model.
+        InputError: there is none, or it belongs to another model.
     """
-    path = path or chosen_newest(output_dir) or find_checkpoint(output_dir, "output_dir")
-    return _restore(model, path, output_dir)
+    path = path or engine.latest_checkpoint(output_dir) or find_trained(engine, output_dir)
+    return _restore(engine, model, path, output_dir)
 
 
-def restore_each(model: keras.Model, output_dir: str) -> Iterator[int]:
-    """Loads one checkpoint of a folder after the other into the model that was trained there.
+def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Iterator[int]:
+    """Restores every valid checkpoint in `output_dir` into `model`, oldest first.
 
     Yields:
-        The step of each, rising.
+        The step of the checkpoint that was just restored.
 
     Raises:
-        InputError: there is none that can be read, or one is of another model.
+        InputError: there is no valid checkpoint, or one belongs to another model.
     """
-    paths = iter(workers.from_chief(lambda: list(readable(output_dir))))
-    path = next(paths, None) or find_checkpoint(output_dir, "output_dir")
-    while path is not None:
-        yield _restore(model, path, output_dir)
-        path = next(paths, None)
+    paths = engine.valid_checkpoints(output_dir) or [find_trained(engine, output_dir)]
+    for path in paths:
+        yield _restore(engine, model, path, output_dir)
 
 
-def _restore(model: keras.Model, path: str, output_dir: str) -> int:
-    with workers.everyone(), arguments_renamed(path="output_dir"):
-        matched = load_weights(model, path)
-    if matched.missing:
+def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> int:
+    with engine.workers.synchronized(), arguments_renamed(path="output_dir"):
+        loaded = load_weights(model, path)
+    if loaded.missing:
         raise InputError(
-            f"`output_dir`={output_dir}: {matched.source} lacks {', '.join(matched.missing)}; it "
-            "was trained for something else"
+            f"`output_dir`={output_dir}: {loaded.source} lacks {', '.join(loaded.missing)}; it "
+            "was trained for another task"
         )
-    print(f"{matched.source}: all {len(matched.loaded)} variables loaded")
+    _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
     return _step_of(path)
 
 
-def check_trained(output_dir: str) -> None:
-    """Raises InputError for a folder without a checkpoint; reads none."""
-    if not matches(f"{output_dir}/*.index"):
-        find_checkpoint(output_dir, "output_dir")
-
-
-def trained_step(output_dir: str) -> int:
-    """Step of the newest checkpoint in a folder.
+def find_trained(engine: Engine, output_dir: str) -> str:
+    """The checkpoint that `output_dir` lists as its latest, unread.
 
     Raises:
         InputError: there is none.
     """
-    return workers.from_chief(lambda: _step_of(find_checkpoint(output_dir, "output_dir")))
+    return engine.find_checkpoint(output_dir, "output_dir")
+
+
+def check_trained(engine: Engine, output_dir: str) -> None:
+    """Raises InputError for a folder without checkpoints; reads none."""
+    if not engine.has_checkpoints(output_dir):
+        find_trained(engine, output_dir)
+
+
+def trained_step(engine: Engine, output_dir: str) -> int:
+    """Step of the latest checkpoint in a folder.
+
+    Raises:
+        InputError: there is none.
+    """
+    return engine.workers.from_chief(lambda: _step_of(find_trained(engine, output_dir)))
 
 
 def _step_of(path: str) -> int:
     return int(path.rsplit("-", 1)[-1])
 
 
-def write_results(output_dir: str, results: dict[str, float]) -> None:
-    """Prints `eval_results.txt` and writes it, a line `name = value` each, sorted by name.
+def write_results(engine: Engine, output_dir: str, results: dict[str, float]) -> None:
+    """Prints `eval_results.txt` and writes it: lines `name = value`, sorted by name.
 
-    Of several workers the chief does so.
+    Only the chief does so.
     """
-    if not workers.is_chief():
+    if not engine.workers.is_chief:
         return
     text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
     write_text(f"{output_dir}/{RESULTS_FILE}", text)

@@ -1,4 +1,4 @@
-"""Stopping in good order: SIGTERM (preemption, a time limit) and Ctrl-C during training."""
+"""Stopping cleanly: SIGTERM (preemption, a time limit) and Ctrl-C during training."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ import os
 import signal
 import sys
 import threading
+from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignals:
-    """Takes note of SIGTERM and Ctrl-C within a `with` block, instead of ending the process.
+    """Records SIGTERM and Ctrl-C within a `with` block, instead of ending the process.
 
-    The work looks at `received` where it can stop. A second signal ends the process at once, with
-    the exit code that shells give to it (143 or 130). Signals that are ignored, as Ctrl-C is in
-    background jobs, stay so. Outside of the main thread, where Python takes no signals, nothing
-    happens. What was set before comes back at the end of the block.
+    The caller checks `received` where it can stop. A second signal ends the process at once, with
+    the exit code that shells use for it (143 or 130). Signals that are ignored, as Ctrl-C is in
+    background jobs, stay ignored. Outside of the main thread, where Python handles no signals,
+    nothing happens. Earlier handlers are restored at the end of the block.
 
     Attributes:
-        received: number of the first signal; None while there was none.
+        received: number of the first signal; None before it.
     """
 
     def __init__(self):
         self.received: int | None = None
-        self._handlers: dict[int, object] = {}
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is not threading.main_thread():
             return self
-        # Python's handlers run between two instructions of Python, which a call into the graph
-        # puts off by minutes; the descriptor is written to when the signal arrives.
+        # Python's handlers run between two Python instructions, which a call of the engine may
+        # delay by minutes; the file descriptor is written to when the signal arrives.
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -61,13 +62,13 @@ class StopSignals:
         while byte := os.read(self._read, 1):
             number = byte[0]
             if number not in self._handlers:
-                continue  # another signal that Python has a handler for
+                continue  # another signal with a Python handler
             if first is not None:
                 os._exit(128 + number)
             first = number
             name = signal.Signals(number).name
             print(
-                f"\n{name}: finishing the steps under way and saving; once more to end at once",
+                f"\n{name}: finishing the current steps and saving; repeat to end at once",
                 file=sys.stderr,
                 flush=True,
             )

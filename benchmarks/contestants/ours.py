@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.options import DTYPE_POLICIES
 from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
-from albert_tf.engines.tensorflow.strategy import dtype_policy
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -18,7 +18,7 @@ def prepare(workload: Workload, jit_compile: bool | None = None):
     """A function that makes a number of steps; `jit_compile` as the flag."""
     keras.utils.set_random_seed(0)
     config, strategy = AlbertConfig(**workload.config), tf.distribute.get_strategy()
-    dtype, batch = dtype_policy(workload.dtype), workload.batch()
+    dtype, batch = DTYPE_POLICIES[workload.dtype], workload.batch()
     if workload.task == "pretraining":
         model, objective = AlbertForPreTraining(config, dtype=dtype), PretrainingObjective()
     else:

@@ -28,7 +28,7 @@ def rows_of(path) -> list[dict[str, float]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, capsys):
+def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, caplog):
     folder = shutil.copytree(pretrained, tmp_path / "out")
     options = dataclasses.replace(options, eval_input_file=(str(project.eval),))
     alone = {}
@@ -39,12 +39,11 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
     data = folder / "model.ckpt-18.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:-100])
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    capsys.readouterr()
+    caplog.clear()
 
     pretrain(dataclasses.replace(options, eval_checkpoints="all"))
-    errors = capsys.readouterr().err
-    assert errors.count("\n") == 1
-    assert f"warning: {folder}/model.ckpt-18 is damaged and left out" in errors
+    (warning,) = (each.message for each in caplog.records if each.levelname == "WARNING")
+    assert f"{folder}/model.ckpt-18 is damaged and skipped" in warning
     rows = rows_of(folder / "checkpoint_evaluations.jsonl")
     assert [row["step"] for row in rows] == [6, 12, 24]
     for row in rows:
@@ -121,10 +120,10 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
     [
         (
             {"eval_input_file": ("a.tfrecord",)},
-            "--eval_reading_set: --eval_input_file is there too",
+            "`eval_reading_set`: cannot be combined with `eval_input_file`",
         ),
-        ({"eval_reading_set": (), "ngram": 3}, "--ngram=3: is for --eval_reading_set"),
-        ({"eval_reading_set": (), "do_lower_case": False}, "--do_lower_case=False: is for"),
+        ({"eval_reading_set": (), "ngram": 3}, "`ngram`=3: is for `eval_reading_set`"),
+        ({"eval_reading_set": (), "do_lower_case": False}, "`do_lower_case`=False: is for"),
         ({}, "no checkpoint there"),
         ({"eval_reading_set": ("nowhere",), "do_train": True}, "--eval_reading_set: no file match"),
         ({"do_train": True, "spm_model_file": "x"}, "--spm_model_file: the vocabulary x is not"),
@@ -173,8 +172,8 @@ def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path
     with pytest.raises(InputError) as error:
         pretrain(wrong)
     assert str(error.value) == (
-        "--best_checkpoint_metric=sentence_order_accuracy: the examples evaluated on are made with "
-        "--pair_objective=nsp; must be one of loss, masked_lm_loss, masked_lm_accuracy, "
+        "`best_checkpoint_metric`=sentence_order_accuracy: the examples to evaluate on were made "
+        "with --pair_objective=nsp; must be one of loss, masked_lm_loss, masked_lm_accuracy, "
         "next_sentence_loss, next_sentence_accuracy, none"
     )
     assert not folder.exists()

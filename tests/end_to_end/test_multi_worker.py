@@ -137,11 +137,11 @@ def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
     (_, chief), (_, other) = workers.end(143, 143)
     stopped = max(checkpoints(folder))
     line = (
-        f"run_pretraining.py: stopped after step {stopped} of {LAST}, saved as "
-        f"{folder}/model.ckpt-{stopped}; the same command goes on from there"
+        f"run_pretraining.py: Stopped at step {stopped} of {LAST} and saved "
+        f"{folder}/model.ckpt-{stopped}. Rerun the same command to resume."
     )
     assert chief.splitlines()[-1] == other.splitlines()[-1] == line
-    assert other.count("SIGTERM: finishing the steps under way") == 1
+    assert other.count("SIGTERM: finishing the current steps") == 1
     assert "SIGTERM" not in chief
 
     workers = Workers(words(folder))
@@ -150,8 +150,7 @@ def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
     assert f"resuming from {folder}/model.ckpt-{stopped}\n" in output
     assert errors.splitlines()[-1] == (
         f"run_pretraining.py: worker 1 ({workers.addresses[1]}) has ended or does not answer; when "
-        "all have ended, start all again with the same command, which goes on from the newest "
-        "checkpoint"
+        "all have ended, rerun the same command on all of them to resume from the latest checkpoint"
     )
     newest = max(checkpoints(folder))
     assert stopped < newest < LAST

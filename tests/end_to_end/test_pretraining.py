@@ -104,22 +104,22 @@ def options(short_run):
     ("changes", "message"),
     [
         ({"input_file": ("nowhere*.tfrecord",)}, "--input_file: no file matches 'nowhere"),
-        ({"input_file": ()}, "--input_file"),
+        ({"input_file": ()}, "`input_file`"),
         ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
         (
             {"max_predictions_per_seq": 7},
             "--max_predictions_per_seq: 7, but .*manifest.json .* made with 5",
         ),
         ({"max_seq_length": 16}, "--max_seq_length: 16, but .*train.manifest.json .* made with 32"),
-        ({"max_seq_length": 64}, "--max_seq_length=64.*max_position_embeddings 32"),
-        ({"do_train": False}, "--do_train, --do_eval"),
-        ({"train_batch_size": 0}, "--train_batch_size=0: must be at least 1"),
-        ({"micro_batch_size": 3}, "--micro_batch_size=3"),
-        ({"optimizer": "sgd"}, "--optimizer=sgd: must be one of lamb, adamw"),
-        ({"strategy": "magic"}, "--strategy=magic: must be one of"),
+        ({"max_seq_length": 64}, "`max_seq_length`=64.*max_position_embeddings 32"),
+        ({"do_train": False}, "`do_train`, `do_eval`"),
+        ({"train_batch_size": 0}, "`train_batch_size`=0: must be at least 1"),
+        ({"micro_batch_size": 3}, "`micro_batch_size`=3"),
+        ({"optimizer": "sgd"}, "`optimizer`=sgd: must be one of lamb, adamw"),
+        ({"strategy": "magic"}, "`strategy`=magic: must be one of"),
         ({"init_checkpoint": "nowhere"}, "--init_checkpoint=nowhere: no checkpoint"),
         ({"output_dir": "/proc/here"}, "--output_dir: cannot create the folder '/proc/here'"),
-        ({"learning_rate": -1.0}, "--learning_rate=-1.0: must be at least 0"),
+        ({"learning_rate": -1.0}, "`learning_rate`=-1.0: must be at least 0"),
     ],
 )
 def test_bad_input_is_named(options, changes, message, tmp_path):
@@ -133,7 +133,7 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
     other = tmp_path / "other.json"
     other.write_text(json.dumps({**json.loads(project.config.read_text()), "hidden_size": 64}))
     changed = dataclasses.replace(options, albert_config_file=str(other))
-    with pytest.raises(InputError, match="holds a model with hidden_size=32, .* says 64"):
+    with pytest.raises(InputError, match="contains a model with hidden_size=32, but .* has 64"):
         pretrain(dataclasses.replace(changed, output_dir=str(pretrained)))
     with pytest.raises(InputError, match=r"has shape .*another config"):
         pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
@@ -176,4 +176,4 @@ def test_files_without_masks_or_pairs(project, tmp_path):
     (tmp_path / "train.manifest.json").unlink()
     with pytest.raises(InputError, match="no values of masked_lm_positions") as error:
         call(*flags)
-    assert "--masking=dynamic need their manifest beside them" in str(error.value)
+    assert "--masking=dynamic need their manifest next to them" in str(error.value)

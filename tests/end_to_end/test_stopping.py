@@ -51,8 +51,8 @@ def test_sigterm_saves_and_the_same_command_goes_on(project, pretrained, tmp_pat
     _, errors = process.communicate()
     assert process.returncode == 143, errors
     assert errors.splitlines()[-1] == (
-        f"run_pretraining.py: stopped after step 3 of 24, saved as {folder}/model.ckpt-3; "
-        "the same command goes on from there"
+        f"run_pretraining.py: Stopped at step 3 of 24 and saved {folder}/model.ckpt-3. "
+        "Rerun the same command to resume."
     )
     output, _ = run(*words)
     assert f"resuming from {folder}/model.ckpt-3" in output

@@ -38,7 +38,7 @@ def test_schedule_is_the_originals_formula(start, power):
 
 
 def test_unknown_optimizer_names_the_known_ones():
-    with pytest.raises(InputError, match=r"--optimizer=lars.*lamb.*adamw"):
+    with pytest.raises(InputError, match=r"`optimizer`=lars.*lamb.*adamw"):
         create_optimizer("lars", 0.1)
 
 

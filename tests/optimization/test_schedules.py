@@ -154,7 +154,7 @@ def test_a_scalar_step_of_any_kind_gives_a_float32_scalar():
 
 
 def test_unknown_schedule_names_the_known_ones():
-    with pytest.raises(InputError, match=r"--schedule=sine.*polynomial.*wsd.*cosine"):
+    with pytest.raises(InputError, match=r"`schedule`=sine.*polynomial.*wsd.*cosine"):
         create_schedule("sine", PEAK, 10)
 
 
@@ -196,13 +196,13 @@ def test_flags_know_every_schedule_and_hold_all_of_its_arguments():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schedule": "sine"}, r"--schedule=sine: must be one of polynomial, wsd, cosine"),
-        ({"cooldown_steps": 5}, r"--cooldown_steps=5: is for --schedule=wsd.*polynomial"),
-        ({"schedule": "cosine", "poly_power": 2.0}, r"--poly_power=2.0: .*polynomial.*cosine"),
-        ({"schedule": "wsd", "cooldown_steps": 121_876}, r"--cooldown_steps=121876: .*121875"),
-        ({"schedule": "wsd", "cooldown_steps": -1}, r"--cooldown_steps=-1: must be at least 0"),
-        ({"final_learning_rate_ratio": 1.5}, r"--final_learning_rate_ratio=1.5: .*at most 1"),
-        ({"final_learning_rate_ratio": -0.1}, r"--final_learning_rate_ratio=-0.1: .*at least 0"),
+        ({"schedule": "sine"}, r"`schedule`=sine: must be one of polynomial, wsd, cosine"),
+        ({"cooldown_steps": 5}, r"`cooldown_steps`=5: is for `schedule`=wsd.*polynomial"),
+        ({"schedule": "cosine", "poly_power": 2.0}, r"`poly_power`=2.0: .*polynomial.*cosine"),
+        ({"schedule": "wsd", "cooldown_steps": 121_876}, r"`cooldown_steps`=121876: .*121875"),
+        ({"schedule": "wsd", "cooldown_steps": -1}, r"`cooldown_steps`=-1: must be at least 0"),
+        ({"final_learning_rate_ratio": 1.5}, r"`final_learning_rate_ratio`=1.5: .*at most 1"),
+        ({"final_learning_rate_ratio": -0.1}, r"`final_learning_rate_ratio`=-0.1: .*at least 0"),
     ],
 )
 def test_wrong_values_are_errors_that_name_the_flag(changes, message):

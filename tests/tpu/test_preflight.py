@@ -215,16 +215,16 @@ def test_nothing_fits(options, made_up):
     [
         (
             {"topology": "v9:2x2"},
-            r"--topology=v9:2x2: no such slice; known are .*v3:16x16 \(v3-512",
+            r"`topology`=v9:2x2: no such slice; known slices are .*v3:16x16 \(v3-512",
         ),
-        ({"topology": "v3:2x2x1"}, "--topology=v3:2x2x1: no such slice"),
+        ({"topology": "v3:2x2x1"}, "`topology`=v3:2x2x1: no such slice"),
         ({"topology": None}, "--topology=SLICE .* or --all_topologies"),
         ({"all_topologies": True}, "--topology=SLICE .* or --all_topologies"),
         ({"train_batch_size": 12}, "--train_batch_size=12: must be a multiple of the 8 devices"),
         ({"micro_batch_sizes": ("3",)}, "--micro_batch_sizes=3: does not divide the 8 examples"),
         ({"micro_batch_sizes": ("4", "x")}, "--micro_batch_sizes=x: must be whole numbers"),
         ({"albert_config_file": "no.json"}, "no.json: no such file"),
-        ({"learning_rate": -1.0}, "--learning_rate=-1.0: must be at least 0"),
+        ({"learning_rate": -1.0}, "`learning_rate`=-1.0: must be at least 0"),
     ],
 )
 def test_errors_name_the_flag(options, made_up, changes, message):

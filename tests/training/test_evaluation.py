@@ -7,8 +7,11 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+
+ENGINE = TensorFlowEngine(tf.distribute.get_strategy())
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def kept(folder) -> tuple[int, float]:
     ("metric", "best"), [("masked_lm_accuracy", 3), ("masked_lm_loss", 2), ("loss", 2)]
 )
 def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
-    keeper = BestCheckpoint(str(tmp_path), metric)
+    keeper = BestCheckpoint(ENGINE, str(tmp_path), metric)
     values = {1: 0.5, 2: 0.25, 3: 0.75, 4: 0.5, 5: float("nan")}
     for step, value in values.items():
         if keeper.is_better(value):
@@ -50,22 +53,22 @@ def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
     for path in tmp_path.glob("model.ckpt-*"):
         path.unlink()
     assert kept(tmp_path) == (best, values[best]), "it needs nothing of the folder around it"
-    assert not BestCheckpoint(str(tmp_path), metric).is_better(values[best])
-    assert BestCheckpoint(str(tmp_path), "sentence_order_accuracy").is_better(0.0)
+    assert not BestCheckpoint(ENGINE, str(tmp_path), metric).is_better(values[best])
+    assert BestCheckpoint(ENGINE, str(tmp_path), "sentence_order_accuracy").is_better(0.0)
 
 
 @pytest.mark.parametrize("moment", ["copy_file", "list_as_newest", "remove"])
 def test_killed_while_it_changes_there_is_still_a_whole_one(
     tmp_path, checkpoint, monkeypatch, moment
 ):
-    keeper = BestCheckpoint(str(tmp_path), "loss")
+    keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss")
     keeper.keep(checkpoint(1), 2.0, 1)
 
     def killed(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"albert_tf.training.evaluation.{moment}", killed)
+        patch.setattr(f"albert_tf.engines.tensorflow.checkpoints.{moment}", killed)
         with pytest.raises(KeyboardInterrupt):
             keeper.keep(checkpoint(2), 1.0, 2)
     expected = (2, 1.0) if moment == "remove" else (1, 2.0)
@@ -84,8 +87,8 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint):
         return {"loss": done[-1]}
 
     def again():
-        best = BestCheckpoint(str(tmp_path), "loss")
-        return PeriodicEvaluation(evaluate, 5, str(tmp_path), best)
+        best = BestCheckpoint(ENGINE, str(tmp_path), "loss")
+        return PeriodicEvaluation(ENGINE.workers, evaluate, 5, str(tmp_path), best)
 
     def rows():
         lines = (tmp_path / "evaluations.jsonl").read_text().splitlines()
@@ -127,19 +130,19 @@ def test_training_ends_after_evaluations_without_a_better_one(tmp_path, metric, 
 
     def again(early_stopping=2):
         # Made anew before each step, as after a restart.
-        best = BestCheckpoint(str(tmp_path), metric)
+        best = BestCheckpoint(ENGINE, str(tmp_path), metric)
         return PeriodicEvaluation(
-            lambda: {metric: next(left)}, 1, str(tmp_path), best, early_stopping
+            ENGINE.workers, lambda: {metric: next(left)}, 1, str(tmp_path), best, early_stopping
         )
 
     reasons = {}
     for step in range(1, len(values) + 1):
         again().run(step)
-        reasons[step] = again().reason_to_stop(step)
-        assert again(0).reason_to_stop(step) is None
+        reasons[step] = again().stop_reason(step)
+        assert again(0).stop_reason(step) is None
     first = next((step for step, reason in reasons.items() if reason), None)
     assert first == stops
     if stops:
         assert f"stopping after step {stops}: no better {metric} than" in reasons[stops]
-        # What came after the step that training goes on from does not count.
-        assert again().reason_to_stop(stops - 1) is None
+        # Evaluations after the step from which training resumes do not count.
+        assert again().stop_reason(stops - 1) is None

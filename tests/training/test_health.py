@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.iterators import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.errors import InputError
@@ -160,21 +160,25 @@ def test_norms_and_trust_ratios_are_those_of_the_formulas():
 
 def test_measures_are_those_of_the_last_finite_step():
     finite, then_bad = build(), build()
-    expected = finite(iter(data([1])), tf.constant(1))
-    actual = then_bad(iter(data([1, np.nan])), tf.constant(2))
+    workers = TensorFlowEngine(finite.strategy).workers
+    expected = TrainingStep(finite, workers)(iter(data([1])), 1)
+    actual = TrainingStep(then_bad, workers)(iter(data([1, np.nan])), 2)
     for name in finite.optimizer.measures:
-        assert float(actual[name]) == float(expected[name]) > 0
+        assert actual.scalars[name] == expected.scalars[name] > 0
     metrics = Health(Scaled(), 5, "").metrics(actual, 2)
-    assert metrics["gradient_norm"] == float(expected["gradient_norm"])
+    assert metrics["gradient_norm"] == expected.scalars["gradient_norm"]
     assert metrics["nonfinite_steps"] == 1
 
 
 def run(tmp_path, scales, limit, per_loop=3):
     step = build()
+    engine = TensorFlowEngine(step.strategy)
+    training_step = TrainingStep(step, engine.workers)
     train(
-        step,
+        engine,
+        training_step,
         lambda first: data(scales).skip(first),
-        Checkpoints(str(tmp_path), step.model, step.optimizer),
+        engine.create_checkpoints(str(tmp_path), training_step),
         str(tmp_path),
         Health(step.objective, limit, "Try something else"),
         Workload(4, 16, 1e6, 1e12),
@@ -200,7 +204,7 @@ def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
         run(tmp_path, scales, limit=4, per_loop=per_loop)
     message = str(error.value)
     assert "\n" not in message
-    assert message.startswith("--max_nonfinite_steps=4: the updates of steps 4 to 7 were skipped")
+    assert message.startswith("`max_nonfinite_steps`=4: the updates of steps 4 to 7 were skipped")
     assert "now nan and nan; at step 3 they were " in message
     assert "parameter norm " in message
     assert message.endswith("Try something else")

@@ -86,7 +86,7 @@ def test_the_second_signal_ends_a_long_call_at_once(number, code):
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     process.stderr.readline()
-    assert "once more to end at once" in process.stderr.readline()
+    assert "repeat to end at once" in process.stderr.readline()
     assert process.poll() is None
     process.send_signal(number)
     assert process.wait(timeout=30) == code

@@ -1,8 +1,8 @@
-"""Batches of examples of similar length, each filled up to as few tokens as it needs.
+"""Batches of examples of similar length, each padded to as few tokens as it needs.
 
-What a batch costs grows with its longest sequence. So examples of similar length are put together,
-and a batch is filled up to the smallest of a few lengths (`length_buckets`): few, since some
-devices and kernels compile each length anew.
+The cost of a batch grows with its longest sequence. So examples of similar length are grouped, and
+a batch is padded to the smallest of a few lengths (`length_buckets`): few, since some devices and
+kernels compile every length separately.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import tensorflow as tf
 from albert_tf.engines.tensorflow.iterators import ending_at_once
 from albert_tf.input.examples import Features
 
-# Batches whose examples are sorted by length together: so many that lengths in a batch are alike,
-# so few that an example meets others in every epoch.
+# Batches whose examples are sorted by length together: enough for similar lengths in a batch, few
+# enough that batches differ from epoch to epoch.
 WINDOW = 50
 
 _SMALLEST = 8
@@ -26,8 +26,8 @@ _SMALLEST = 8
 def length_buckets(max_seq_length: int) -> tuple[int, ...]:
     """The lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
 
-    Powers of two and the halves between them waste a quarter at most, and are multiples of 8, as
-    matrix units like them.
+    Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
+    which suits matrix units.
     """
     lengths = [_SMALLEST]
     power = 2 * _SMALLEST
@@ -38,17 +38,17 @@ def length_buckets(max_seq_length: int) -> tuple[int, ...]:
 
 
 class TrainingOrder:
-    """Which examples each training batch holds; a function of these arguments alone.
+    """The examples of each training batch, as a function of these arguments alone.
 
-    Examples come in epochs, each with every example once in an order of its own, one epoch after
-    the other without a gap. Batches that lie within an epoch are sorted by length within windows,
-    and then come in random order; one that spans epochs holds what there is.
+    Examples come in epochs without gaps between them, each with every example once in its own
+    order. Batches within an epoch are sorted by length within windows, and then shuffled; a batch
+    that spans two epochs is left as it is.
 
     Args:
         lengths: of the examples, `[examples]`.
         batch_size: examples in a batch.
         seed: of the orders.
-        window: batches that are sorted together; 1: none are.
+        window: number of batches that are sorted together; 1 to sort none.
     """
 
     def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, window: int = WINDOW):
@@ -58,14 +58,14 @@ class TrainingOrder:
         self._window = window
 
     def locate(self, step: int) -> tuple[int, int]:
-        """The epoch in which batch number `step` begins, and its number among those that do."""
+        """The epoch in which batch number `step` begins, and its number among those batches."""
         epoch = step * self._size // len(self._lengths)
         return epoch, step - self._first(epoch)
 
     def of_epoch(self, epoch: int) -> np.ndarray:
         """The batches that begin in an epoch: numbers of examples, int32 `[batches, batch_size]`.
 
-        There may be none, where a batch holds several epochs.
+        There may be none, if a batch spans several epochs.
         """
         size, start = self._size, epoch * len(self._lengths)
         first, after = self._first(epoch), self._first(epoch + 1)
@@ -85,7 +85,7 @@ class TrainingOrder:
         return -(-epoch * len(self._lengths) // self._size)
 
     def _examples(self, start: int, end: int) -> np.ndarray:
-        """Numbers of the examples in some places of all epochs, one after the other."""
+        """Numbers of the examples at some positions in the sequence of all epochs."""
         count = len(self._lengths)
         parts = [np.zeros(0, np.int64)]
         for epoch in range(start // count, -(-end // count) if end > start else 0):
@@ -95,11 +95,11 @@ class TrainingOrder:
 
 
 class _Gather:
-    """Makes batches of features, inside `tf.data` and without Python.
+    """Makes batches of features inside `tf.data`, without Python.
 
     Args:
         features: of all examples.
-        buckets: lengths of batches, rising.
+        buckets: lengths of batches, ascending.
         batch_size: examples in a batch.
     """
 
@@ -120,7 +120,7 @@ class _Gather:
             self._arrays = {name: tf.constant(value) for name, value in features.arrays.items()}
 
     def __call__(self, examples: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The features of the examples with these numbers, `[batch]`, filled up to a length."""
+        """The features of the examples with these numbers, `[batch]`, padded to a length."""
         sequences, shape = examples, [self._batch_size, self._fixed]
         if self._choices:
             sequences = examples[:, None] * self._choices + tf.range(self._choices)
@@ -150,17 +150,17 @@ def training_batches(
     first_step: int = 0,
     pad_to_max_length: bool = False,
 ) -> tf.data.Dataset:
-    """Endless batches, of which a run that goes on sees what an uninterrupted one would see.
+    """Endless batches; a resumed run sees the batches that an uninterrupted run would see.
 
-    Starting at any step takes no longer than starting at the first.
+    Starting at any step is as fast as starting at the first one.
 
     Args:
         features: of the examples.
         max_seq_length: length of the longest batches.
         batch_size: examples in a batch.
         seed: of the orders (`TrainingOrder`).
-        first_step: batches to leave out.
-        pad_to_max_length: whether every batch is of that length; no example is then sorted.
+        first_step: batches to skip.
+        pad_to_max_length: whether every batch has that length; examples are not sorted then.
 
     Returns:
         Dictionaries of `[batch_size, ...]` tensors; `input_ids`, `input_mask` and `segment_ids`
@@ -184,7 +184,7 @@ def training_batches(
     batches = plans.flat_map(lambda *plan: tf.data.Dataset.from_tensor_slices(plan)).skip(skipped)
     gather = _Gather(features, buckets, batch_size)
     batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
-    # Strategies of several replicas take a data set without an end as it is.
+    # Strategies with several replicas use an endless data set as it is.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
     return ending_at_once(batches.apply(endless).prefetch(4))
 
@@ -195,16 +195,16 @@ def evaluation_batches(
     """All examples once, the longest first; arguments as in `training_batches`.
 
     Returns:
-        Batches as from `training_batches`, with `example_number` `[batch_size]`, the place of each
-        example in `features`, and `is_real_example`; what only fills up the last batch has the
-        numbers -1 and 0 there.
+        Batches as from `training_batches`, with `example_number` `[batch_size]`, the index of each
+        example in `features`, and `is_real_example`; what pads the last batch has the values -1
+        and 0 there.
     """
     buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
     lengths = features.example_lengths
     order = np.argsort(-lengths, kind="stable")
-    numbers = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
-    numbers[: len(order)] = order
-    numbers = numbers.reshape(-1, batch_size)
+    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
+    padded[: len(order)] = order
+    numbers = padded.reshape(-1, batch_size)
     examples = np.maximum(numbers, 0)
     gather = _Gather(features, buckets, batch_size)
 

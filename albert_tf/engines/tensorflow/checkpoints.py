@@ -1,49 +1,57 @@
 """Checkpoints that are flat dictionaries from variable paths to values.
 
-Keys are the paths of the original project's names, not the attributes of any class, so a checkpoint
-outlives refactorings and says by itself what it holds.
+Keys are paths made of the original project's names, not attributes of classes, so that checkpoints
+outlive refactorings and describe themselves.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import workers
+from albert_tf.engines import base
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, matches, remove, tensorflow_errors_as_os_errors
-from albert_tf.interop.tensorflow_checkpoints import damage_of, read_training_checkpoint
+from albert_tf.files import copy_file, exists, matches, remove, tensorflow_errors_as_os_errors
+from albert_tf.interop.tensorflow_checkpoints import (
+    damage_of,
+    list_as_newest,
+    read_training_checkpoint,
+)
 from albert_tf.interop.weights import match
+
+_logger = logging.getLogger(__name__)
 
 _NAME = "model.ckpt"
 _STEP = re.compile(rf"/{re.escape(_NAME)}-(\d+)$")
 
 
-class Checkpoints:
+class Checkpoints(base.Checkpoints):
     """Saves and restores a training state in a folder.
 
-    Values are copied to the host's memory, and written from there in the background. A checkpoint
-    is written under temporary names first; only a complete one is listed in the file `checkpoint`,
-    which is replaced in one step. So a run that is killed at any moment leaves the one before as
-    the newest. Of several workers only the chief writes, and chooses what all restore.
+    Values are copied to host memory and written from there in the background. A checkpoint is
+    written under temporary names and listed in the file `checkpoint`, which is replaced in one
+    step, when it is complete. So a run that is killed at any moment leaves the previous checkpoint
+    as the latest. Of several workers only the chief writes, and chooses what all restore.
 
     Args:
         folder: where checkpoints `model.ckpt-STEP` are kept.
         model: its weights are saved under `params`.
         optimizer: already built; its state is saved under `optimizer`.
-        keep: number of newest checkpoints that stay.
-        keep_every_n_hours: of those that make room, one in so many hours stays too; 0 for none.
+        keep: number of latest checkpoints to keep.
+        keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
+        workers: the processes that train together.
 
     Attributes:
-        latest: path of the checkpoint that was last restored, or last seen to be complete.
+        latest: path of the checkpoint that was restored last, or last known to be complete.
     """
 
     def __init__(
@@ -53,9 +61,11 @@ class Checkpoints:
         optimizer: keras.optimizers.Optimizer,
         keep: int = 5,
         keep_every_n_hours: float = 0,
+        workers: Workers | None = None,
     ):
         self.model = model
         self.folder = folder
+        self._workers = workers or Workers()
         self.latest: str | None = None
         self.iterations = optimizer.iterations
         moments = {v.path: v.value for v in optimizer.variables if v is not optimizer.iterations}
@@ -79,24 +89,24 @@ class Checkpoints:
     @functools.cached_property
     def _manager(self) -> tf.train.CheckpointManager:
         if _listed_newest(self.folder) is None:
-            remove(f"{self.folder}/checkpoint")  # which is empty or broken, if it is there
+            remove(f"{self.folder}/checkpoint")  # empty or broken, if it exists
         return tf.train.CheckpointManager(
             self._checkpoint, self.folder, checkpoint_name=_NAME, **self._kept
         )
 
     def restore_latest(self) -> bool:
-        """Restores the newest checkpoint that can be read; says whether there is any at all.
+        """Restores the latest valid checkpoint; returns False if the folder has none.
 
-        A damaged one is named on standard error and left out in favour of the one before.
+        A damaged one is skipped with a warning, in favour of the one before it.
 
         Raises:
-            InputError: all are damaged; or the newest is of a model of another shape, or of another
-                optimizer.
+            InputError: all are damaged, or the latest belongs to a model of another shape or to
+                another optimizer.
         """
-        path = chosen_newest(self.folder)
+        path = latest_checkpoint(self.folder, self._workers)
         if path is None:
             return False
-        with workers.everyone():
+        with self._workers.synchronized():
             self._restore(path)
         return True
 
@@ -108,36 +118,36 @@ class Checkpoints:
             self._checkpoint.restore(path).assert_consumed()
         except (AssertionError, ValueError):
             raise InputError(
-                f"{path}: was written with another optimizer or other heads; give the same "
-                "--optimizer, or another --output_dir and this one as --init_checkpoint"
+                f"{path}: was written with another optimizer or other heads; use the same "
+                "`optimizer`, or another `output_dir` with this checkpoint as `init_checkpoint`"
             ) from None
         tf.nest.map_structure(lambda to, value: to.assign(value), self._state, self._copy)
         self.latest = path
 
     def remove_unfinished(self) -> None:
-        """Removes what runs that were killed while they wrote have left behind."""
+        """Removes partial checkpoints of runs that were killed while they saved."""
         for path in matches(f"{self.folder}/{_NAME}-*_temp"):
             remove(path)
 
     def save(self) -> None:
-        """Writes a checkpoint of the current step; it may still be under way at the return.
+        """Starts saving the current step, after waiting for the previous save.
 
         Raises:
-            OSError: the one before could not be written.
+            OSError: the previous checkpoint could not be written.
         """
         self.wait()
         step = int(self.iterations.numpy())
-        if not workers.is_chief():
+        if not self._workers.is_chief:
             self.latest = f"{self.folder}/{_NAME}-{step}"
             return
         tf.nest.map_structure(lambda to, variable: to.assign(variable), self._copy, self._state)
         self._pending = self._writer.submit(self._write, step)
 
     def wait(self) -> None:
-        """Returns when nothing is being written any more.
+        """Waits until everything is saved.
 
         Raises:
-            OSError: it could not be written; nothing of it stays behind.
+            OSError: the checkpoint could not be written; nothing of it is left behind.
         """
         pending, self._pending = self._pending, None
         if pending is not None:
@@ -147,12 +157,12 @@ class Checkpoints:
         return self
 
     def __exit__(self, kind, error, traceback) -> None:
-        """Waits for what is being written; the error that ended the block goes before its own."""
+        """Waits for the last save; an error that ended the block hides an error of the save."""
         with contextlib.suppress(*(() if error is None else (OSError,))):
             self.wait()
 
     def check(self) -> None:
-        """Raises the OSError of a write that has failed; waits for none."""
+        """Raises the OSError of a save that has failed; does not wait."""
         if self._pending is not None and self._pending.done():
             self.wait()
 
@@ -165,81 +175,80 @@ class Checkpoints:
             raise
 
 
-def chosen_newest(folder: str) -> str | None:
-    """`newest_readable` as the chief finds it, for all workers.
+def latest_checkpoint(folder: str, workers: Workers) -> str | None:
+    """`latest_valid` as the chief finds it, for all workers.
 
     Raises:
-        InputError: as there; or the folder is not one and the same for all workers.
+        InputError: as there, or the folder is not the same one for all workers.
     """
-    path = workers.from_chief(lambda: newest_readable(folder))
-    with workers.everyone():
+    path = workers.from_chief(lambda: latest_valid(folder))
+    with workers.synchronized():
         if path is not None and not exists(f"{path}.index"):
             raise InputError(
-                f"--output_dir={folder}: {path}, which worker 0 has found, is not there for "
+                f"`output_dir`={folder}: {path}, which worker 0 has found, does not exist for "
                 f"{workers.describe()}; all workers need one shared folder"
             )
     return path
 
 
-def newest_readable(folder: str) -> str | None:
-    """The newest checkpoint in a training folder of which every value can be read.
+def latest_valid(folder: str) -> str | None:
+    """The latest checkpoint in a training folder of which every value can be read.
 
-    Those that are newer and damaged are named on standard error, a line each.
+    Newer ones that are damaged are skipped with a warning each.
 
     Returns:
-        Its path; None where there is no checkpoint at all.
+        Its path; None if there is no checkpoint at all.
 
     Raises:
         InputError: there are some, all damaged.
     """
-    found = []
+    damaged: list[str] = []
     for path in _newest_first(folder):
-        if _is_whole(path):
-            if found:
-                print(f"taking {path} instead", file=sys.stderr)
+        if _is_valid(path):
+            if damaged:
+                _logger.warning("using %s instead", path)
             return path
-        found.append(os.path.basename(path))
-    if found or exists(f"{folder}/checkpoint"):
-        raise _none_readable(folder, found)
+        damaged.append(os.path.basename(path))
+    if damaged or exists(f"{folder}/checkpoint"):
+        raise _none_valid(folder, damaged)
     return None
 
 
-def readable(folder: str) -> Iterator[str]:
-    """Yields the checkpoints in a training folder of which every value can be read.
+def valid_checkpoints(folder: str) -> Iterator[str]:
+    """Yields the checkpoints in a training folder of which every value can be read, oldest first.
 
-    They come by rising step, up to the newest; each is looked at when its turn comes, and a damaged
-    one is named on standard error.
+    Each is checked when its turn comes; damaged ones are skipped with a warning each.
 
     Raises:
         InputError: there are some, all damaged.
     """
-    found, whole = _newest_first(folder)[::-1], 0
-    for path in found:
-        if _is_whole(path):
-            whole += 1
+    paths, any_valid = _newest_first(folder)[::-1], False
+    for path in paths:
+        if _is_valid(path):
+            any_valid = True
             yield path
-    if found and not whole:
-        raise _none_readable(folder, map(os.path.basename, found))
+    if paths and not any_valid:
+        raise _none_valid(folder, map(os.path.basename, paths))
 
 
-def _is_whole(path: str) -> bool:
-    """Whether every value of a checkpoint can be read; if not, standard error says why."""
+def _is_valid(path: str) -> bool:
+    """Whether every value of a checkpoint can be read; warns if not."""
     reason = damage_of(path)
     if reason is not None:
-        print(f"warning: {path} is damaged and left out: {reason}", file=sys.stderr)
+        _logger.warning("%s is damaged and skipped: %s", path, reason)
     return reason is None
 
 
-def _none_readable(folder: str, found: Iterable[str]) -> InputError:
-    names = ", ".join(found) or "none of those that the file `checkpoint` lists is there"
+def _none_valid(folder: str, found: Iterable[str]) -> InputError:
+    names = ", ".join(found) or "none of those that the file `checkpoint` lists exists"
     return InputError(
-        f"--output_dir={folder}: no checkpoint in it can be read ({names}); name another "
-        "folder, or delete its checkpoints and the file `checkpoint` to start anew"
+        f"`output_dir`={folder}: no checkpoint in it can be read ({names}); name another "
+        "folder, or delete its checkpoints and the file `checkpoint` to start from scratch"
     )
 
 
 def _newest_first(folder: str) -> list[str]:
-    """Checkpoints by falling step, from the one that the file `checkpoint` lists as the newest.
+    """Checkpoints, latest step first, from the one that the file `checkpoint` lists as the latest.
 
     Without that file, or with a broken one, from the highest step.
     """
@@ -248,16 +257,40 @@ def _newest_first(folder: str) -> list[str]:
     steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
     newest = _listed_newest(folder)
     if newest is None:
-        return sorted(steps, key=steps.get, reverse=True)
+        return sorted(steps, key=steps.__getitem__, reverse=True)
     found = _STEP.search(newest)
     older = [path for path, step in steps.items() if found and step < int(found[1])]
-    return [newest, *sorted(older, key=steps.get, reverse=True)]
+    return [newest, *sorted(older, key=steps.__getitem__, reverse=True)]
 
 
 def _listed_newest(folder: str) -> str | None:
-    """What the file `checkpoint` lists as the newest; None where it is missing or broken."""
+    """The checkpoint that the file `checkpoint` lists as the latest; None if that is unreadable."""
     try:
         state = tf.train.get_checkpoint_state(folder)
     except ValueError:
         return None
     return state.model_checkpoint_path if state else None
+
+
+def copy_checkpoint(path: str, folder: str) -> str:
+    """Copies a complete checkpoint into a folder, without listing it there.
+
+    Returns:
+        The path of the copy.
+    """
+    target = f"{folder}/{os.path.basename(path)}"
+    if tf.train.latest_checkpoint(folder) == target:
+        # It may come from another run; a mixture of both must not stay listed.
+        remove(f"{folder}/checkpoint")
+    for source in matches(f"{path}.*"):
+        copy_file(source, f"{folder}/{os.path.basename(source)}")
+    return target
+
+
+def keep_only_checkpoint(path: str) -> None:
+    """Lists a checkpoint as the only one of its folder, then removes the others."""
+    list_as_newest(path)
+    folder, name = os.path.split(path)
+    for other in matches(f"{folder}/{_NAME}-*"):
+        if not os.path.basename(other).startswith(f"{name}."):
+            remove(other)

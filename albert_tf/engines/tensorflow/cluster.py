@@ -1,15 +1,16 @@
-"""Which machines train together: from TF_CONFIG, or from what SLURM tells its tasks.
+"""Which machines train together: from TF_CONFIG, or from the variables that SLURM sets.
 
 TensorFlow's own SlurmClusterResolver is not used: it sorts the machines' names as text (n10 before
-n2), so that tasks and addresses do not go together, and it fails where there is no GPU.
+n2), so that tasks and addresses do not match, and it fails on machines without a GPU.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert_tf.errors import InputError
 
@@ -19,21 +20,22 @@ _EXAMPLE = (
 )
 _ADDRESS = re.compile(r"[^\s:/]+:(\d{1,5})|\[[0-9a-fA-F:]+\]:(\d{1,5})")
 
-# TensorFlow's name of the first worker, where a cluster has one, and of the others.
+# TensorFlow's names of the first worker, if it has its own, and of the others.
 _JOBS = ("chief", "worker")
 
-# Ports that SLURM jobs take: below those that systems hand out, so many for each job and machine.
+# Ports that SLURM jobs use: below those that systems assign, 16 for each job and machine.
 _FIRST_PORT, _PORTS, _PORTS_PER_JOB = 10000, 20000, 16
 
 
-class Cluster(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Cluster:
     """Workers that train together, and which of them this process is.
 
     Attributes:
-        addresses: host:port of every worker; the first is the chief.
+        addresses: host:port of every worker, the chief's first.
         index: this process's place among them.
         here: place of this process among those on its machine that share the machine's GPUs, and
-            how many they are; (0, 1) where nothing is known.
+            their number; (0, 1) if unknown.
     """
 
     addresses: tuple[str, ...]
@@ -48,14 +50,14 @@ def find_cluster(environment: Mapping[str, str]) -> Cluster:
         environment: of the process.
 
     Raises:
-        InputError: there is none, or it is not described as it should be.
+        InputError: there is none, or its description is invalid.
     """
     if "TF_CONFIG" in environment:
         return from_tf_config(environment["TF_CONFIG"])
     if "SLURM_PROCID" in environment:
         return from_slurm(environment)
     raise InputError(
-        "--strategy=multi_worker: TF_CONFIG is not set; every worker needs it, such as "
+        "`strategy`=multi_worker: TF_CONFIG is not set; every worker needs it, such as "
         f"{_EXAMPLE}, each with its own index (or start them with SLURM's srun)"
     )
 
@@ -64,12 +66,12 @@ def from_tf_config(text: str) -> Cluster:
     """The cluster of a TF_CONFIG.
 
     Raises:
-        InputError: it is not what it should be.
+        InputError: it is invalid.
     """
 
     def refuse(reason: str):
         shown = text if len(text) <= 200 else f"{text[:200]}..."
-        raise InputError(f"TF_CONFIG={shown}: {reason}; right would be, for example, {_EXAMPLE}")
+        raise InputError(f"TF_CONFIG={shown}: {reason}; a valid value is, for example, {_EXAMPLE}")
 
     try:
         config = json.loads(text)
@@ -77,7 +79,7 @@ def from_tf_config(text: str) -> Cluster:
         refuse(f"is not JSON ({error})")
     cluster, task = _objects(config, "cluster", "task", refuse)
     if unknown := set(cluster) - set(_JOBS):
-        refuse(f"cluster names {', '.join(sorted(unknown))}, must be of worker and maybe chief")
+        refuse(f"cluster names {', '.join(sorted(unknown))}, must have worker and optionally chief")
     for job, addresses in cluster.items():
         if not (isinstance(addresses, list) and all(isinstance(a, str) for a in addresses)):
             refuse(f"cluster.{job} must be a list of host:port")
@@ -89,7 +91,7 @@ def from_tf_config(text: str) -> Cluster:
     if repeated := {a for a in addresses if addresses.count(a) > 1}:
         refuse(f"{', '.join(sorted(repeated))} is named more than once")
     if len(cluster.get("chief", [])) > 1:
-        refuse("there can be one chief only")
+        refuse("there can be only one chief")
     job, index = task.get("type"), task.get("index")
     if job not in cluster:
         refuse(f"task.type is {job!r}, must be one of {', '.join(cluster) or 'worker'}")
@@ -112,10 +114,10 @@ def _objects(config: Any, first: str, second: str, refuse) -> tuple[dict, dict]:
 def from_slurm(environment: Mapping[str, str]) -> Cluster:
     """The cluster of the tasks that one `srun` started, on one machine or several.
 
-    Ports follow from the number of the job, so that two jobs on a machine do not meet.
+    Ports depend on the number of the job, so that two jobs on a machine do not collide.
 
     Raises:
-        InputError: a variable is missing, or task numbers do not go over the machines in order.
+        InputError: a variable is missing, or task numbers do not follow the machines in order.
     """
 
     def number(name: str) -> int:
@@ -151,7 +153,7 @@ def _slurm(environment: Mapping[str, str], name: str, form: str) -> str:
     value = environment.get(name)
     if value is None:
         raise InputError(
-            f"{name} is not set: within a SLURM job, start the program with srun (or set TF_CONFIG)"
+            f"{name} is not set: inside a SLURM job, start the program with srun (or set TF_CONFIG)"
         )
     if not re.fullmatch(form, value):
         raise InputError(f"{name}={value}: not what SLURM sets; start the program with srun")
@@ -170,7 +172,7 @@ def expand_hosts(text: str) -> list[str]:
     """The machines of a SLURM list, in its order: `a[1-2,08],b` -> a1, a2, a08, b.
 
     Raises:
-        InputError: it is no such list.
+        InputError: it is not such a list.
     """
     hosts = []
     if not re.fullmatch(r"[^\[\],]+|(?:[^\[\]]|\[[\d,-]+\])+", text):
@@ -185,7 +187,7 @@ def expand_hosts(text: str) -> list[str]:
 
 
 def _numbers(ranges: str) -> list[str]:
-    """`1-3,08` -> 1, 2, 3, 08; leading zeros stay."""
+    """`1-3,08` -> 1, 2, 3, 08; leading zeros are kept."""
     found = []
     for low, high in re.findall(r"(\d+)(?:-(\d+))?", ranges):
         numbers = range(int(low), int(high or low) + 1)

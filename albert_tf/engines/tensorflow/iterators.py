@@ -1,4 +1,4 @@
-"""How pipelines end."""
+"""Iterators that stop at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import tensorflow as tf
 
 
 def ending_at_once(batches: tf.data.Dataset) -> tf.data.Dataset:
-    """The same batches from iterators that go as soon as nobody needs them.
+    """The same batches from iterators that are destroyed without delay.
 
-    With autotuning on, TensorFlow waits for the thread that tunes, which sleeps for ever longer: a
-    minute, once an iterator has lived for a while, at the end of every training.
-    Parallel calls, which it would tune, are then as many as there are cores, 16 at most.
+    With autotuning, TensorFlow waits for the tuning thread, which sleeps for ever longer: up to a
+    minute at the end of every training. Without it, there are as many parallel calls as cores, 16
+    at most.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

@@ -1,4 +1,4 @@
-"""TFRecords of pretraining examples as `tf.data` batches, in an order that a seed fixes."""
+"""TFRecords of pretraining examples as `tf.data` batches, in an order determined by a seed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import derive_seeds, draw_masks
 
-# Files read side by side, and files whose first records are checked before a run starts.
+# Files read in parallel, and files whose first records are checked before a run starts.
 _CYCLE_LENGTH = 16
 _CHECKED_FILES = 64
 _CHECKED_RECORDS = 32
 
-# Masks drawn for evaluation are others than those drawn for training with the same seed.
+# Masks drawn for evaluation differ from those drawn for training with the same seed.
 _TRAINING, _EVALUATION = 0, 1
 
 
@@ -33,26 +33,26 @@ def training_batches(
     masks: DynamicMasks | None = None,
     share: Share = WHOLE,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches; every epoch holds every example once, in an order of its own.
+    """Endless shuffled batches; every epoch has every example once, in its own order.
 
     The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
-    that restarts at `first_step` sees the batches that an uninterrupted run would see. Masks, where
-    the files hold none, are a function of `seed` and of an example's place in that order: they are
-    others in every epoch, and the same after a restart.
+    that resumes at `first_step` sees the batches that an uninterrupted run would see. Where the
+    files contain no masks, masks are a function of `seed` and of an example's place in that order:
+    they change from epoch to epoch and are the same after a restart.
 
     Args:
         files: TFRecord files.
-        features: what an example holds.
+        features: what an example contains.
         batch_size: examples in a batch.
         seed: seed of the order and of dynamic masks.
         shuffle_buffer_size: examples among which the next one is drawn.
-        first_step: batches to leave out; their records are skipped unparsed.
-        masks: how to draw masks; None where the files hold them.
+        first_step: batches to skip, without parsing their records.
+        masks: how to draw masks; None where the files contain them.
         share: rows to make of every batch, for which replicas; others are dropped unparsed.
 
     Returns:
-        Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, a batch for
-        one replica after the other.
+        Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, batches of
+        its replicas, one after the other.
     """
     names = tf.data.Dataset.from_tensor_slices(list(files))
     names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
@@ -81,17 +81,17 @@ def evaluation_batches(
     masks: DynamicMasks | None = None,
     share: Share = WHOLE,
 ) -> tf.data.Dataset:
-    """All examples once, in order; the last batch is filled up.
+    """All examples once, in order; the last batch is padded.
 
     Args:
         files, features, batch_size: as in `training_batches`.
         seed: seed of dynamic masks, which are the same in every evaluation.
-        masks: how to draw masks; None where the files hold them.
+        masks: how to draw masks; None where the files contain them.
         share: as in `training_batches`.
 
     Returns:
-        Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`: 0 for what
-        only fills up the last batch.
+        Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`, which is 0
+        for what pads the last batch.
     """
     numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
     parse = _parser(features, masks, seed, _EVALUATION)
@@ -103,7 +103,7 @@ def evaluation_batches(
 
 
 def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:
-    """Of batches of numbers and unparsed records, those that a pipeline is to make."""
+    """The rows that a pipeline makes, of batches of numbers and unparsed records."""
     if share.pipelines == 1:
         return numbered
     rows = share.rows(batch_size)
@@ -111,7 +111,7 @@ def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.da
 
 
 def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
-    """Adds zero examples up to `batch_size`, and `is_real_example` that tells them apart."""
+    """Pads with zero examples up to `batch_size`, and adds `is_real_example`."""
     count = tf.shape(next(iter(batch.values())))[0]
 
     def filled(tensor):
@@ -153,10 +153,10 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
             masks.replacement_ids,
         )[:4]
 
-    names = ("input_ids", "input_mask", "token_boundary")
+    inputs = ("input_ids", "input_mask", "token_boundary")
     drawn = tf.numpy_function(
         draw,
-        [*(batch[name] for name in names), numbers],
+        [*(batch[name] for name in inputs), numbers],
         [tf.int32, tf.int32, tf.int32, tf.float32],
         stateful=False,
     )
@@ -170,11 +170,11 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
 
 
 def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: int) -> None:
-    """Looks at the first records of files, so that a mismatch shows before training starts.
+    """Reads the first records of files, so that a mismatch shows before training starts.
 
     Raises:
-        InputError: a file is damaged, its examples have other features or lengths than the flags
-            say or ids beyond the model's vocabulary, or there is no example at all.
+        InputError: a file is damaged, its examples have other features or lengths than expected or
+            ids beyond the model's vocabulary, or there is no example at all.
     """
     found = False
     for path in files[:_CHECKED_FILES]:
@@ -184,7 +184,7 @@ def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: 
                 found = True
         except InputError:
             raise
-        except Exception as error:  # what TensorFlow and protobuf raise has no common base
+        except Exception as error:  # errors of TensorFlow and protobuf have no common base
             raise InputError(
                 f"{path}: not a readable TFRecord of examples ({tensorflow_reason(error)})"
             ) from None
@@ -198,13 +198,13 @@ def _check_example(path, example, features: dict[str, Feature], vocab_size: int)
         values = stored.int64_list if feature.dtype == "int64" else stored.float_list
         length, expected = len(values.value), feature.shape[0]
         if length != expected:
-            flag = {
+            argument = {
                 "masked_lm_positions": "max_predictions_per_seq",
                 "input_ids": "max_seq_length",
             }.get(name)
-            hint = f"; --{flag} must be {length}" if flag and length else ""
+            hint = f"; `{argument}` must be {length}" if argument and length else ""
             if name.startswith("masked_lm") and not length:
-                hint = "; files made with --masking=dynamic need their manifest beside them"
+                hint = "; files made with --masking=dynamic need their manifest next to them"
             raise InputError(
                 f"{path}: examples have {length or 'no'} values of {name}, {expected} are "
                 f"expected{hint}"
@@ -213,5 +213,5 @@ def _check_example(path, example, features: dict[str, Feature], vocab_size: int)
     if largest >= vocab_size:
         raise InputError(
             f"{path}: token id {largest} is beyond the vocab_size {vocab_size} of "
-            "--albert_config_file; was it made with another vocabulary?"
+            "`albert_config_file`; was it made with another vocabulary?"
         )

@@ -1,40 +1,42 @@
-"""Workers that are to train together find each other before TensorFlow starts.
+"""Workers find each other before TensorFlow starts.
 
-TensorFlow itself waits for an hour without a word and without heeding Ctrl-C, and takes workers
-with other flags for lost ones later. The chief waits here for a line from each of the others, and
-answers all of them when they are complete.
+TensorFlow itself waits for an hour, silently and ignoring Ctrl-C, and later mistakes workers with
+other flags for dead ones. Here the chief waits for a line from each of the others, and answers all
+of them when all have arrived.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.errors import InputError, WorkerLost
 
-# Until all are there, in seconds; and until it is told who is missing.
+_logger = logging.getLogger(__name__)
+
+# Seconds until a worker gives up waiting, and until it reports which others are missing.
 WAIT_SECONDS, NOTE_SECONDS = 600.0, 15.0
 
-_ANSWER_SECONDS = 5.0  # for one line over a connection that stands
+_ANSWER_SECONDS = 5.0  # for one line over an open connection
 _LINE_BYTES = 1 << 20
 
 
 def meet(cluster: Cluster, settings: dict[str, str]) -> None:
-    """Returns when all workers of a cluster are there.
+    """Returns when all workers of a cluster have arrived.
 
     Args:
-        cluster: who they are.
+        cluster: the workers.
         settings: name -> value of what must be the same for all of them.
 
     Raises:
         InputError: this worker's port is taken, or the workers' settings differ.
-        WorkerLost: not all of them have come in time.
+        WorkerLost: some worker has not arrived in time.
     """
     if len(cluster.addresses) == 1:
         return
@@ -59,15 +61,15 @@ def _own_port(cluster: Cluster) -> Iterator[socket.socket]:
         )
     except OSError as error:
         raise InputError(
-            f"--strategy=multi_worker: {address}, the address of worker {cluster.index}, cannot be "
-            f"used ({os.strerror(error.errno)}); has a run there not ended yet?"
+            f"`strategy`=multi_worker: {address}, the address of worker {cluster.index}, cannot be "
+            f"used ({os.strerror(error.errno or 0)}); is another run still using it?"
         ) from None
     with server:
         yield server
 
 
 class _Patience:
-    """Says after a while who is waited for, and gives up in the end."""
+    """Reports after a while which workers are missing, and finally gives up."""
 
     def __init__(self, cluster: Cluster):
         self._who = f"worker {cluster.index} of {len(cluster.addresses)}"
@@ -75,41 +77,41 @@ class _Patience:
         self._start, self._noted = time.monotonic(), False
 
     def check(self, missing: list[int], reason: str = "") -> None:
-        """Raises WorkerLost when it has been too long."""
+        """Raises WorkerLost when a worker has waited too long."""
         seconds = time.monotonic() - self._start
         names = ", ".join(f"worker {number} ({self._addresses[number]})" for number in missing)
         why = f" ({reason})" if reason else ""
         if seconds > WAIT_SECONDS:
             raise WorkerLost(
-                f"{self._who}: {names} has not come in {WAIT_SECONDS:.0f} seconds{why}; start all "
-                "workers at about the same time, with the same TF_CONFIG but for task.index"
+                f"{self._who}: {names} has not arrived in {WAIT_SECONDS:.0f} seconds{why}; start "
+                "all workers at about the same time, with the same TF_CONFIG except for task.index"
             )
         if seconds > NOTE_SECONDS and not self._noted:
             self._noted = True
-            print(f"{self._who}: waiting for {names}{why}", file=sys.stderr, flush=True)
+            _logger.warning("%s: waiting for %s%s", self._who, names, why)
 
 
 def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
-    """The chief's part: waits for all, and answers all at once."""
-    there: dict[int, socket.socket] = {}
+    """The chief's part: waits for all others, and answers them at once."""
+    arrived: dict[int, socket.socket] = {}
     patience = _Patience(cluster)
     server.settimeout(0.2)
     with contextlib.ExitStack() as stack:
-        while len(there) < len(cluster.addresses) - 1:
+        while len(arrived) < len(cluster.addresses) - 1:
             with contextlib.suppress(TimeoutError):
                 connection = stack.enter_context(server.accept()[0])
                 greeting = _read(connection)
                 if greeting is None or not isinstance(greeting.get("index"), int):
-                    connection.close()  # a port scan, or a worker that has gone again
+                    connection.close()  # a port scan, or a worker that has already left
                 elif difference := _difference(own, greeting):
-                    _answer([*there.values(), connection], difference)
+                    _answer([*arrived.values(), connection], difference)
                     raise InputError(difference)
                 else:
-                    there[greeting["index"]] = connection
-            there = {number: each for number, each in there.items() if not _has_gone(each)}
-            everyone = range(1, len(cluster.addresses))
-            patience.check([number for number in everyone if number not in there])
-        _answer(list(there.values()), "")
+                    arrived[greeting["index"]] = connection
+            arrived = {number: each for number, each in arrived.items() if not _has_left(each)}
+            others = range(1, len(cluster.addresses))
+            patience.check([number for number in others if number not in arrived])
+        _answer(list(arrived.values()), "")
 
 
 def _report(cluster: Cluster, greeting: dict) -> None:
@@ -120,7 +122,7 @@ def _report(cluster: Cluster, greeting: dict) -> None:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS) as chief:
                 chief.sendall(json.dumps(greeting).encode() + b"\n")
-                while (answer := _read(chief)) is None and not _has_gone(chief):
+                while (answer := _read(chief)) is None and not _has_left(chief):
                     patience.check([0], "it waits for others")
         except OSError as error:
             answer, reason = None, error.strerror or str(error)
@@ -133,18 +135,18 @@ def _report(cluster: Cluster, greeting: dict) -> None:
 
 
 def _difference(own: dict, other: dict) -> str:
-    """What a worker has otherwise than the chief; empty if nothing."""
+    """How a worker differs from the chief; empty if it does not."""
     if own["cluster"] != other.get("cluster") or not 0 < other["index"] < len(own["cluster"]):
         return (
             f"TF_CONFIG: worker {other['index']} has the cluster {other.get('cluster')}, worker 0 "
             f"{own['cluster']}; all need the same list in the same order"
         )
-    here, there = own["settings"], other.get("settings", {})
-    names = [name for name in sorted({*here, *there}) if here.get(name) != there.get(name)]
+    ours, theirs = own["settings"], other.get("settings", {})
+    names = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if not names:
         return ""
-    listed = ", ".join(f"{n}={there.get(n)} instead of {here.get(n)}" for n in names[:5])
-    return f"worker {other['index']} was started with {listed}, as worker 0 was; all need the same"
+    listed = ", ".join(f"{n}={theirs.get(n)} (worker 0: {ours.get(n)})" for n in names[:5])
+    return f"worker {other['index']} was started with {listed}; all workers need the same settings"
 
 
 def _answer(connections: list[socket.socket], error: str) -> None:
@@ -152,14 +154,14 @@ def _answer(connections: list[socket.socket], error: str) -> None:
         with contextlib.suppress(OSError):
             connection.sendall(json.dumps({"error": error}).encode() + b"\n")
     for connection in connections:
-        # Who closes first keeps the port busy for a while; the chief needs its port at once.
+        # The side that closes first keeps the port busy for a while; the chief needs it at once.
         connection.settimeout(_ANSWER_SECONDS)
         with contextlib.suppress(OSError):
             connection.recv(1)
 
 
 def _read(connection: socket.socket) -> dict | None:
-    """A JSON object in a line; None if none comes in time."""
+    """A JSON object in a line; None if none arrives in time."""
     connection.settimeout(_ANSWER_SECONDS)
     line = b""
     with contextlib.suppress(OSError, ValueError):
@@ -172,8 +174,8 @@ def _read(connection: socket.socket) -> dict | None:
     return None
 
 
-def _has_gone(connection: socket.socket) -> bool:
-    """Whether the other side has closed a connection on which nothing is to be read now."""
+def _has_left(connection: socket.socket) -> bool:
+    """Whether the other side has closed a connection that has nothing left to read."""
     if connection.fileno() < 0:
         return True
     connection.setblocking(False)

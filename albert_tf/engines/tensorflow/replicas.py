@@ -1,7 +1,7 @@
-"""Whether all replicas hold the same weights, to the bit.
+"""Whether all replicas have the same weights, to the bit.
 
-Each makes the same update of the same all-reduced gradients on its own, so nothing else would
-notice one that went another way.
+Each replica applies the same update to the same all-reduced gradients on its own, so nothing else
+would notice one that drifts.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 
 
 def gather_in_order(strategy: tf.distribute.Strategy, value) -> tf.Tensor:
-    """What replicas have, in the order of their numbers; inside a `tf.function`.
+    """The replicas' values, in the order of their numbers; inside a `tf.function`.
 
-    `gather` alone follows the links between GPUs, and takes worker 10 before worker 2.
+    `gather` alone follows the links between GPUs, and sorts worker 10 before worker 2.
 
     Args:
-        strategy: whose replicas they are.
+        strategy: of the replicas.
         value: `[rows, ...]` of each replica, as `strategy.run` returns it.
 
     Returns:
@@ -47,7 +47,7 @@ def checksums(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variab
     """Sums of the bits of variables.
 
     Args:
-        strategy: under which they were made.
+        strategy: under which they were created.
         variables: float32 or int32.
 
     Returns:
@@ -69,16 +69,20 @@ def checksums(strategy: tf.distribute.Strategy, variables: Sequence[keras.Variab
 
 
 def check_replicas(
-    strategy: tf.distribute.Strategy, variables: Sequence[keras.Variable], step: int
+    strategy: tf.distribute.Strategy,
+    variables: Sequence[keras.Variable],
+    step: int,
+    workers: Workers,
 ) -> None:
     """Compares the variables of all replicas with those of the first.
 
     Args:
         strategy, variables: as for `checksums`.
-        step: after which this is.
+        step: number of updates made so far.
+        workers: the processes that the replicas belong to.
 
     Raises:
-        InputError: a replica has others.
+        InputError: a replica has other values.
     """
     if strategy.num_replicas_in_sync == 1:
         return
@@ -87,11 +91,11 @@ def check_replicas(
     if not different.any():
         return
     replica = int(np.argmax(different.any(axis=1)))
-    names = [variables[number].path for number in np.flatnonzero(different[replica])]
-    where = f" (worker {replica * workers.count() // len(sums)})" if workers.count() > 1 else ""
+    names = [variables[int(number)].path for number in np.flatnonzero(different[replica])]
+    where = f" (worker {replica * workers.count // len(sums)})" if workers.count > 1 else ""
     raise InputError(
         f"after step {step}, replica {replica} of {len(sums)}{where} has other values than replica "
         f"0 in {len(names)} of {len(variables)} variables ({', '.join(names[:3])}, ...): nothing "
-        "is saved any more; start again from the newest checkpoint, on machines and devices of one "
-        "kind, with one version of TensorFlow"
+        "more is saved; resume from the latest checkpoint, on machines and devices of one kind, "
+        "with one version of TensorFlow"
     )

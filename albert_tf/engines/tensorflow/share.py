@@ -12,12 +12,12 @@ import tensorflow as tf
 
 
 class Share(NamedTuple):
-    """What one of several input pipelines makes of every global batch.
+    """The part of every global batch that one of several input pipelines makes.
 
     Attributes:
         pipeline: number of the pipeline, from 0.
-        pipelines: how many there are.
-        replicas: replicas that each of them feeds, one after the other.
+        pipelines: number of pipelines.
+        replicas: number of replicas that each of them feeds, one after the other.
     """
 
     pipeline: int = 0
@@ -30,7 +30,7 @@ class Share(NamedTuple):
         return slice(self.pipeline * count, (self.pipeline + 1) * count)
 
     def count(self, batch_size: int) -> int:
-        """How many they are."""
+        """Number of these rows."""
         return batch_size // self.pipelines
 
 
@@ -41,7 +41,7 @@ def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Datas
     """Splits a pipeline's rows of every global batch into a batch for each of its replicas.
 
     Args:
-        batches: the pipeline's rows, `[rows, ...]` with `rows` known.
+        batches: the pipeline's rows, `[rows, ...]` with static `rows`.
         share: what the pipeline makes.
 
     Returns:
@@ -51,7 +51,7 @@ def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Datas
         return batches
 
     def split_rows(value):
-        # Lengths may differ from batch to batch, and need not be known.
+        # Lengths may differ from batch to batch and need not be static.
         of_row = tf.shape(value)[1:]
         parts = tf.reshape(value, tf.concat([[share.replicas, -1], of_row], axis=0))
         rows = value.shape[0] and value.shape[0] // share.replicas
@@ -62,19 +62,19 @@ def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Datas
 
     cardinality = batches.cardinality()
     parts = batches.map(split).unbatch()
-    # Where an end may come, every step of training would have to ask for it.
+    # If the data might end, every training step would have to check for it.
     if cardinality == tf.data.INFINITE_CARDINALITY:
         parts = parts.apply(tf.data.experimental.assert_cardinality(cardinality))
     return parts
 
 
 def take_share(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
-    """What a pipeline makes, out of global batches that are made whole on every machine.
+    """A pipeline's share of global batches that every machine makes as a whole.
 
-    Right for examples in memory; where an example costs something, drop other rows before.
+    This suits examples in memory; where an example is expensive, drop other rows earlier.
 
     Args:
-        batches: global batches, `[batch, ...]` with `batch` known.
+        batches: global batches, `[batch, ...]` with static `batch`.
         share: what the pipeline makes.
     """
 

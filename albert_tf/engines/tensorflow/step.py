@@ -15,16 +15,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from albert_tf.engines.base import HISTORY
 from albert_tf.engines.tensorflow.cpu_ops import CPU_KERNELS
 from albert_tf.engines.tensorflow.replicas import gather_in_order
 from albert_tf.modeling.kernels import PLAIN, using
 from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
-
-# What is kept of every step: `finite` is 1 where the update was made, else 0; `length` is that of
-# its sequences, filled up.
-HISTORY = ("loss", "gradient_norm", "finite", "length")
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):

@@ -5,73 +5,96 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import keras
 import tensorflow as tf
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.share import Share, take_share
+from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
-from albert_tf.training.options import DeviceOptions
 
 # Global batches, or what makes an input pipeline's share of them where examples cost something.
-Batches = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
+Batches: TypeAlias = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
 
 
-def _one_device(options: DeviceOptions) -> tf.distribute.Strategy:
+class Devices(NamedTuple):
+    """The devices that a program runs on.
+
+    Attributes:
+        strategy: how a batch is spread over them.
+        workers: the processes that they belong to.
+    """
+
+    strategy: tf.distribute.Strategy
+    workers: Workers
+
+
+def _alone(strategy: tf.distribute.Strategy) -> Devices:
+    return Devices(strategy, TensorFlowWorkers())
+
+
+def _one_device(options: DeviceOptions) -> Devices:
     gpus = tf.config.list_logical_devices("GPU")
-    return tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0")
+    return _alone(tf.distribute.OneDeviceStrategy("/gpu:0" if gpus else "/cpu:0"))
 
 
-def _mirrored(options: DeviceOptions) -> tf.distribute.Strategy:
+def _mirrored(options: DeviceOptions) -> Devices:
     wanted = options.num_replicas
     if gpus := tf.config.list_physical_devices("GPU"):
         if wanted > len(gpus):
-            raise InputError(f"--num_replicas={wanted}: there are {len(gpus)} GPUs")
+            raise InputError(f"`num_replicas`={wanted}: this machine has {len(gpus)} GPUs")
         count = wanted or len(gpus)
-        return tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
+        return _alone(tf.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)]))
     # A rehearsal on one machine: parts of the CPU stand in for devices.
     _split_cpu(max(wanted, 1))
-    return tf.distribute.MirroredStrategy(
-        [f"/cpu:{i}" for i in range(max(wanted, 1))],
-        cross_device_ops=tf.distribute.ReductionToOneDevice(),
+    return _alone(
+        tf.distribute.MirroredStrategy(
+            [f"/cpu:{i}" for i in range(max(wanted, 1))],
+            cross_device_ops=tf.distribute.ReductionToOneDevice(),
+        )
     )
 
 
 def _split_cpu(parts: int) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
-    there = len(tf.config.get_logical_device_configuration(cpu) or [None])
-    if there >= parts:
+    existing = len(tf.config.get_logical_device_configuration(cpu) or [None])
+    if existing >= parts:
         return
     try:
         tf.config.set_logical_device_configuration(
             cpu, [tf.config.LogicalDeviceConfiguration()] * parts
         )
-    except RuntimeError:  # TensorFlow has started; what it has must do
-        raise InputError(f"--num_replicas={parts}: the CPU has {there} parts already") from None
+    except RuntimeError:  # TensorFlow has started, and the CPU stays as it is
+        raise InputError(
+            f"`num_replicas`={parts}: the CPU is already split into {existing} parts"
+        ) from None
 
 
-def _multi_worker(options: DeviceOptions) -> tf.distribute.Strategy:
+def _multi_worker(options: DeviceOptions) -> Devices:
     if options.num_replicas:
         raise InputError(
-            f"--num_replicas={options.num_replicas}: is for --strategy=mirrored; multi_worker uses "
+            f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
             "all GPUs that a process sees"
         )
-    # Paths may differ from machine to machine, as long as they lead to the same files.
+    # Paths may differ between machines that mount the same files in different places.
     may_differ = ("_file", "_dir", "_checkpoint", "strategy")
     settings = {
         name: str(value)
         for name, value in dataclasses.asdict(options).items()
         if not name.endswith(may_differ)
     }
-    return workers.join(find_cluster(os.environ), settings)
+    return Devices(*workers.join(find_cluster(os.environ), settings))
 
 
-def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
+def _tpu(options: DeviceOptions) -> Devices:
     if options.jit_compile is False:
-        raise InputError("--nojit_compile: a TPU runs only what XLA compiles; leave the flag out")
+        raise InputError("`jit_compile`=False: a TPU runs only what XLA compiles; leave it unset")
     address = options.master or options.tpu_name or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
@@ -83,16 +106,16 @@ def _tpu(options: DeviceOptions) -> tf.distribute.Strategy:
         strategy = tf.distribute.TPUStrategy(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         reason = tensorflow_reason(error)
-        raise InputError(f"--tpu_name={address}: no TPU to be had ({reason})") from None
+        raise InputError(f"`tpu_name`={address}: no TPU available ({reason})") from None
     cores = strategy.num_replicas_in_sync
     if options.num_tpu_cores not in (0, cores):
         raise InputError(
-            f"--num_tpu_cores={options.num_tpu_cores}: the TPU {address} has {cores} cores"
+            f"`num_tpu_cores`={options.num_tpu_cores}: the TPU {address} has {cores} cores"
         )
-    return strategy
+    return _alone(strategy)
 
 
-def _auto(options: DeviceOptions) -> tf.distribute.Strategy:
+def _auto(options: DeviceOptions) -> Devices:
     if options.use_tpu:
         return _tpu(options)
     if "TF_CONFIG" in os.environ and len(find_cluster(os.environ).addresses) > 1:
@@ -102,7 +125,7 @@ def _auto(options: DeviceOptions) -> tf.distribute.Strategy:
     return _one_device(options)
 
 
-STRATEGIES: dict[str, Callable[[DeviceOptions], tf.distribute.Strategy]] = {
+STRATEGIES: dict[str, Callable[[DeviceOptions], Devices]] = {
     "auto": _auto,
     "one_device": _one_device,
     "mirrored": _mirrored,
@@ -111,47 +134,48 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], tf.distribute.Strategy]] = {
 }
 
 
-def create_strategy(options: DeviceOptions) -> tf.distribute.Strategy:
-    """The strategy that the options ask for.
+def create_devices(options: DeviceOptions) -> Devices:
+    """The devices that the options ask for.
 
     Raises:
-        InputError: no such strategy, flags that contradict each other, the devices are not there,
-            or Keras runs on a backend other than TensorFlow.
+        InputError: there is no such strategy, options contradict each other, the devices do not
+            exist, or Keras runs on a backend other than TensorFlow.
+        WorkerLost: another worker does not come.
     """
     if keras.backend.backend() != "tensorflow":
         raise InputError(
             f"KERAS_BACKEND={keras.backend.backend()}: training here needs the tensorflow backend"
         )
     if options.strategy not in STRATEGIES:
-        raise InputError(f"--strategy={options.strategy}: must be one of {', '.join(STRATEGIES)}")
+        raise InputError(f"`strategy`={options.strategy}: must be one of {', '.join(STRATEGIES)}")
     options = _with_tpu(options)
     return STRATEGIES[options.strategy](options)
 
 
 def _with_tpu(options: DeviceOptions) -> DeviceOptions:
-    """The options with `--tpu` written out."""
+    """The options with `tpu` expanded."""
     if options.tpu is not None:
         for name, allowed in (("use_tpu", True), ("tpu_name", options.tpu), ("master", None)):
             if (value := getattr(options, name)) not in (None, allowed):
                 raise InputError(
-                    f"--tpu={options.tpu}: is short for --use_tpu --tpu_name={options.tpu}, which "
-                    f"contradicts --{name}={value}"
+                    f"`tpu`={options.tpu}: is short for `use_tpu`=True with `tpu_name`="
+                    f"{options.tpu}, which contradicts `{name}`={value}"
                 )
         options = dataclasses.replace(options, use_tpu=True, tpu_name=options.tpu)
     if options.use_tpu and options.strategy not in ("auto", "tpu"):
-        raise InputError(f"--strategy={options.strategy}: contradicts --use_tpu")
+        raise InputError(f"`strategy`={options.strategy}: contradicts `use_tpu`=True")
     if options.use_tpu is False and options.strategy == "tpu":
-        raise InputError("--strategy=tpu: contradicts --nouse_tpu")
+        raise InputError("`strategy`=tpu: contradicts `use_tpu`=False")
     return options
 
 
-def describe(strategy: tf.distribute.Strategy) -> str:
-    """One line: which strategy, over which devices, and which worker of how many this is."""
+def describe(strategy: tf.distribute.Strategy, workers: Workers) -> str:
+    """One line: which strategy, over which devices, and which of the workers this process is."""
     devices = ", ".join(
         tf.DeviceSpec.from_string(d).device_type + f":{tf.DeviceSpec.from_string(d).device_index}"
         for d in strategy.extended.worker_devices
     )
-    here = f"; this is {workers.describe()}" if workers.count() > 1 else ""
+    here = f"; this is {workers.describe()}" if workers.count > 1 else ""
     several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
     replicas = strategy.num_replicas_in_sync
@@ -161,8 +185,8 @@ def describe(strategy: tf.distribute.Strategy) -> str:
 def distribute(strategy: tf.distribute.Strategy, batches: Batches):
     """Gives every replica its rows of every global batch, in the order of the replicas.
 
-    Each machine makes its own rows, and drops others: before they are parsed where `batches` is a
-    function, after that where it is a dataset.
+    Each machine makes its own rows and drops the others: before parsing them where `batches` is a
+    function, after parsing them where it is a dataset.
 
     Returns:
         A distributed dataset.
@@ -181,31 +205,11 @@ def distribute(strategy: tf.distribute.Strategy, batches: Batches):
     return strategy.distribute_datasets_from_function(pipeline)
 
 
-def makes_batches_here(strategy: tf.distribute.Strategy) -> bool:
-    """Whether batches are made in this process, so that Python can take part in it.
+def makes_batches_locally(strategy: tf.distribute.Strategy) -> bool:
+    """Whether batches are made in this process, so that Python can take part.
 
     A TPU that is reached by name makes them on its own machines.
     """
     if not isinstance(strategy, tf.distribute.TPUStrategy):
         return True
     return not strategy.cluster_resolver.cluster_spec().as_dict()
-
-
-def per_replica(flag: str, batch_size: int, strategy: tf.distribute.Strategy) -> int:
-    """Examples of a global batch that fall to each replica.
-
-    Raises:
-        InputError: the batch does not divide by the replicas.
-    """
-    replicas = strategy.num_replicas_in_sync
-    if batch_size < 1 or batch_size % replicas:
-        raise InputError(
-            f"--{flag}={batch_size}: must be a multiple of the {replicas} replicas, "
-            f"such as {max(1, round(batch_size / replicas)) * replicas}"
-        )
-    return batch_size // replicas
-
-
-def dtype_policy(dtype: str) -> str:
-    """Keras' name for a `--dtype`: bfloat16 products with float32 variables."""
-    return {"float32": "float32", "bfloat16": "mixed_bfloat16"}[dtype]

@@ -15,12 +15,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import evaluation_batches
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.iterators import ending_at_once
-from albert_tf.engines.tensorflow.replicas import check_replicas
-from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
-from albert_tf.engines.tensorflow.strategy import create_strategy
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import PretrainingObjective
@@ -28,56 +26,62 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import predict, train
-from albert_tf.training.options import DeviceOptions
 from tests.tiny import CONFIG, LENGTH, batch, in_memory
 
 STEPS = 6
 
 
 def main() -> None:
-    strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=2))
+    engine = TensorFlowEngine.create(DeviceOptions(strategy="mirrored", num_replicas=2))
     examples = tf.data.Dataset.from_tensor_slices(batch(4)).repeat()
     examples = ending_at_once(examples.batch(4, drop_remainder=True))
-    predictions(strategy)
+    predictions(engine)
     for every, noticed in ((2, 4), (4, STEPS), (STEPS + 1, None)):
-        with strategy.scope():
+        with engine.scope():
             model = AlbertForPreTraining(CONFIG)
             optimizer = create_optimizer("lamb", 0.01)
-        step = TrainStep(model, optimizer, PretrainingObjective(), strategy)
+        step = engine.create_training_step(model, optimizer, PretrainingObjective())
         with tempfile.TemporaryDirectory() as folder:
             if noticed is None:
-                go(step, examples, folder, every)
+                train_with_drift(engine, step, examples, folder, every)
                 assert saved(folder) == [STEPS]
-                check_replicas(strategy, step.variables, STEPS)
+                step.check_replicas()
                 continue
             with pytest.raises(InputError) as error:
-                go(step, examples, folder, every)
+                train_with_drift(engine, step, examples, folder, every)
             message = f"after step {noticed}, replica 1 of 2 has other values than replica 0"
             assert str(error.value).startswith(message), str(error.value)
             assert saved(folder) == []
 
 
-def go(step: TrainStep, examples: tf.data.Dataset, folder: str, every: int) -> None:
-    weight = step.model.weights[0].value
+def train_with_drift(
+    engine: TensorFlowEngine,
+    step: TrainingStep,
+    examples: tf.data.Dataset,
+    folder: str,
+    every: int,
+) -> None:
+    weight = step.program.model.weights[0].value
 
     def drift() -> dict[str, float]:
-        second = step.strategy.experimental_local_results(weight)[1]
+        second = engine.strategy.experimental_local_results(weight)[1]
         value = second.numpy()
         value.flat[0] += 0.001  # more than the rounding of an update
         second.assign(value)
         return {}
 
     train(
+        engine,
         step,
         lambda first: examples,
-        Checkpoints(folder, step.model, step.optimizer),
+        engine.create_checkpoints(folder, step),
         folder,
-        Health(step.objective, max_nonfinite_steps=10, what_to_try=""),
+        Health(step.program.objective, max_nonfinite_steps=10, advice=""),
         Workload(batch_size=4, tokens_per_example=LENGTH, flops_per_example=1.0),
         num_train_steps=STEPS,
         save_checkpoints_steps=STEPS,
         iterations_per_loop=STEPS,
-        evaluation=PeriodicEvaluation(drift, every, folder),
+        evaluation=PeriodicEvaluation(engine.workers, drift, every, folder),
     )
 
 
@@ -85,25 +89,25 @@ def saved(folder: str) -> list[int]:
     return [int(path.stem.split("-")[1]) for path in pathlib.Path(folder).glob("*.index")]
 
 
-def predictions(strategy: tf.distribute.Strategy) -> None:
+def predictions(engine: TensorFlowEngine) -> None:
     keras.utils.set_random_seed(1)
-    with strategy.scope():
+    with engine.scope():
         model = AlbertForSequenceClassification(CONFIG, 3)
     examples = batch(13)
-    step = PredictStep(model, strategy, ["logits"])
+    step = engine.create_prediction_step(model, ["logits"])
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
-    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    logits = predict(engine, step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-    gather = strategy.gather
+    gather = engine.strategy.gather
 
     def by_links(value, axis):
         """As among workers whose GPUs are linked in another order than they are numbered."""
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
-    strategy.gather = by_links
-    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    engine.strategy.gather = by_links
+    logits = predict(engine, step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-    strategy.gather = gather
+    engine.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show
 
 

@@ -15,16 +15,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.iterators import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
-from albert_tf.engines.tensorflow.strategy import create_strategy
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
-from albert_tf.training.options import DeviceOptions
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 STEPS, BATCH = 20, 16
@@ -86,17 +85,18 @@ def create_step(
     remat: bool = False,
     jit_compile: bool | None = None,
 ) -> TrainStep:
-    strategy = create_strategy(DeviceOptions(strategy="mirrored", num_replicas=replicas))
-    assert strategy.num_replicas_in_sync == replicas
+    options = DeviceOptions(strategy="mirrored", num_replicas=replicas)
+    engine = TensorFlowEngine.create(options)
+    assert engine.num_replicas == replicas
     keras.utils.set_random_seed(seed)
-    with strategy.scope():
+    with engine.scope():
         model = AlbertForPreTraining(config)
         optimizer = create_optimizer("lamb", 0.01)
     return TrainStep(
         model,
         optimizer,
         PretrainingObjective(),
-        strategy,
+        engine.strategy,
         micro_batches=micro_batches,
         remat=remat,
         jit_compile=jit_compile,
@@ -120,14 +120,17 @@ def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep
         for number, count in enumerate(replicas):
             # What a process starts from must not matter once there is a checkpoint.
             step = create_step(config, count, seed=7 + number)
-            checkpoints = Checkpoints(folder, step.model, step.optimizer)
+            engine = TensorFlowEngine(step.strategy)
+            training_step = TrainingStep(step, engine.workers)
+            checkpoints = engine.create_checkpoints(folder, training_step)
             assert checkpoints.restore_latest() == (number > 0)
             train(
-                step,
+                engine,
+                training_step,
                 lambda first: dataset.skip(first),
                 checkpoints,
                 folder,
-                Health(step.objective, max_nonfinite_steps=10, what_to_try=""),
+                Health(step.objective, max_nonfinite_steps=10, advice=""),
                 Workload(batch_size=BATCH, tokens_per_example=LENGTH, flops_per_example=1.0),
                 num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
                 save_checkpoints_steps=STEPS,

@@ -159,16 +159,17 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_newest_is_left_out_in_favour_of_the_one_before(tmp_path, capsys, damage):
+def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(tmp_path, caplog, damage):
     save_steps(tmp_path, (1, 2, 3))
     DAMAGE[damage](tmp_path)
     assert restored(tmp_path) == (2, 2.0)
-    warning, choice = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"warning: {tmp_path}/model.ckpt-3 is damaged and left out: ")
-    assert choice == f"taking {tmp_path}/model.ckpt-2 instead"
+    warning, choice = caplog.messages
+    assert warning.startswith(f"{tmp_path}/model.ckpt-3 is damaged and skipped: ")
+    assert choice == f"using {tmp_path}/model.ckpt-2 instead"
+    caplog.clear()
     save_steps(tmp_path, (3,))
     assert restored(tmp_path) == (3, 3.0)
-    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
 
 
 def test_training_never_starts_anew_over_damaged_checkpoints(tmp_path):
@@ -220,7 +221,7 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path):
 
 def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path):
     saved(tmp_path, "lamb")
-    with pytest.raises(InputError, match="--optimizer"):
+    with pytest.raises(InputError, match="`optimizer`"):
         Checkpoints(str(tmp_path), *fresh("adamw")).restore_latest()
 
 

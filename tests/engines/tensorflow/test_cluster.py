@@ -40,7 +40,7 @@ TWO = {"worker": ["a:1", "b:1"]}
         ({"cluster": {"worker": ["a"]}, "task": {"index": 0}}, "'a' is not host:port"),
         ({"cluster": {"worker": ["a:70000"]}, "task": {"index": 0}}, "'a:70000' is not host:port"),
         ({"cluster": {"worker": ["a:1", "a:1"]}, "task": {"index": 0}}, "named more than once"),
-        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": {"index": 0}}, "one chief only"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": {"index": 0}}, "only one chief"),
         ({"cluster": TWO, "task": {"type": "master", "index": 0}}, "must be one of worker"),
         ({"cluster": TWO, "task": {"type": "worker", "index": 2}}, "must be from 0 to 1"),
         ({"cluster": TWO, "task": {"type": "worker", "index": True}}, "must be from 0 to 1"),
@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_tf_config_is_one_line(text, reason):
 
 
 def test_without_either_there_is_one_line():
-    with pytest.raises(InputError, match="^--strategy=multi_worker: TF_CONFIG is not set"):
+    with pytest.raises(InputError, match="^`strategy`=multi_worker: TF_CONFIG is not set"):
         find_cluster({})
 
 

@@ -134,9 +134,9 @@ def test_reads_the_originals_files(shared):
 
 def test_files_that_do_not_fit_are_named(files, tmp_path):
     check_files(files, FEATURES, VOCAB)
-    with pytest.raises(InputError, match=r"7.tfrecord: .*--max_seq_length must be 16"):
+    with pytest.raises(InputError, match=r"7.tfrecord: .*`max_seq_length` must be 16"):
         check_files(files, pretraining_features(32, PREDICTIONS), VOCAB)
-    with pytest.raises(InputError, match=r"--max_predictions_per_seq must be 4"):
+    with pytest.raises(InputError, match=r"`max_predictions_per_seq` must be 4"):
         check_files(files, pretraining_features(LENGTH, 5), VOCAB)
     with pytest.raises(InputError, match=r"7.tfrecord: token id \d+ is beyond the vocab_size 40"):
         check_files(files, FEATURES, 40)

@@ -65,7 +65,7 @@ def test_a_worker_that_gives_up_and_comes_again_is_counted_once():
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_who_does_not_come_is_named(monkeypatch, capfd, index):
+def test_a_missing_worker_is_named(monkeypatch, caplog, index):
     monkeypatch.setattr(rendezvous, "WAIT_SECONDS", 0.6)
     monkeypatch.setattr(rendezvous, "NOTE_SECONDS", 0.1)
     addresses = free_addresses(2)
@@ -73,7 +73,7 @@ def test_who_does_not_come_is_named(monkeypatch, capfd, index):
     with pytest.raises(WorkerLost) as error:
         rendezvous.meet(Cluster(addresses, index), {})
     assert missing in str(error.value)
-    assert f"worker {index} of 2: waiting for {missing}" in capfd.readouterr().err
+    assert f"worker {index} of 2: waiting for {missing}" in caplog.text
 
 
 def test_other_settings_end_all():
@@ -85,7 +85,7 @@ def test_other_settings_end_all():
         thread.join(30)
     for number in range(3):
         assert isinstance(outcomes[number], InputError)
-        assert str(outcomes[number]).startswith("worker 2 was started with b=16 instead of 8,")
+        assert str(outcomes[number]).startswith("worker 2 was started with b=16 (worker 0: 8);")
 
 
 def test_another_order_of_the_workers_ends_all():

@@ -8,12 +8,15 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow import strategy as strategies
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import Cluster
-from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_strategy, describe
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
-from albert_tf.training.options import DeviceOptions, PretrainingOptions
+from albert_tf.training.objectives import find_objective
+from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import Records, _check_masks
 
 TF_CONFIG = json.dumps(
@@ -27,13 +30,13 @@ def chosen(monkeypatch):
     for name in ("_tpu", "_multi_worker", "_mirrored", "_one_device"):
         monkeypatch.setattr(strategies, name, lambda options, name=name: (name, options))
     monkeypatch.setitem(STRATEGIES, "tpu", strategies._tpu)
-    return lambda **flags: create_strategy(DeviceOptions(**flags))
+    return lambda **flags: create_devices(DeviceOptions(**flags))
 
 
 def test_all_strategies_are_in_the_table():
     assert list(STRATEGIES) == ["auto", "one_device", "mirrored", "multi_worker", "tpu"]
-    with pytest.raises(InputError, match="--strategy=magic: must be one of auto, one_device, mirr"):
-        create_strategy(DeviceOptions(strategy="magic"))
+    with pytest.raises(InputError, match="`strategy`=magic: must be one of auto, one_device, mirr"):
+        create_devices(DeviceOptions(strategy="magic"))
 
 
 @pytest.mark.parametrize("name", ["local", "my-tpu"])
@@ -49,19 +52,19 @@ def test_tpu_is_short_for_two_flags(chosen, name, strategy):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"tpu": "a", "tpu_name": "b"}, "--tpu=a: .* contradicts --tpu_name=b"),
-        ({"tpu": "a", "use_tpu": False}, "--tpu=a: .* contradicts --use_tpu=False"),
-        ({"tpu": "a", "master": "grpc://x"}, "--tpu=a: .* contradicts --master=grpc://x"),
-        ({"tpu": "local", "strategy": "mirrored"}, "--strategy=mirrored: contradicts --use_tpu"),
-        ({"use_tpu": True, "strategy": "one_device"}, "--strategy=one_device: contradicts"),
-        ({"use_tpu": False, "strategy": "tpu"}, "--strategy=tpu: contradicts --nouse_tpu"),
-        ({"use_tpu": True, "jit_compile": False}, "--nojit_compile: a TPU runs only"),
-        ({"num_replicas": 2, "strategy": "multi_worker"}, "--num_replicas=2: is for"),
+        ({"tpu": "a", "tpu_name": "b"}, "`tpu`=a: .* contradicts `tpu_name`=b"),
+        ({"tpu": "a", "use_tpu": False}, "`tpu`=a: .* contradicts `use_tpu`=False"),
+        ({"tpu": "a", "master": "grpc://x"}, "`tpu`=a: .* contradicts `master`=grpc://x"),
+        ({"tpu": "local", "strategy": "mirrored"}, "`strategy`=mirrored: contradicts `use_tpu`"),
+        ({"use_tpu": True, "strategy": "one_device"}, "`strategy`=one_device: contradicts"),
+        ({"use_tpu": False, "strategy": "tpu"}, "`strategy`=tpu: contradicts `use_tpu`=False"),
+        ({"use_tpu": True, "jit_compile": False}, "`jit_compile`=False: a TPU runs only"),
+        ({"num_replicas": 2, "strategy": "multi_worker"}, "`num_replicas`=2: is for"),
     ],
 )
 def test_flags_that_contradict_each_other_are_errors(flags, message):
     with pytest.raises(InputError, match=message):
-        create_strategy(DeviceOptions(**flags))
+        create_devices(DeviceOptions(**flags))
 
 
 def test_auto_takes_several_machines_where_tf_config_names_them(chosen, monkeypatch):
@@ -76,12 +79,17 @@ def test_auto_takes_several_machines_where_tf_config_names_them(chosen, monkeypa
 def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", TF_CONFIG)
     seen = []
-    monkeypatch.setattr(workers, "join", lambda cluster, settings: seen.append((cluster, settings)))
+
+    def join(cluster, settings):
+        seen.append((cluster, settings))
+        return None, None
+
+    monkeypatch.setattr(workers, "join", join)
     for folder, batch in (("a", 8), ("b", 8), ("a", 16)):
         options = PretrainingOptions(
             albert_config_file=folder, output_dir=folder, train_batch_size=batch, random_seed=3
         )
-        create_strategy(options)
+        create_devices(options)
     (cluster, one), (_, moved), (_, larger) = seen
     assert cluster == Cluster(("a:1", "b:1"), 0)
     assert one["random_seed"] == "3"
@@ -90,8 +98,8 @@ def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
 
 
 def test_a_tpu_that_is_not_there_is_one_line():
-    with pytest.raises(InputError, match="--tpu_name=local: no TPU to be had"):
-        create_strategy(DeviceOptions(tpu="local"))
+    with pytest.raises(InputError, match="`tpu_name`=local: no TPU available"):
+        create_devices(DeviceOptions(tpu="local"))
 
 
 @pytest.mark.parametrize(("hosts", "here"), [({}, True), ({"worker": ["10.0.0.1:8470"]}, False)])
@@ -106,20 +114,21 @@ def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
         def __init__(self):
             pass
 
-    records = Records([], {}, object(), "sop", {})
+    records = Records([], {}, object(), find_objective("sop"), {})
     static = records._replace(masks=None)
-    _check_masks(Named(), static, None)
-    _check_masks(tf.distribute.get_strategy(), records, records)
+    named = TensorFlowEngine(Named())
+    _check_masks(named, static, None)
+    _check_masks(TensorFlowEngine(tf.distribute.get_strategy()), records, records)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
-        _check_masks(Named(), static, records)
+        _check_masks(named, static, records)
 
 
-def test_the_choice_is_told(monkeypatch):
-    one = create_strategy(DeviceOptions(strategy="one_device"))
-    assert describe(one) == "OneDeviceStrategy over 1 replica(s): CPU:0"
+def test_the_choice_is_described():
+    alone = TensorFlowEngine.create(DeviceOptions(strategy="one_device"))
+    assert alone.describe() == "OneDeviceStrategy over 1 replica(s): CPU:0"
     cluster = Cluster(("a:1", "b:2"), 1)
-    monkeypatch.setattr(workers, "_joined", workers._Workers(cluster, lambda values: values))
-    assert describe(one).endswith("CPU:0; this is worker 1 of 2 (b:2)")
+    second = TensorFlowEngine(alone.strategy, workers.TensorFlowWorkers(cluster))
+    assert second.describe().endswith("CPU:0; this is worker 1 of 2 (b:2)")
 
 
 def test_slurms_gpus_are_shared_out_among_the_tasks_that_see_them_all(monkeypatch):

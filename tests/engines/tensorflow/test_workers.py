@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
 from tests.ports import free_addresses
@@ -42,9 +42,10 @@ def test_two_workers():
 
 
 def test_a_process_alone_agrees_with_itself():
-    assert (workers.count(), workers.is_chief(), workers.describe()) == (1, True, "")
+    workers = Workers()
+    assert (workers.count, workers.is_chief, workers.describe()) == (1, True, "")
     assert workers.agree(15) == 15
     assert workers.agree(None) is None
     assert workers.from_chief(lambda: {1, 2}) == {1, 2}
-    with pytest.raises(InputError, match="mine"), workers.everyone():
+    with pytest.raises(InputError, match="mine"), workers.synchronized():
         raise InputError("mine")

@@ -11,32 +11,32 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import evaluation_batches
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.replicas import check_replicas, checksums
-from albert_tf.engines.tensorflow.step import PredictStep
-from albert_tf.engines.tensorflow.strategy import create_strategy
+from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.training.loop import predict
-from albert_tf.training.options import DeviceOptions
 from tests.tiny import CONFIG, LENGTH, batch, in_memory
 
 COUNT = 13  # neither a multiple of the batch nor of a worker's share
 
 
 def main(index: int) -> None:
-    strategy = create_strategy(DeviceOptions(strategy="multi_worker"))
-    assert (workers.count(), workers.is_chief()) == (2, index == 0)
+    engine = TensorFlowEngine.create(DeviceOptions(strategy="multi_worker"))
+    workers = engine.workers
+    assert (workers.count, workers.is_chief) == (2, index == 0)
     assert not is_caught(signal.SIGTERM)  # it ends the process, as before
-    agreement(index)
+    agreement(workers, index)
     keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
-    with strategy.scope():
+    with engine.scope():
         model = AlbertForSequenceClassification(CONFIG, 3)
-    check_replicas(strategy, model.weights, 0)
-    predictions(strategy, model)
-    drift(strategy, model, index)
-    with workers.everyone():
+    check_replicas(engine.strategy, model.weights, 0, workers)
+    predictions(engine, model)
+    drift(engine, model, index)
+    with workers.synchronized():
         print("all is well")
 
 
@@ -47,7 +47,7 @@ def is_caught(number: int) -> bool:
     return bool(int(mask, 16) >> (number - 1) & 1)
 
 
-def agreement(index: int) -> None:
+def agreement(workers: Workers, index: int) -> None:
     assert workers.agree(None) is None
     assert workers.agree(15 if index else None) == 15
     assert workers.agree((2, 15)[index]) == 15
@@ -56,11 +56,11 @@ def agreement(index: int) -> None:
     assert workers.from_chief(lambda: None) is None
     for failing in (0, 1):
         # Who fails raises its own error, the other one says who it was.
-        with pytest.raises(InputError) as error, workers.everyone():
+        with pytest.raises(InputError) as error, workers.synchronized():
             may_fail(index == failing)
         mine = "no such file" if index == failing else f"worker {failing} ("
         assert str(error.value).startswith(mine)
-    with workers.everyone():
+    with workers.synchronized():
         pass
 
 
@@ -69,17 +69,18 @@ def may_fail(fails: bool) -> None:
         raise InputError("no such file")
 
 
-def predictions(strategy, model) -> None:
+def predictions(engine: TensorFlowEngine, model) -> None:
     examples = batch(COUNT)
-    step = PredictStep(model, strategy, ["logits"])
-    logits = predict(step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    step = engine.create_prediction_step(model, ["logits"])
+    logits = predict(engine, step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
     # Here without the other worker, all at once.
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     assert len(np.unique(logits, axis=0)) == COUNT  # so that another order would show
 
 
-def drift(strategy, model, index: int) -> None:
+def drift(engine: TensorFlowEngine, model, index: int) -> None:
+    strategy = engine.strategy
     before = checksums(strategy, model.weights)
     weight = model.weights[3]
     value = weight.numpy()
@@ -89,7 +90,7 @@ def drift(strategy, model, index: int) -> None:
     found = checksums(strategy, model.weights) != before
     assert np.argwhere(found).tolist() == [[1, 3]]
     with pytest.raises(InputError) as error:
-        check_replicas(strategy, model.weights, 7)
+        check_replicas(strategy, model.weights, 7, engine.workers)
     assert "after step 7, replica 1 of 2 (worker 1) has other values" in str(error.value)
     assert weight.path in str(error.value)
 

@@ -1,0 +1,435 @@
+"""The protocol between the training code and the framework that it runs on.
+
+`albert_tf.training` and `albert_tf.finetuning` know nothing of devices, graphs or file formats of
+checkpoints: an `Engine` builds the model where it belongs, runs steps, feeds them, and saves and
+finds checkpoints. Engines import neither of these packages.
+
+To add an engine, subclass `Engine` and add a row to `albert_tf.engines.registry.ENGINES`. What
+crosses the protocol is Keras objects, NumPy arrays and plain Python; the only opaque values are
+`Batches`, which one method of an engine makes and another one consumes. Where the user can do
+something about an error of the framework, methods raise `InputError` (a file or an argument is
+invalid), `OSError` (the disk is full) or `WorkerLost`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import keras
+import numpy as np
+
+from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
+from albert_tf.input.examples import Features
+from albert_tf.input.features import Feature
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.modeling.losses import Objective
+from albert_tf.optimization.adamw import AdamW
+
+# Global batches as an engine makes them; opaque to everything else.
+Batches: TypeAlias = Any
+
+# What training steps record of each step: `finite` is 1 where the update was made, else 0;
+# `length` is that of its sequences, padding included.
+HISTORY = ("loss", "gradient_norm", "finite", "length")
+
+
+class StepResults(NamedTuple):
+    """Results of one call of a `TrainingStep`.
+
+    Attributes:
+        sums: sum of each quantity of the objective over the finite steps.
+        weights: weight of each part of the objective over the finite steps.
+        scalars: `learning_rate` and `gradient_norm` (before clipping) of the last step, the
+            optimizer's `measures` of the last finite step, `parameter_norm` after all steps, and
+            `input_wait_seconds`, how long the steps waited for data.
+        history: float32 `[steps]` of every step, by the names in `HISTORY`.
+    """
+
+    sums: dict[str, float]
+    weights: dict[str, float]
+    scalars: dict[str, float]
+    history: dict[str, np.ndarray]
+
+
+class TrainingStep(abc.ABC):
+    """A model, its optimizer and its objective, trained by one engine."""
+
+    @property
+    @abc.abstractmethod
+    def step(self) -> int:
+        """Number of updates made so far, skipped ones included."""
+
+    @abc.abstractmethod
+    def __call__(self, batches: Iterator, count: int) -> StepResults:
+        """Takes `count` global batches from an iterator, one update each.
+
+        A step whose loss or gradient is not finite leaves weights and moments unchanged. It counts
+        as a step all the same: data, dropout and learning rate move on.
+
+        Raises:
+            InputError: the data cannot be read.
+        """
+
+    @abc.abstractmethod
+    def check_replicas(self) -> None:
+        """Compares weights and moments of all replicas.
+
+        Raises:
+            InputError: a replica has other values than the first one.
+        """
+
+
+class EvaluationStep(abc.ABC):
+    """A model and its objective, evaluated without dropout."""
+
+    @abc.abstractmethod
+    def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
+        """Sums and weights of the objective over one global batch."""
+
+
+class PredictionStep(abc.ABC):
+    """A model, run without dropout.
+
+    Attributes:
+        outputs: names of the model's outputs that it returns.
+    """
+
+    outputs: tuple[str, ...]
+
+    @abc.abstractmethod
+    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Takes one global batch from an iterator.
+
+        Returns:
+            `example_number` `[batch]` and the outputs by name, `[batch, ...]`.
+
+        Raises:
+            StopIteration: there are no more batches.
+        """
+
+
+class Checkpoints(AbstractContextManager):
+    """Saves and restores the state of a `TrainingStep` in one folder.
+
+    Saving happens in the background. A run that is killed at any moment leaves the previous
+    checkpoint as the latest one. Leaving the `with` block waits for the last save.
+
+    Attributes:
+        latest: path of the checkpoint that was restored or saved last.
+    """
+
+    latest: str | None
+
+    @abc.abstractmethod
+    def restore_latest(self) -> bool:
+        """Restores the latest valid checkpoint; returns False if the folder has none.
+
+        Raises:
+            InputError: all checkpoints are damaged, or the latest belongs to another model or
+                optimizer.
+        """
+
+    @abc.abstractmethod
+    def remove_unfinished(self) -> None:
+        """Removes partial checkpoints of runs that were killed while they saved."""
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Starts saving the current state, after waiting for the previous save.
+
+        Raises:
+            OSError: the previous checkpoint could not be written.
+        """
+
+    @abc.abstractmethod
+    def wait(self) -> None:
+        """Waits until everything is saved.
+
+        Raises:
+            OSError: the checkpoint could not be written.
+        """
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Raises the OSError of a save that has failed; does not wait."""
+
+
+class Engine(abc.ABC):
+    """A framework on some devices.
+
+    Attributes:
+        name: its key in `albert_tf.engines.registry.ENGINES`.
+        workers: the processes that train together.
+    """
+
+    name: ClassVar[str]
+    workers: Workers
+
+    @classmethod
+    @abc.abstractmethod
+    def create(cls, options: DeviceOptions) -> Engine:
+        """The engine on the devices that the options ask for; joins the other workers.
+
+        Raises:
+            InputError: options contradict each other or the devices do not exist.
+            WorkerLost: another worker does not come.
+        """
+
+    # Devices
+
+    @property
+    @abc.abstractmethod
+    def num_replicas(self) -> int:
+        """Devices of all workers that each compute a share of every batch."""
+
+    @property
+    @abc.abstractmethod
+    def is_tpu(self) -> bool:
+        """Whether the devices are TPUs."""
+
+    @property
+    @abc.abstractmethod
+    def makes_batches_locally(self) -> bool:
+        """Whether batches are made in this process, so that Python can draw masks for them."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """One line about devices and workers."""
+
+    @abc.abstractmethod
+    def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
+        """Operations per second that all devices together can do; None if unknown.
+
+        Args:
+            peak_tflops: TFLOP/s of one replica, where the user gives it; 0 to look it up.
+        """
+
+    @abc.abstractmethod
+    def device_memory_peak(self) -> int | None:
+        """Peak memory use of the fullest local device, in bytes; None if unknown."""
+
+    def per_replica(self, argument: str, batch_size: int) -> int:
+        """Examples of a global batch that each replica computes.
+
+        Args:
+            argument: name of the batch size, for errors.
+            batch_size: examples in a global batch.
+
+        Raises:
+            InputError: the batch does not divide by the replicas.
+        """
+        replicas = self.num_replicas
+        if batch_size < 1 or batch_size % replicas:
+            raise InputError(
+                f"`{argument}`={batch_size}: must be a multiple of the {replicas} replicas, "
+                f"such as {max(1, round(batch_size / replicas)) * replicas}"
+            )
+        return batch_size // replicas
+
+    # Model and steps
+
+    @abc.abstractmethod
+    def set_random_seed(self, seed: int) -> None:
+        """Seeds everything that draws initial weights."""
+
+    @abc.abstractmethod
+    def scope(self) -> AbstractContextManager:
+        """Models and optimizers must be created inside of this block."""
+
+    @abc.abstractmethod
+    def create_training_step(
+        self,
+        model: keras.Model,
+        optimizer: AdamW,
+        objective: Objective,
+        *,
+        micro_batches: int = 1,
+        clip_norm: float = 1.0,
+        seed: int = 0,
+        remat: bool = False,
+    ) -> TrainingStep:
+        """Trains a model.
+
+        Args:
+            model: a model of this project, created in `scope`.
+            optimizer: created in `scope`; built here, on the model's trainable weights.
+            objective: what is minimised.
+            micro_batches: parts into which each replica splits its share of a batch.
+            clip_norm: global norm to which gradients are clipped; 0 for no clipping.
+            seed: seed of the dropout.
+            remat: whether layers are computed again in the backward pass, to save memory.
+        """
+
+    @abc.abstractmethod
+    def create_evaluation_step(self, model: keras.Model, objective: Objective) -> EvaluationStep:
+        """Evaluates a model that was created in `scope`."""
+
+    @abc.abstractmethod
+    def create_prediction_step(self, model: keras.Model, outputs: Sequence[str]) -> PredictionStep:
+        """Runs a model that was created in `scope` and returns the outputs of these names."""
+
+    # Input
+
+    @abc.abstractmethod
+    def iterate(self, batches: Batches) -> Iterator:
+        """Global batches, spread over the replicas.
+
+        `next` raises InputError where the data cannot be read.
+        """
+
+    @abc.abstractmethod
+    def check_records(
+        self, files: Sequence[str], features: dict[str, Feature], vocab_size: int
+    ) -> None:
+        """Reads the first records of TFRecord files, to find a mismatch before training starts.
+
+        Raises:
+            InputError: a file is damaged, its examples have other features or lengths or ids
+                beyond the vocabulary, or there is no example at all.
+        """
+
+    @abc.abstractmethod
+    def record_training_batches(
+        self,
+        files: Sequence[str],
+        features: dict[str, Feature],
+        batch_size: int,
+        *,
+        seed: int,
+        shuffle_buffer_size: int,
+        first_step: int,
+        masks: DynamicMasks | None,
+    ) -> Batches:
+        """Endless shuffled batches of TFRecord files, every example once per epoch.
+
+        Order and masks are functions of the arguments, so that a run that resumes at `first_step`
+        sees the batches that an uninterrupted run would see.
+
+        Args:
+            files: TFRecord files.
+            features: what an example contains.
+            batch_size: examples in a global batch.
+            seed: seed of the order and of dynamic masks.
+            shuffle_buffer_size: examples among which the next one is drawn.
+            first_step: batches to skip.
+            masks: how to draw masks; None where the files contain them.
+        """
+
+    @abc.abstractmethod
+    def record_evaluation_batches(
+        self,
+        files: Sequence[str],
+        features: dict[str, Feature],
+        batch_size: int,
+        *,
+        seed: int,
+        masks: DynamicMasks | None,
+    ) -> Batches:
+        """All examples of TFRecord files once; `is_real_example` is 0 for what pads a batch."""
+
+    @abc.abstractmethod
+    def memory_training_batches(
+        self,
+        features: Features,
+        max_seq_length: int,
+        batch_size: int,
+        *,
+        seed: int,
+        first_step: int,
+        pad_to_max_length: bool,
+    ) -> Batches:
+        """Endless batches of examples in memory, grouped by length.
+
+        Args:
+            features: of the examples.
+            max_seq_length: length of the longest batches.
+            batch_size: examples in a global batch.
+            seed: seed of the order.
+            first_step: batches to skip.
+            pad_to_max_length: whether every batch has that length; examples are not grouped then.
+        """
+
+    @abc.abstractmethod
+    def memory_evaluation_batches(
+        self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
+    ) -> Batches:
+        """All examples in memory once, with `example_number`, -1 for what pads a batch."""
+
+    # Checkpoints
+
+    @abc.abstractmethod
+    def create_checkpoints(
+        self,
+        folder: str,
+        training_step: TrainingStep,
+        *,
+        keep: int = 5,
+        keep_every_n_hours: float = 0,
+    ) -> Checkpoints:
+        """Saves and restores a training step in a folder.
+
+        Args:
+            folder: of the checkpoints, `model.ckpt-STEP`.
+            training_step: made by `create_training_step`.
+            keep: number of latest checkpoints to keep.
+            keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
+        """
+
+    @abc.abstractmethod
+    def find_checkpoint(self, path: str, argument: str = "path") -> str:
+        """The checkpoint that a path names: itself, or the latest one listed in a folder.
+
+        Args:
+            path: of a checkpoint or a folder.
+            argument: the caller's name of `path`, for errors.
+
+        Raises:
+            InputError: there is none, or several of which none is listed as the latest.
+        """
+
+    @abc.abstractmethod
+    def has_checkpoints(self, folder: str) -> bool:
+        """Whether a folder seems to have any checkpoint; reads none."""
+
+    @abc.abstractmethod
+    def latest_checkpoint(self, folder: str) -> str | None:
+        """The latest valid checkpoint in a folder as the chief finds it; None if there is none.
+
+        Damaged ones that are newer are skipped with a warning.
+
+        Raises:
+            InputError: all are damaged, or the folder is not the same for all workers.
+        """
+
+    @abc.abstractmethod
+    def valid_checkpoints(self, folder: str) -> list[str]:
+        """The valid checkpoints in a folder as the chief finds them, oldest first.
+
+        Raises:
+            InputError: there are some, all damaged.
+        """
+
+    @abc.abstractmethod
+    def checkpoint_damage(self, path: str) -> str | None:
+        """Why a checkpoint cannot be read, in one line; None if all of it can."""
+
+    @abc.abstractmethod
+    def listed_checkpoint(self, folder: str) -> str | None:
+        """The checkpoint that a folder lists as its latest, unread; None if it lists none."""
+
+    @abc.abstractmethod
+    def copy_checkpoint(self, path: str, folder: str) -> str:
+        """Copies a complete checkpoint into a folder, without listing it there.
+
+        Returns:
+            The path of the copy.
+        """
+
+    @abc.abstractmethod
+    def keep_only_checkpoint(self, path: str) -> None:
+        """Lists a checkpoint as the only one of its folder, then removes the others."""

@@ -1,0 +1,50 @@
+"""Options of every engine: where a program runs, and in which precision."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.options import option
+
+# --dtype -> the Keras policy: bfloat16 products with float32 variables.
+DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Where a program runs, and in which precision."""
+
+    strategy: str = option(
+        "auto",
+        "How a batch is distributed over devices: one_device, mirrored (all GPUs, or "
+        "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
+        "machines that all run this program, listed by TF_CONFIG or SLURM), tpu, or auto (tpu with "
+        "--use_tpu, else multi_worker if TF_CONFIG lists several machines, else mirrored on "
+        "several GPUs, else one_device).",
+    )
+    num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.")
+    tpu: str | None = option(
+        None, "local or the name of a TPU; short for --use_tpu --tpu_name=NAME."
+    )
+    use_tpu: bool | None = option(None, "Train on a TPU.")
+    tpu_name: str | None = option(None, "TPU to use: its name, or local (the default) on a TPU VM.")
+    master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
+    num_tpu_cores: int = option(0, "Required number of TPU cores; 0 for any number.")
+    tpu_zone: str | None = option(None, "Zone of the TPU, if --tpu_name is a name.")
+    gcp_project: str | None = option(None, "Cloud project of the TPU, if --tpu_name is a name.")
+    dtype: str = option(
+        "float32",
+        "Precision of matrix products and activations; variables, softmax, normalization and "
+        "losses are always float32.",
+        choices=("float32", "bfloat16"),
+    )
+    jit_compile: bool | None = option(
+        None,
+        "Compile each step with XLA, once for every sequence length; by default on GPUs but not "
+        "on CPUs. TPUs always compile.",
+    )
+
+    @property
+    def dtype_policy(self) -> str:
+        """The Keras dtype policy of `dtype`."""
+        return DTYPE_POLICIES[self.dtype]

@@ -1,0 +1,342 @@
+"""The TensorFlow engine: `tf.distribute` strategies over CPUs, GPUs, TPUs and several machines."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.engines import base
+from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.tensorflow import batches as memory
+from albert_tf.engines.tensorflow import checkpoints, records
+from albert_tf.engines.tensorflow.replicas import check_replicas
+from albert_tf.engines.tensorflow.share import Share
+from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
+from albert_tf.engines.tensorflow.strategy import (
+    Batches,
+    create_devices,
+    describe,
+    distribute,
+    makes_batches_locally,
+)
+from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
+from albert_tf.files import matches, tensorflow_reason
+from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
+from albert_tf.input.examples import Features
+from albert_tf.input.features import Feature
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
+from albert_tf.modeling.losses import Objective
+from albert_tf.optimization.adamw import AdamW
+
+# What TensorFlow raises for a damaged TFRecord file, among other things.
+_DATA_ERRORS = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+)
+
+
+class TensorFlowEngine(base.Engine):
+    """TensorFlow on the devices of a strategy.
+
+    Args:
+        strategy: how a batch is spread over devices.
+        workers: the processes that train together; this one alone by default.
+        jit_compile: whether XLA compiles each step; None: on GPUs only. TPUs always do.
+        within_xla: whether the caller has XLA compile the whole training step.
+    """
+
+    name = "tensorflow"
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        workers: Workers | None = None,
+        jit_compile: bool | None = None,
+        within_xla: bool = False,
+    ):
+        self.strategy = strategy
+        self.workers = workers or TensorFlowWorkers()
+        self._jit_compile = jit_compile
+        self._within_xla = within_xla
+
+    @classmethod
+    def create(cls, options: DeviceOptions) -> TensorFlowEngine:
+        strategy, workers = create_devices(options)
+        return cls(strategy, workers, options.jit_compile)
+
+    # Devices
+
+    @property
+    def num_replicas(self) -> int:
+        return self.strategy.num_replicas_in_sync
+
+    @property
+    def is_tpu(self) -> bool:
+        return isinstance(self.strategy, tf.distribute.TPUStrategy)
+
+    @property
+    def makes_batches_locally(self) -> bool:
+        return makes_batches_locally(self.strategy)
+
+    def describe(self) -> str:
+        return describe(self.strategy, self.workers)
+
+    def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
+        if peak_tflops:
+            return peak_tflops * 1e12 * self.num_replicas
+        if self.is_tpu:
+            # All chips of all hosts compute, whether a chip is one replica or two.
+            return local_tpu_peak_flops() * self.strategy.extended.num_hosts or None
+        if "GPU" not in "".join(self.strategy.extended.worker_devices):
+            return None
+        gpus = tf.config.list_physical_devices("GPU")
+        details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
+        peak = gpu_peak(details.get("device_name") or "")
+        return peak * 1e12 * self.num_replicas if peak else None
+
+    def device_memory_peak(self) -> int | None:
+        gpus = [
+            device.name.removeprefix("/device:") for device in tf.config.list_logical_devices("GPU")
+        ]
+        return max(
+            (tf.config.experimental.get_memory_info(gpu)["peak"] for gpu in gpus), default=None
+        )
+
+    # Model and steps
+
+    def set_random_seed(self, seed: int) -> None:
+        keras.utils.set_random_seed(seed)
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        return self.strategy.scope()
+
+    def create_training_step(
+        self,
+        model: keras.Model,
+        optimizer: AdamW,
+        objective: Objective,
+        *,
+        micro_batches: int = 1,
+        clip_norm: float = 1.0,
+        seed: int = 0,
+        remat: bool = False,
+    ) -> TrainingStep:
+        step = TrainStep(
+            model,
+            optimizer,
+            objective,
+            self.strategy,
+            micro_batches=micro_batches,
+            clip_norm=clip_norm,
+            seed=seed,
+            remat=remat,
+            jit_compile=self._jit_compile,
+            within_xla=self._within_xla,
+        )
+        return TrainingStep(step, self.workers)
+
+    def create_evaluation_step(self, model: keras.Model, objective: Objective) -> EvaluationStep:
+        return EvaluationStep(EvalStep(model, objective, self.strategy, self._jit_compile))
+
+    def create_prediction_step(self, model: keras.Model, outputs: Sequence[str]) -> PredictionStep:
+        return PredictionStep(PredictStep(model, self.strategy, outputs, self._jit_compile))
+
+    # Input
+
+    def iterate(self, batches: Batches) -> Iterator:
+        return _Iterator(iter(distribute(self.strategy, batches)))
+
+    def check_records(
+        self, files: Sequence[str], features: dict[str, Feature], vocab_size: int
+    ) -> None:
+        records.check_files(files, features, vocab_size)
+
+    def record_training_batches(
+        self,
+        files: Sequence[str],
+        features: dict[str, Feature],
+        batch_size: int,
+        *,
+        seed: int,
+        shuffle_buffer_size: int,
+        first_step: int,
+        masks: DynamicMasks | None,
+    ) -> Callable[[Share], tf.data.Dataset]:
+        return lambda share: records.training_batches(
+            files,
+            features,
+            batch_size,
+            seed,
+            shuffle_buffer_size,
+            first_step=first_step,
+            masks=masks,
+            share=share,
+        )
+
+    def record_evaluation_batches(
+        self,
+        files: Sequence[str],
+        features: dict[str, Feature],
+        batch_size: int,
+        *,
+        seed: int,
+        masks: DynamicMasks | None,
+    ) -> Callable[[Share], tf.data.Dataset]:
+        return lambda share: records.evaluation_batches(
+            files, features, batch_size, seed, masks, share
+        )
+
+    def memory_training_batches(
+        self,
+        features: Features,
+        max_seq_length: int,
+        batch_size: int,
+        *,
+        seed: int,
+        first_step: int,
+        pad_to_max_length: bool,
+    ) -> tf.data.Dataset:
+        return memory.training_batches(
+            features, max_seq_length, batch_size, seed, first_step, pad_to_max_length
+        )
+
+    def memory_evaluation_batches(
+        self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
+    ) -> tf.data.Dataset:
+        return memory.evaluation_batches(features, max_seq_length, batch_size, pad_to_max_length)
+
+    # Checkpoints
+
+    def create_checkpoints(
+        self,
+        folder: str,
+        training_step: base.TrainingStep,
+        *,
+        keep: int = 5,
+        keep_every_n_hours: float = 0,
+    ) -> checkpoints.Checkpoints:
+        if not isinstance(training_step, TrainingStep):
+            raise TypeError(f"a training step of another engine: {training_step!r}")
+        step = training_step.program
+        return checkpoints.Checkpoints(
+            folder, step.model, step.optimizer, keep, keep_every_n_hours, self.workers
+        )
+
+    def find_checkpoint(self, path: str, argument: str = "path") -> str:
+        return find_checkpoint(path, argument)
+
+    def has_checkpoints(self, folder: str) -> bool:
+        return bool(matches(f"{folder}/*.index"))
+
+    def latest_checkpoint(self, folder: str) -> str | None:
+        return checkpoints.latest_checkpoint(folder, self.workers)
+
+    def valid_checkpoints(self, folder: str) -> list[str]:
+        return self.workers.from_chief(lambda: list(checkpoints.valid_checkpoints(folder)))
+
+    def checkpoint_damage(self, path: str) -> str | None:
+        return damage_of(path)
+
+    def listed_checkpoint(self, folder: str) -> str | None:
+        return tf.train.latest_checkpoint(folder)
+
+    def copy_checkpoint(self, path: str, folder: str) -> str:
+        return checkpoints.copy_checkpoint(path, folder)
+
+    def keep_only_checkpoint(self, path: str) -> None:
+        checkpoints.keep_only_checkpoint(path)
+
+
+class TrainingStep(base.TrainingStep):
+    """A `TrainStep` behind the protocol.
+
+    Attributes:
+        program: the step.
+    """
+
+    def __init__(self, program: TrainStep, workers: Workers):
+        self.program = program
+        self._workers = workers
+
+    @property
+    def step(self) -> int:
+        return int(self.program.optimizer.iterations.numpy())
+
+    def __call__(self, batches: Iterator, count: int) -> base.StepResults:
+        if isinstance(batches, _Iterator):
+            batches = batches.distributed
+        try:
+            results = self.program(batches, tf.constant(count))
+        except _DATA_ERRORS as error:  # reading and computing are one graph here
+            _refuse_data(error)
+        results = tf.nest.map_structure(lambda value: value.numpy(), results)
+        sums, weights = results.pop("sums"), results.pop("weights")
+        history = results.pop("history")
+        scalars = {name: float(value) for name, value in results.items()}
+        return base.StepResults(sums, weights, scalars, history)
+
+    def check_replicas(self) -> None:
+        program = self.program
+        check_replicas(program.strategy, program.variables, self.step, self._workers)
+
+
+class EvaluationStep(base.EvaluationStep):
+    """An `EvalStep` behind the protocol."""
+
+    def __init__(self, program: EvalStep):
+        self._program = program
+
+    def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
+        results = self._program(batch)
+        sums, weights = (
+            {name: float(value.numpy()) for name, value in results[kind].items()}
+            for kind in ("sums", "weights")
+        )
+        return sums, weights
+
+
+class PredictionStep(base.PredictionStep):
+    """A `PredictStep` behind the protocol."""
+
+    def __init__(self, program: PredictStep):
+        self._program = program
+        self.outputs = program.outputs
+
+    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        if isinstance(batches, _Iterator):
+            batches = batches.distributed
+        try:
+            numbers, outputs = self._program(batches)
+        except tf.errors.OutOfRangeError:
+            raise StopIteration from None
+        return numbers.numpy(), {name: value.numpy() for name, value in outputs.items()}
+
+
+class _Iterator(Iterator):
+    """Batches of a distributed dataset; steps take them inside of their graph.
+
+    Attributes:
+        distributed: the iterator of the dataset.
+    """
+
+    def __init__(self, distributed: Iterator):
+        self.distributed = distributed
+
+    def __next__(self) -> Any:
+        try:
+            return next(self.distributed)
+        except _DATA_ERRORS as error:
+            _refuse_data(error)
+
+
+def _refuse_data(error: tf.errors.OpError) -> NoReturn:
+    raise InputError(f"the TFRecords cannot be read: {tensorflow_reason(error)}") from None

@@ -1,0 +1,116 @@
+"""What pretraining can learn, one declarative object each.
+
+Training data says in its manifest which objective it was made for (`pair_objective`). To add one,
+make data with another name there and register a `PretrainingTask` of that name:
+
+    register(PretrainingTask(
+        name="replaced",
+        model=AlbertForReplacedTokens,
+        heads=("masked_lm", "replaced"),
+        features=replaced_token_features,
+        objective=ReplacedTokenObjective(),
+        flops_per_example=replaced_token_flops,
+    ))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.flops import pretraining_flops
+from albert_tf.input.features import Feature, pretraining_features
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import Objective, PretrainingObjective
+
+# Features that training draws by itself where the files contain no masks.
+_DRAWN = "masked_lm_"
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingTask:
+    """A pretraining objective: model, features, loss, metrics and cost.
+
+    Attributes:
+        name: its key in `PRETRAINING_OBJECTIVES`, and what manifests call it.
+        model: creates the model with its heads, called as `model(config, dtype=policy)`.
+        heads: names of the heads that the loss trains.
+        features: `(max_seq_length, max_predictions_per_seq)` -> what an example contains, inputs
+            and labels, with static masks.
+        objective: loss and metrics of the model's outputs on a batch of these features.
+        flops_per_example: `(config, max_seq_length, max_predictions_per_seq)` -> operations on one
+            example, forward and backward.
+    """
+
+    name: str
+    model: Callable[..., keras.Model]
+    heads: tuple[str, ...]
+    features: Callable[[int, int], dict[str, Feature]]
+    objective: Objective
+    flops_per_example: Callable[[AlbertConfig, int, int], float]
+
+    def stored_features(
+        self, max_seq_length: int, max_predictions_per_seq: int, dynamic_masks: bool
+    ) -> dict[str, Feature]:
+        """What an example in a file contains.
+
+        Args:
+            max_seq_length: tokens in an example, padding included.
+            max_predictions_per_seq: masked tokens in an example, padding included.
+            dynamic_masks: whether masks are drawn during training.
+        """
+        features = self.features(max_seq_length, max_predictions_per_seq)
+        if not dynamic_masks:
+            return features
+        return {name: f for name, f in features.items() if not name.startswith(_DRAWN)}
+
+    def measured_by(self, other: PretrainingTask) -> bool:
+        """Whether a model of this objective can be evaluated on data of another one."""
+        return self.model is other.model and set(other.heads) <= set(self.heads)
+
+
+PRETRAINING_OBJECTIVES: dict[str, PretrainingTask] = {}
+
+
+def register(task: PretrainingTask) -> None:
+    """Makes an objective available to training data of its name."""
+    PRETRAINING_OBJECTIVES[task.name] = task
+
+
+def find_objective(name: str) -> PretrainingTask:
+    """The objective called `name`.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name not in PRETRAINING_OBJECTIVES:
+        raise InputError(
+            f"`pair_objective`={name}: must be one of {', '.join(PRETRAINING_OBJECTIVES)}"
+        )
+    return PRETRAINING_OBJECTIVES[name]
+
+
+# Masked language model (paper section 3.1), alone or with a binary task on pairs of segments:
+# whether they are in order (SOP), or whether the second one comes from the same document (NSP).
+for _name, _heads in (
+    ("sop", ("masked_lm", "sentence_order")),
+    ("nsp", ("masked_lm", "sentence_order")),
+    ("none", ("masked_lm",)),
+):
+    register(
+        PretrainingTask(
+            name=_name,
+            model=AlbertForPreTraining,
+            heads=_heads,
+            features=pretraining_features,
+            objective=PretrainingObjective(_name),
+            flops_per_example=functools.partial(
+                pretraining_flops, sentence_order="sentence_order" in _heads
+            ),
+        )
+    )

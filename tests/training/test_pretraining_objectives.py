@@ -1,0 +1,106 @@
+"""The table of pretraining objectives, and one that is registered from outside."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from keras import ops
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.flops import pretraining_flops
+from albert_tf.input.features import pretraining_features, unmasked_features
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.training import objectives
+from albert_tf.training.objectives import PretrainingTask, find_objective, register
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining import pretrain
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
+
+
+def test_objectives_are_found_by_name():
+    assert set(objectives.PRETRAINING_OBJECTIVES) >= {"sop", "nsp", "none"}
+    with pytest.raises(InputError, match="`pair_objective`=xyz: must be one of sop, nsp, none"):
+        find_objective("xyz")
+
+
+def test_features_and_flops_are_those_of_the_formulas():
+    task = find_objective("sop")
+    assert task.stored_features(8, 2, dynamic_masks=True) == unmasked_features(8)
+    assert task.stored_features(8, 2, dynamic_masks=False) == pretraining_features(8, 2)
+    assert task.flops_per_example(CONFIG, 8, 2) == pretraining_flops(CONFIG, 8, 2, True)
+    alone = find_objective("none").flops_per_example(CONFIG, 8, 2)
+    assert alone == pretraining_flops(CONFIG, 8, 2, False)
+
+
+def test_which_data_a_model_can_be_evaluated_on():
+    sop, nsp, none = map(find_objective, ("sop", "nsp", "none"))
+    assert sop.measured_by(nsp)
+    assert sop.measured_by(none)
+    assert not none.measured_by(sop)
+
+
+class Confident(PretrainingObjective):
+    """The masked language model with a penalty on large logits, and its size as a metric."""
+
+    def __init__(self):
+        super().__init__("none")
+        self.quantities = (*self.quantities, "masked_lm_penalty")
+        self.losses = (*self.losses, "masked_lm_penalty")
+
+    def sums(self, outputs, batch):
+        size = ops.mean(ops.square(outputs["masked_lm_logits"]), axis=-1)
+        penalty = ops.sum(batch["masked_lm_weights"] * size)
+        return {**super().sums(outputs, batch), "masked_lm_penalty": 1e-3 * penalty}
+
+
+def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        objectives, "PRETRAINING_OBJECTIVES", dict(objectives.PRETRAINING_OBJECTIVES)
+    )
+    flops: list[AlbertConfig] = []
+    register(
+        PretrainingTask(
+            name="confident",
+            model=AlbertForPreTraining,
+            heads=("masked_lm",),
+            features=pretraining_features,
+            objective=Confident(),
+            flops_per_example=lambda config, *lengths: flops.append(config) or 1e6,
+        )
+    )
+    write_records(tmp_path / "train.tfrecord", batch(16))
+    manifest = {
+        "settings": {
+            "max_seq_length": LENGTH,
+            "max_predictions_per_seq": PREDICTIONS,
+            "pair_objective": "confident",
+        },
+        "files": ["train.tfrecord"],
+        "vocab_size": VOCAB,
+    }
+    (tmp_path / "train.manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "albert_config.json").write_text(CONFIG.to_json())
+    pretrain(
+        PretrainingOptions(
+            albert_config_file=str(tmp_path / "albert_config.json"),
+            output_dir=str(tmp_path / "out"),
+            input_file=(str(tmp_path / "train.tfrecord"),),
+            do_train=True,
+            do_eval=True,
+            max_seq_length=LENGTH,
+            max_predictions_per_seq=PREDICTIONS,
+            train_batch_size=4,
+            eval_batch_size=4,
+            num_train_steps=3,
+            num_warmup_steps=1,
+        )
+    )
+    assert flops == [CONFIG]
+    (row,) = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
+    assert row["loss"] == pytest.approx(row["masked_lm_loss"] + row["masked_lm_penalty"], rel=1e-4)
+    results = (tmp_path / "out" / "eval_results.txt").read_text()
+    assert "masked_lm_penalty = " in results
+    assert "sentence_order" not in results
