@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from albert_tf.modeling.layer_calls import pruning
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling import encoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.layer_calls import pruning
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from benchmarks.contestants import matrix_products_jax
