@@ -1,4 +1,7 @@
-"""Contestants take turns on one machine: medians, ratios and their spread, peak memory."""
+"""Benchmarks implementations in interleaved rounds: medians, ratios, their ranges, peak memory.
+
+Every implementation runs in a process of its own, which is paused while the others run.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 from albert_tf.errors import InputError
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """Median, least and greatest of repeats."""
+    """Median, minimum and maximum over rounds."""
 
     median: float
     low: float
@@ -35,68 +38,68 @@ class Spread:
         return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
-class Died(InputError):
-    """A contestant's process ended.
+class ProcessFailed(InputError):
+    """An implementation's process ended.
 
     Attributes:
-        contestant: whose process it was.
-        said: the end of what it had printed to standard error.
-        reason: the line of that which says why.
+        implementation: the one whose process it was.
+        stderr: the end of its standard error.
+        reason: the line of it that names the error.
     """
 
-    def __init__(self, contestant: Contestant, said: str, code: int):
+    def __init__(self, implementation: Implementation, stderr: str, code: int):
         end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        self.contestant = contestant
-        self.said = said[-2000:]
-        lines = said.splitlines() or ["it said nothing"]
-        # Some errors go on for lines, with the arguments of a layer and the like.
+        self.implementation = implementation
+        self.stderr = stderr[-2000:]
+        lines = stderr.splitlines() or ["no error message"]
+        # Some errors are followed by more lines, such as the arguments of a layer.
         errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
         self.reason = f"{(errors or lines)[-1].strip()} ({end})"
-        super().__init__(f"the process of {contestant.name} ended ({end}): {self.said}")
+        super().__init__(f"the process of {implementation.name} ended ({end}): {self.stderr}")
 
 
-class Contestant:
-    """A process that makes steps when it is told to, and is stopped while others do.
+class Implementation:
+    """A process that runs steps on request, and is paused in between.
 
     Args:
-        name: which one of `benchmarks.contestants`.
-        workload: what it does.
+        name: a key of the table in `benchmarks.implementations`.
+        workload: the work that it does.
 
     Raises:
-        Died: it did not get as far as the first step.
+        ProcessFailed: if it ends before the first step.
     """
 
     def __init__(self, name: str, workload: Workload):
         self.name = name
         self.peak_memory = 0
         self.device: dict = {}
-        # A file and not a pipe: nobody reads along, and a full pipe would hold the process up.
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        # A file instead of a pipe, which nothing would read and which would block when full.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "benchmarks.contestants", name),
+                *(sys.executable, "-m", "benchmarks.implementations", name),
                 json.dumps(dataclasses.asdict(workload)),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said if "BENCH_STDERR" not in os.environ else None,
+            stderr=self._stderr if "BENCH_STDERR" not in os.environ else None,
             text=True,
         )
         self._answer()
 
-    def __enter__(self) -> Contestant:
+    def __enter__(self) -> Implementation:
         return self
 
     def __exit__(self, *error) -> None:
         self._process.kill()
         self._process.communicate()
-        self._said.close()
+        self._stderr.close()
 
     def run(self, steps: int) -> float:
-        """Seconds that `steps` steps take.
+        """Runs steps and returns the seconds that they took.
 
         Raises:
-            Died: the process ended, now or since the last turn.
+            ProcessFailed: if the process ended.
         """
         self._process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):  # it has ended, and so has its output
@@ -110,15 +113,19 @@ class Contestant:
         line = self._process.stdout.readline()
         if not line:
             self._process.communicate()
-            self._said.seek(0)
-            said = self._said.read().decode(errors="replace").strip()
-            raise Died(self, said, self._process.returncode)
+            self._stderr.seek(0)
+            stderr = self._stderr.read().decode(errors="replace").strip()
+            raise ProcessFailed(self, stderr, self._process.returncode)
         self._process.send_signal(signal.SIGSTOP)
         return line.strip()
 
 
-def take_turns(ways: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """What each way returns, `repeats` times, one way after the other and again from the first."""
+def interleave(ways: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """Calls all functions `repeats` times in rounds, every other round in reverse order.
+
+    Returns:
+        The results of each function, one per round.
+    """
     values: dict[str, list[float]] = {name: [] for name in ways}
     for repeat in range(repeats):
         order = list(ways) if repeat % 2 == 0 else list(reversed(ways))
@@ -128,5 +135,5 @@ def take_turns(ways: dict[str, Callable[[], float]], repeats: int) -> dict[str, 
 
 
 def ratios(ours: list[float], theirs: list[float]) -> Spread:
-    """How many times faster ours is, turn by turn; both are seconds of the same turns."""
+    """How many times as fast ours is in each round, given the seconds of the same rounds."""
     return Spread.of(b / a for a, b in zip(ours, theirs, strict=True))
