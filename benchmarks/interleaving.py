@@ -120,17 +120,17 @@ class Implementation:
         return line.strip()
 
 
-def interleave(ways: dict[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
-    """Calls all functions `repeats` times in rounds, every other round in reverse order.
+def interleave(functions: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Calls every function once per round; every other round goes in reverse order.
 
     Returns:
         The results of each function, one per round.
     """
-    values: dict[str, list[float]] = {name: [] for name in ways}
-    for repeat in range(repeats):
-        order = list(ways) if repeat % 2 == 0 else list(reversed(ways))
+    values: dict[str, list[float]] = {name: [] for name in functions}
+    for number in range(rounds):
+        order = list(functions) if number % 2 == 0 else list(reversed(functions))
         for name in order:
-            values[name].append(ways[name]())
+            values[name].append(functions[name]())
     return values
 
 

@@ -12,7 +12,7 @@ from benchmarks.reporting import Result
 # Name of the module and of the result -> what it measures.
 PARTS = {
     "pretraining_step": "a pretraining step at three sizes, compared with other libraries",
-    "finetuning_and_inference": "a classifier: training and inference, compared with other libraries",
+    "finetuning_and_inference": "a classifier's training and inference, next to other libraries",
     "sharing": "ALBERT compared with BERT of the same shape",
     "scaling": "time and memory by batch size, length, depth and width",
     "text_to_records": "text to TFRecords, compared with SentencePiece alone",

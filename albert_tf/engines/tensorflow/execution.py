@@ -15,16 +15,16 @@ from albert_tf.modeling.ops import Ops
 class TrainingExecution(Execution):
     """Casts the kernels of a shared layer once per forward pass, and traces the layer once.
 
-    A layer itself is called as ever, `layer(hidden, attention_mask)`. The cast kernels take the
-    place of its variables for the duration of this call, through Keras's `StatelessScope`.
+    The layer itself does not know: it is called as `layer(hidden, attention_mask)` and reads its
+    variables, for which Keras's `StatelessScope` substitutes the cast kernels during the call.
 
     Args:
         ops: operations, plain or fused.
-        copies: `copies(kernel, count)`, `count` tensors with the value of `kernel`, one for each
-            use; so the gradients of the uses can be added up in another way than by TensorFlow.
-        traced: whether each layer becomes a TensorFlow function. XLA must not be used then: it
-            would take the weights that functions inside of others read for constants.
-        remat: whether layers are computed a second time in the backward pass.
+        copies: `copies(kernel, count)` returns `count` tensors with the value of `kernel`, one per
+            use, and so determines how the gradients of the uses are added up.
+        traced: whether each layer becomes a TensorFlow function. Not allowed inside XLA, which
+            would treat the variables that nested functions read as constants.
+        remat: whether the backward pass computes layers a second time.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TrainingExecution(Execution):
         return [self._call(layer, next(kernels[layer])) for layer in layers]
 
     def _cast_kernels(self, layer, uses: int) -> Iterator[tuple[tf.Tensor, ...]]:
-        """For each use of a layer, its kernels in the dtype that it computes in."""
+        """The kernels of each use of a layer, in the dtype in which it computes."""
         cast = [keras.ops.cast(kernel, layer.compute_dtype) for kernel in layer.kernels]
         return zip(*(self.copies(kernel, uses) for kernel in cast), strict=True)
 
@@ -62,12 +62,12 @@ class TrainingExecution(Execution):
         return call
 
     def _function(self, layer) -> Callable:
-        """`layer` as a function of its inputs and kernels."""
+        """The layer as a function of its inputs and kernels."""
         if layer not in self._functions:
 
             def function(hidden, attention_mask, *kernels, **options):
                 with keras.StatelessScope() as scope:
-                    # Not through the scope's constructor, which would cast them to float32.
+                    # The scope's constructor would cast them back to float32.
                     for variable, kernel in zip(layer.kernels, kernels, strict=True):
                         scope.add_update((variable, kernel))
                     return layer(hidden, attention_mask, ops=self.ops, **options)
