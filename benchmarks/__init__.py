@@ -1,1 +1,1 @@
-"""How fast this project is, and beside what: `python -m benchmarks`, and scripts of their own."""
+"""Benchmarks of this project: `python -m benchmarks`, and separate scripts."""

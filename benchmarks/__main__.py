@@ -1,12 +1,12 @@
-"""Measures how fast this project is, beside other libraries and beside what is possible.
+"""Measures the speed of this project, compared with other libraries and with lower bounds.
 
     make bench
     .venv/bench/bin/python -m benchmarks --only=pretraining_step,startup
 
-Prints a Markdown table of every part and writes benchmarks/results/PART.json, with every raw time,
-the machine and the versions, and PART.svg. What is compared takes turns in one run. Libraries that
-are not installed are left out, with a line that says so. --quick measures next to nothing, in
-seconds, and writes to build/benchmarks: it shows that everything works.
+Prints a Markdown table for every part and writes benchmarks/results/PART.json, with all raw times,
+the machine and the versions, and PART.svg. Implementations are measured in interleaved rounds
+within one run. Libraries that are not installed are left out and reported. --quick takes seconds,
+measures the smallest shapes and writes to build/benchmarks: it shows that everything works.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from benchmarks.reporting import write
 class Options:
     """Flags of the suite."""
 
-    only: tuple[str, ...] = option((), "Parts to run, separated by commas; without it, all.")
-    list: bool = option(False, "Only print the names of the parts.")
-    repeats: int = option(0, "Turns of everything; 0 for 5, or with --quick 2.")
+    only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
+    list: bool = option(False, "Print the names of the parts and exit.")
+    repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.")
     results: str | None = option(
-        None, "Folder of the results; else benchmarks/results, of --quick build/benchmarks."
+        None, "Folder of the results; by default benchmarks/results, with --quick build/benchmarks."
     )
-    quick: bool = option(False, "The smallest shapes and shortest turns, to see that it works.")
+    quick: bool = option(
+        False, "Use the smallest shapes and shortest rounds, to check that everything works."
+    )
     works: str = option(
-        "", "Only work whose name holds this, such as 'base, 8 x 128'; goes to build/benchmarks."
+        "",
+        "Only work whose name contains this, such as 'base, 8 x 128'; writes to build/benchmarks.",
     )
     books: str | None = option(
-        None, "Folder of .txt files to read, instead of the documentation of installed packages."
+        None, "Folder of .txt files to read instead of the documentation of installed packages."
     )
 
 
@@ -59,16 +62,16 @@ def run(options: Options) -> None:
     partial = options.quick or options.works
     folder = options.results or ("build/benchmarks" if partial else "benchmarks/results")
     make_folder(folder, "results")
-    # The processes that wait for their turn would outlive one that is ended without a word.
+    # Paused processes would survive if this one were killed without unwinding.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     suite = Suite(
         repeats=options.repeats or (2 if options.quick else 5),
         quick=options.quick,
-        turn_seconds=0.02 if options.quick else 3.0,
+        round_seconds=0.02 if options.quick else 3.0,
         works=options.works,
         books=options.books,
     )
-    # Where results go says nothing of how they came about.
+    # The folder of the results does not influence them.
     flags = [word for word in sys.argv[1:] if not word.startswith("--results=")]
     words = shlex.join(["python", "-m", "benchmarks", *flags])
     names = options.only or tuple(PARTS)
@@ -77,7 +80,9 @@ def run(options: Options) -> None:
         result = runner(name)(suite)
         suite.progress.clear()
         if options.works and not result.measurements:
-            raise InputError(f"--works={options.works}: no work of {name} is called so")
+            raise InputError(
+                f"--works={options.works}: no work of {name} has a name that contains this"
+            )
         paths = write(result, folder, name, words, options.quick)
         print(f"[{number}/{len(names)}] {name}, {duration(time.monotonic() - start)}\n")
         print(f"{result.markdown()}\n\n-> {', '.join(paths)}\n", flush=True)

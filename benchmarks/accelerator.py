@@ -2,19 +2,19 @@
 
     python -m benchmarks.accelerator --models=base,large,xlarge,xxlarge --batch_sizes=16
 
-needs jax, keras, torch and transformers, and no TensorFlow. A step is a whole one: forward and
-backward in bfloat16, gradients clipped to norm 1, LAMB (AdamW for PyTorch), on made-up sequences
-without padding. All contestants stay in memory, each in a process of its own, and take turns; the
-table has the median and the range of --repeats turns. Of a batch of which two do not fit beside
-each other, use --alone.
+needs jax, keras, torch and transformers, and no TensorFlow. A complete step is timed: forward
+and backward in bfloat16, gradients clipped to norm 1, LAMB (AdamW for PyTorch), on generated
+sequences without padding. All implementations stay in memory, each in a process of its own, and run
+in --repeats interleaved rounds; the table shows the median and the range. Use --alone if two of
+them do not fit in memory at once.
 
-MFU is what the model's products take by formula (`albert_tf.flops`) over the card's peak; beside it
-stands the same over the rate of a large product, measured in the same turns, which is as fast as
-this card can be. Compilation is what the first step took more than a later one. Memory is what the
-framework's allocator held on the card at most.
+MFU is the number of operations of the model's matrix products (`albert_tf.flops`) per second, over
+the peak of the GPU. Next to it is the same over the rate of a large matrix product, measured in the
+same rounds, which is as fast as this GPU gets. Compilation time is the first step minus a later
+one. Memory is the peak of the framework's allocator on the GPU.
 
-No GPU was at hand so far: figures are still to be taken. On a CPU it runs for what it is worth, to
-see that it works, and writes no results unless asked to by --json.
+So far nothing has been measured on a GPU. On a CPU the benchmark only shows that it works, and
+writes results only with --json.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.peaks import gpu_peak
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
+from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave
 from benchmarks.machine import describe, today, versions
 from benchmarks.measurements import Measurement, reference_of
-from benchmarks.turns import Contestant, Died, Spread, take_turns
 
 RESULTS = os.path.join("benchmarks", "results", "accelerator.json")
 STILL_TO_BE_TAKEN = (
-    "This is a CPU: figures of a GPU are still to be taken; these only show that it works."
+    "Measured on a CPU, which only shows that the benchmark works; no GPU has been measured yet."
 )
 
-# Way to attend, of ours -> contestant.
+# --attention -> implementation.
 OURS = {"plain": "albert_tf on JAX", "flash": "albert_tf on JAX, flash attention"}
-# What runs of Hugging Face -> contestant.
+# --hugging_face -> implementation.
 THEIRS = {"compiled": "Hugging Face, compiled", "eager": "Hugging Face", "none": None}
 PRODUCTS = "matrix products on JAX"
-# On an H100 a product takes 1.5 ms; a turn of them is to be long enough to warm the card up.
-_PRODUCTS_PER_TURN = 200
+# A product takes 1.5 ms on an H100; a round must be long enough to warm up the GPU.
+_PRODUCTS_PER_ROUND = 200
 
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OutOfMemoryError", "out of memory")
 
@@ -61,39 +61,43 @@ class Options:
     """Flags of the benchmark."""
 
     models: tuple[str, ...] = option(
-        ("base", "large", "xlarge", "xxlarge"), "Sizes of the paper, version 2."
+        ("base", "large", "xlarge", "xxlarge"), "Model sizes of the paper, version 2."
     )
-    albert_config_file: str | None = option(None, "One model of a file, in place of --models.")
-    batch_sizes: tuple[str, ...] = option(("16",), "Sequences in a batch; all for each model.")
+    albert_config_file: str | None = option(None, "Config file of one model, instead of --models.")
+    batch_sizes: tuple[str, ...] = option(("16",), "Batch sizes in sequences, each for all models.")
     max_seq_length: int = option(512, "Tokens in a sequence.")
-    max_predictions_per_seq: int = option(20, "Masked positions of a sequence.")
+    max_predictions_per_seq: int = option(20, "Masked positions in a sequence.")
     dtype: str = option("bfloat16", "Precision.", choices=("float32", "bfloat16"))
     attention: tuple[str, ...] = option(
-        ("plain", "flash"), f"How ours attends: {' or '.join(OURS)}, or both in turn."
+        ("plain", "flash"), f"Attention of our model: {' or '.join(OURS)}, or both."
     )
-    hugging_face: str = option("compiled", "How PyTorch runs.", choices=tuple(THEIRS))
-    steps: int = option(20, "Steps in a turn.")
-    repeats: int = option(5, "Turns of each contestant.")
-    alone: bool = option(False, "One contestant after the other has the card, without turns.")
-    product_size: int = option(8192, "Rows and columns of the large product.")
-    peak_tflops: float = option(0.0, "What the card can do at most; 0 to look it up by its name.")
+    hugging_face: str = option(
+        "compiled", "How Hugging Face's model runs in PyTorch.", choices=tuple(THEIRS)
+    )
+    steps: int = option(20, "Steps in a round.")
+    repeats: int = option(5, "Rounds.")
+    alone: bool = option(
+        False, "Run one implementation after the other instead of interleaved rounds."
+    )
+    product_size: int = option(8192, "Rows and columns of the large matrix product.")
+    peak_tflops: float = option(0.0, "Peak of the GPU; 0 to look it up by name.")
     json: str | None = option(
-        None, f"File for the results; without it {RESULTS} if there is a GPU, none otherwise."
+        None, f"Results file; by default {RESULTS} on a GPU, and none on a CPU."
     )
 
 
 @dataclasses.dataclass
-class Entrant:
-    """A contestant and what came of it.
+class Case:
+    """One implementation and its results.
 
     Attributes:
-        name: of `benchmarks.contestants`.
-        workload: what it does.
-        steps: in a turn.
-        first_step: seconds, compilation included.
-        seconds: of every turn.
-        device: what it ran on, as it says.
-        failure: why it could not take part.
+        name: a key of the table in `benchmarks.implementations`.
+        workload: the work that it does.
+        steps: number of steps in a round.
+        first_step: seconds, including compilation.
+        seconds: of each round.
+        device: the device that it reports.
+        failure: why it could not run, or None.
     """
 
     name: str
@@ -109,41 +113,41 @@ class Entrant:
         return max(0.0, self.first_step - statistics.median(self.seconds) / self.steps)
 
 
-def measure(entrants: list[Entrant], options: Options) -> None:
-    """Runs entrants in turn, or each alone, and fills in what came of it.
+def measure(cases: list[Case], options: Options) -> None:
+    """Runs cases in interleaved rounds, or one after the other, and fills in the results.
 
     Raises:
-        InputError: some run on a GPU, others on the CPU.
-        Died: the process of one ended after it had made its first turn.
+        InputError: if some run on a GPU and others on the CPU.
+        ProcessFailed: if a process ends after the warm-up.
     """
-    groups = [[entrant] for entrant in entrants] if options.alone else [entrants]
+    groups = [[case] for case in cases] if options.alone else [cases]
     for group in groups:
         with contextlib.ExitStack() as stack:
             ways = {}
-            for entrant in group:
+            for case in group:
                 try:
-                    contestant = stack.enter_context(Contestant(entrant.name, entrant.workload))
-                    entrant.first_step = contestant.run(1)
-                    contestant.run(entrant.steps)  # one turn that does not count
-                except Died as died:
-                    entrant.failure = _reason(died)
+                    implementation = stack.enter_context(Implementation(case.name, case.workload))
+                    case.first_step = implementation.run(1)
+                    implementation.run(case.steps)  # warm-up
+                except ProcessFailed as failed:
+                    case.failure = _reason(failed)
                     continue
-                entrant.device = contestant.device
-                ways[entrant.name] = functools.partial(contestant.run, entrant.steps)
+                case.device = implementation.device
+                ways[case.name] = functools.partial(implementation.run, case.steps)
             _check_devices(group)
-            seconds = take_turns(ways, options.repeats)
-        for entrant in group:
-            entrant.seconds = seconds.get(entrant.name, [])
+            seconds = interleave(ways, options.repeats)
+        for case in group:
+            case.seconds = seconds.get(case.name, [])
 
 
-def _reason(died: Died) -> str:
-    if any(words in died.said for words in _OUT_OF_MEMORY):
+def _reason(failed: ProcessFailed) -> str:
+    if any(words in failed.stderr for words in _OUT_OF_MEMORY):
         return "out of memory"
-    return died.reason
+    return failed.reason
 
 
-def _check_devices(entrants: list[Entrant]) -> None:
-    found = {each.device["platform"]: each.name for each in entrants if not each.failure}
+def _check_devices(cases: list[Case]) -> None:
+    found = {each.device["platform"]: each.name for each in cases if not each.failure}
     if len(found) > 1:
         where = ", ".join(f"{name} on the {kind.upper()}" for kind, name in sorted(found.items()))
         raise InputError(f"{where}: install what all of them need for the GPU")
@@ -154,38 +158,38 @@ def _title(details: dict) -> str:
 
 
 def measurements(
-    entrants: list[Entrant], products: Entrant, details: dict, peak: float | None
+    cases: list[Case], products: Case, details: dict, peak: float | None
 ) -> list[Measurement]:
-    """What was measured of those that could take part, MFU and all.
+    """The measurements of all cases that did not fail, with their MFU.
 
     Args:
-        entrants: those that trained.
-        products: the one that multiplied meanwhile.
-        details: what is known of the work.
-        peak: operations a second that the card can do at most, where that is known.
+        cases: the training steps.
+        products: the matrix products measured in the same rounds.
+        details: details of the work.
+        peak: operations per second that the GPU can do at most, or None if unknown.
     """
     flops = details["flops_per_sequence"]
-    # The time that the model's operations take at the rate of the same round's products.
+    # The time of the model's operations at the rate of matrix products in the same round.
     product = 2 * products.workload.batch_size * products.workload.length**2
     rates = [products.steps * product / seconds for seconds in products.seconds]
     found = []
-    for entrant in entrants:
-        if entrant.failure:
+    for case in cases:
+        if case.failure:
             continue
-        sequences = entrant.steps * entrant.workload.batch_size
+        sequences = case.steps * case.workload.batch_size
         made = Measurement(
             _title(details),
-            entrant.name,
-            entrant.seconds,
+            case.name,
+            case.seconds,
             amount=sequences,
             unit="sequences",
-            floor=[sequences * flops / rate for rate in rates] or None,
+            lower_bound=[sequences * flops / rate for rate in rates] or None,
             details={
                 **details,
-                "steps_per_turn": entrant.steps,
+                "steps_per_turn": case.steps,
                 "matrix_products_flops_per_second": rates,
-                "compile_seconds": entrant.compile_seconds,
-                "device_peak_memory_bytes": entrant.device["peak_memory"],
+                "compile_seconds": case.compile_seconds,
+                "device_peak_memory_bytes": case.device["peak_memory"],
             },
         )
         made.details["mfu"] = made.rate.median * flops / peak if peak else None
@@ -195,7 +199,7 @@ def measurements(
 
 def run(options: Options) -> None:
     works = _works(options)
-    if options.json:  # before all the work
+    if options.json:  # before anything is measured
         make_folder(os.path.dirname(options.json) or ".", "--json")
     report = _Report(options)
     progress = ProgressLine()
@@ -215,16 +219,16 @@ def run(options: Options) -> None:
             names = [*(OURS[attention] for attention in options.attention)]
             if theirs := THEIRS[options.hugging_face]:
                 names.append(theirs)
-            entrants = [Entrant(name, workload, options.steps) for name in names]
-            entrants.append(Entrant(PRODUCTS, products, _PRODUCTS_PER_TURN))
-            measure(entrants, options)
+            cases = [Case(name, workload, options.steps) for name in names]
+            cases.append(Case(PRODUCTS, products, _PRODUCTS_PER_ROUND))
+            measure(cases, options)
             progress.clear()
-            report.add(model, entrants)
+            report.add(model, cases)
     report.end()
 
 
 def _works(options: Options) -> list[tuple[str, AlbertConfig]]:
-    """Models by name; checks all flags."""
+    """The models by name; also checks all flags."""
     if options.albert_config_file:
         path = options.albert_config_file
         works = [(os.path.basename(path), AlbertConfig.from_json_file(path))]
@@ -237,7 +241,7 @@ def _works(options: Options) -> list[tuple[str, AlbertConfig]]:
                 f"--max_seq_length={length}: {name} has {config.max_position_embeddings} positions"
             )
         if config.hidden_dropout_prob or config.attention_probs_dropout_prob:
-            raise InputError(f"{name}: must be without dropout, as version 2 is")
+            raise InputError(f"{name}: must have no dropout, as in version 2")
     if not 1 <= predictions <= length:
         raise InputError(f"--max_predictions_per_seq={predictions}: must be from 1 to {length}")
     for flag, value in (
@@ -245,7 +249,7 @@ def _works(options: Options) -> list[tuple[str, AlbertConfig]]:
         *((name, str(getattr(options, name))) for name in ("steps", "repeats", "product_size")),
     ):
         if not value.isdigit() or int(value) < 1:
-            raise InputError(f"--{flag}={value}: must be a whole number of at least 1")
+            raise InputError(f"--{flag}={value}: must be an integer of at least 1")
     for attention in options.attention:
         if attention not in OURS:
             raise InputError(f"--attention={attention}: must be one of {', '.join(OURS)}")
@@ -253,7 +257,7 @@ def _works(options: Options) -> list[tuple[str, AlbertConfig]]:
 
 
 class _Report:
-    """The table, printed row by row, and the JSON file, whole after every batch size."""
+    """Prints the table row by row and writes the JSON file after every batch size."""
 
     def __init__(self, options: Options):
         self.options = options
@@ -263,10 +267,10 @@ class _Report:
         self.measurements: list[dict] = []
         self.left_out: dict[str, str] = {}
 
-    def add(self, model: str, entrants: list[Entrant]) -> None:
-        *training, products = entrants
+    def add(self, model: str, cases: list[Case]) -> None:
+        *training, products = cases
         if self.device is None:
-            self._begin(entrants)
+            self._begin(cases)
         workload, options = training[0].workload, self.options
         config = AlbertConfig(**workload.config)
         details = {
@@ -286,16 +290,16 @@ class _Report:
             other = reference_of(made, found, reference) if reference else None
             self.measurements.append(made.to_dict(other))
             self._row(made, other)
-        for entrant in (entrant for entrant in entrants if entrant.failure):
-            self.left_out[f"{entrant.name}, {_title(details)}"] = entrant.failure
-            print(f"| {_title(details)} | {entrant.name} | {entrant.failure} |{' – |' * 5}")
+        for case in (case for case in cases if case.failure):
+            self.left_out[f"{case.name}, {_title(details)}"] = case.failure
+            print(f"| {_title(details)} | {case.name} | {case.failure} |{' – |' * 5}")
         sys.stdout.flush()
         self._save()
 
-    def _begin(self, entrants: list[Entrant]) -> None:
-        devices = [entrant.device for entrant in entrants if not entrant.failure]
+    def _begin(self, cases: list[Case]) -> None:
+        devices = [case.device for case in cases if not case.failure]
         if not devices:
-            raise InputError(f"nobody could take part: {entrants[0].name}: {entrants[0].failure}")
+            raise InputError(f"no implementation could run: {cases[0].name}: {cases[0].failure}")
         self.device = {name: devices[0][name] for name in ("platform", "name")}
         on_gpu = self.device["platform"] == "gpu"
         self.peak = self.options.peak_tflops or (gpu_peak(self.device["name"]) if on_gpu else None)
@@ -304,14 +308,14 @@ class _Report:
             self.path = RESULTS
         if not on_gpu:
             print(STILL_TO_BE_TAKEN)
-        peak = f"{self.peak:g} TFLOP/s at most" if self.peak else "peak not known (--peak_tflops)"
+        peak = f"{self.peak:g} TFLOP/s at most" if self.peak else "peak unknown (--peak_tflops)"
         print(
             f"{self.device['name']}, {peak}; {self.options.dtype}, {self.options.max_seq_length} "
-            f"tokens, {self.options.repeats} turns of each"
+            f"tokens, {self.options.repeats} rounds"
         )
         columns = (
-            *("work", "contestant", "sequences/s", "MFU", "of a large product's rate"),
-            *("compilation, s", "memory, GiB", "times as long as Hugging Face"),
+            *("work", "implementation", "sequences/s", "MFU", "share of a large product's rate"),
+            *("compilation, s", "memory, GiB", "time / Hugging Face's"),
         )
         print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
 
@@ -322,7 +326,7 @@ class _Report:
             made.way,
             f"{made.rate:.1f}",
             f"{details['mfu']:.1%}" if details["mfu"] is not None else "–",
-            f"{made.floor_share:.1%}" if made.floor_share else "–",
+            f"{made.lower_bound_share:.1%}" if made.lower_bound_share else "–",
             f"{details['compile_seconds']:.1f}",
             f"{memory / 2**30:.1f}" if memory is not None else "–",
             f"{made.times_as_long(reference):.2f}" if reference else "–",

@@ -1,4 +1,4 @@
-"""Contestants on one workload: started, warmed up, given steps that fill a turn, and timed."""
+"""Compares implementations on one workload: starts them, warms them up, times them in rounds."""
 
 from __future__ import annotations
 
@@ -8,91 +8,91 @@ import functools
 from typing import NamedTuple
 
 from albert_tf.progress import ProgressLine
-from benchmarks.contestants.workload import Workload
-from benchmarks.floors import FLOPS, NAME
+from benchmarks.implementations.workload import Workload
+from benchmarks.interleaving import Implementation, ProcessFailed, interleave
+from benchmarks.lower_bounds import FLOPS, NAME
 from benchmarks.measurements import Measurement
-from benchmarks.turns import Contestant, Died, take_turns
 
 OURS = "albert_tf"
-CONTESTANTS = (OURS, "Hugging Face", "Hugging Face, compiled", "KerasHub")
+IMPLEMENTATIONS = (OURS, "Hugging Face", "Hugging Face, compiled", "KerasHub")
 
 
 @dataclasses.dataclass
 class Suite:
-    """How everything is measured, and who cannot take part.
+    """Settings of all measurements, and the implementations that are unavailable.
 
     Attributes:
-        repeats: turns of everything.
-        quick: whether only to see that it works: the smallest shapes there are.
-        turn_seconds: how long a turn is to be.
-        works: part of the name of work that is to be done.
-        books: folder of .txt files to read instead of documentation; None without.
-        progress: where it is said how far things are.
-        unavailable: name of a contestant -> why it cannot be loaded here.
+        repeats: number of rounds.
+        quick: whether to use the smallest shapes, to check that everything works.
+        round_seconds: how long each implementation should run in a round.
+        works: only work whose name contains this is measured.
+        books: folder of .txt files to read instead of documentation, or None.
+        progress: line that shows the progress.
+        unavailable: name of an implementation -> why it cannot be imported here.
     """
 
     repeats: int = 5
     quick: bool = False
-    turn_seconds: float = 3.0
+    round_seconds: float = 3.0
     works: str = ""
     books: str | None = None
     progress: ProgressLine = dataclasses.field(default_factory=ProgressLine)
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-class Entrant(NamedTuple):
-    """Who is to be timed.
+class Case(NamedTuple):
+    """One implementation on one workload.
 
     Attributes:
-        way: what it is called in the results.
-        contestant: one of `benchmarks.contestants`.
-        workload: what it does.
-        flops: of one example, by formula; 0 where they are not known.
-        work: what it is called in the results; entrants of the same work are compared.
+        way: name in the results.
+        implementation: a key of the table in `benchmarks.implementations`.
+        workload: the work that it does.
+        flops: operations of one example, by formula; 0 if unknown.
+        work: name of the work in the results; cases of the same work are compared.
     """
 
     way: str
-    contestant: str
+    implementation: str
     workload: Workload
     flops: int
     work: str
 
 
 def compare(
-    suite: Suite, what: str, entrants: list[Entrant], left_out: dict[str, str]
+    suite: Suite, what: str, cases: list[Case], left_out: dict[str, str]
 ) -> list[Measurement]:
-    """Measures entrants in turn, and the machine's rate of matrix products along with them.
+    """Measures cases in interleaved rounds, together with the machine's rate of matrix products.
 
     Args:
-        suite: how.
-        what: said while it goes on.
-        entrants: all of the same precision.
-        left_out: here goes who died or cannot be loaded, with the reason.
+        suite: settings.
+        what: description for the progress line.
+        cases: all of the same precision.
+        left_out: receives the cases that failed or cannot be imported, with the reason.
 
     Returns:
-        One for each entrant that lived, in the order given. The floor of each turn is the time
-        that the operations by formula take at the rate of matrix products in the same round.
+        One measurement for each case that did not fail, in the order given. The lower bound of each
+        round is the time of the operations by formula at the rate of matrix products in this round.
     """
-    entrants = [entrant for entrant in entrants if suite.works in entrant.work]
-    if not entrants:
+    cases = [case for case in cases if suite.works in case.work]
+    if not cases:
         return []
     running: list[_Running] = []
     with contextlib.ExitStack() as stack:
-        floor = Entrant(NAME, NAME, entrants[0].workload, FLOPS, NAME)
-        for entrant in (*entrants, floor):
-            if reason := suite.unavailable.get(entrant.contestant):
-                left_out[entrant.contestant] = reason
+        lower_bound = Case(NAME, NAME, cases[0].workload, FLOPS, NAME)
+        for case in (*cases, lower_bound):
+            if reason := suite.unavailable.get(case.implementation):
+                left_out[case.implementation] = reason
                 continue
-            suite.progress.update(f"{what}: {entrant.way} starts")
+            suite.progress.update(f"{what}: {case.way} starts")
             try:
-                contestant = Contestant(entrant.contestant, entrant.workload)
-                stack.enter_context(contestant)
-                running.append(_Running(entrant, contestant, _steps(contestant, suite)))
-            except Died as died:
-                _leave_out(suite, entrant, died, left_out)
-        _take_turns(suite, what, running, left_out)
+                implementation = Implementation(case.implementation, case.workload)
+                stack.enter_context(implementation)
+                running.append(_Running(case, implementation, _steps(implementation, suite)))
+            except ProcessFailed as failed:
+                _leave_out(suite, case, failed, left_out)
+        _interleave(suite, what, running, left_out)
     rates = []
-    if running and running[-1].entrant is floor:
+    if running and running[-1].case is lower_bound:
         products = running.pop()
         rates = [products.steps * FLOPS / seconds for seconds in products.seconds]
     return [one.measured(rates) for one in running]
@@ -100,72 +100,72 @@ def compare(
 
 @dataclasses.dataclass
 class _Running:
-    """A contestant at work.
+    """An implementation that has started.
 
     Attributes:
-        steps: that it makes in a turn.
-        seconds: of its turns.
+        steps: number of steps in a round.
+        seconds: of each round.
     """
 
-    entrant: Entrant
-    contestant: Contestant
+    case: Case
+    implementation: Implementation
     steps: int
     seconds: list[float] = dataclasses.field(default_factory=list)
 
     def measured(self, rates: list[float]) -> Measurement:
-        """What came of it, beside matrix products at so many operations a second."""
-        entrant, workload = self.entrant, self.entrant.workload
+        """The measurement, given the rate of matrix products (operations/s) in each round."""
+        case, workload = self.case, self.case.workload
         sequences = self.steps * workload.batch_size
-        floor = [sequences * entrant.flops / rate for rate in rates] if entrant.flops else None
+        lower_bound = [sequences * case.flops / rate for rate in rates] if case.flops else None
         return Measurement(
-            entrant.work,
-            entrant.way,
+            case.work,
+            case.way,
             self.seconds,
             amount=sequences,
             unit="sequences",
-            floor=floor or None,
-            peak_memory=self.contestant.peak_memory,
+            lower_bound=lower_bound or None,
+            peak_memory=self.implementation.peak_memory,
             details={
                 **dataclasses.asdict(workload),
                 "steps_per_turn": self.steps,
-                "flops_per_sequence": entrant.flops,
+                "flops_per_sequence": case.flops,
                 "matrix_products_flops_per_second": rates,
             },
         )
 
 
-def _steps(contestant: Contestant, suite: Suite) -> int:
-    """Steps that fill a turn, after those for compilers and caches."""
-    contestant.run(2)
-    count, seconds = 1, contestant.run(1)
-    while seconds < suite.turn_seconds / 8:
+def _steps(implementation: Implementation, suite: Suite) -> int:
+    """The number of steps in a round, found after steps that warm up compilers and caches."""
+    implementation.run(2)
+    count, seconds = 1, implementation.run(1)
+    while seconds < suite.round_seconds / 8:
         count *= 4
-        seconds = contestant.run(count)
-    return max(1, round(suite.turn_seconds * count / seconds))
+        seconds = implementation.run(count)
+    return max(1, round(suite.round_seconds * count / seconds))
 
 
-def _take_turns(suite: Suite, what: str, running: list[_Running], left_out: dict[str, str]) -> None:
-    """Times everyone; begins again without whoever dies on the way, whom it takes out."""
+def _interleave(suite: Suite, what: str, running: list[_Running], left_out: dict[str, str]) -> None:
+    """Times all implementations; starts over without one that fails."""
 
-    def turn(one: _Running) -> float:
-        suite.progress.update(f"{what}: turn of {one.entrant.way}")
-        return one.contestant.run(one.steps)
+    def measure(one: _Running) -> float:
+        suite.progress.update(f"{what}: {one.case.way}")
+        return one.implementation.run(one.steps)
 
     while running:
-        ways = {place: functools.partial(turn, one) for place, one in enumerate(running)}
+        ways = {place: functools.partial(measure, one) for place, one in enumerate(running)}
         try:
-            for place, seconds in take_turns(ways, suite.repeats).items():
+            for place, seconds in interleave(ways, suite.repeats).items():
                 running[place].seconds = seconds
             return
-        except Died as died:
-            (dead,) = (one for one in running if one.contestant is died.contestant)
-            _leave_out(suite, dead.entrant, died, left_out)
-            running.remove(dead)
+        except ProcessFailed as failed:
+            (failed_one,) = (one for one in running if one.implementation is failed.implementation)
+            _leave_out(suite, failed_one.case, failed, left_out)
+            running.remove(failed_one)
 
 
-def _leave_out(suite: Suite, entrant: Entrant, died: Died, left_out: dict[str, str]) -> None:
-    if died.reason.startswith("ModuleNotFoundError"):  # nor will it be there the next time
-        suite.unavailable[entrant.contestant] = died.reason
-        left_out[entrant.contestant] = died.reason
+def _leave_out(suite: Suite, case: Case, failed: ProcessFailed, left_out: dict[str, str]) -> None:
+    if failed.reason.startswith("ModuleNotFoundError"):  # it will fail the next time, too
+        suite.unavailable[case.implementation] = failed.reason
+        left_out[case.implementation] = failed.reason
     else:
-        left_out[f"{entrant.way}: {entrant.work}"] = died.reason
+        left_out[f"{case.way}: {case.work}"] = failed.reason

@@ -3,8 +3,9 @@
     python benchmarks/create_pretraining_data.py --books=DIR --spm_model_file=30k-clean.model
 
 Prints, for books in DIR and static masks: the rate of each stage in one thread and its share of the
-whole, and SentencePiece's own rate, which is the floor; the commands on one process and on two, in
-turn, as medians of repeats with their ratio; and peak memory of a worker as the corpus grows.
+total, and the rate of SentencePiece alone, which is the lower bound; the commands with one and two
+processes in interleaved rounds, as medians with their ratio; and the peak memory of a worker as the
+corpus grows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from data_prep.text_units import TextUnit, read_unit
 from data_prep.tfrecords import write_records
 
 _BUCKETS = 16
-FLOOR = "of it SentencePiece"
+LOWER_BOUND = "of it SentencePiece"
 _MEASURE = """
 import resource, subprocess, sys, time
 start = time.perf_counter()
@@ -86,7 +87,7 @@ def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, 
         encoded = tokenizer.encode_flat(sentences)
     prepared = [tokenizer.preprocess(sentence) for sentence in sentences]
     processor = sentencepiece.SentencePieceProcessor(model_file=options.spm_model_file)
-    with stages.timed(FLOOR):
+    with stages.timed(LOWER_BOUND):
         processor.encode(prepared, num_threads=1)
     joined = join_documents(documents, [encoded], tokenizer.vocab_size)
     seeds = derive_seeds(1, 0, np.array([document.offset for document in documents]))
@@ -168,7 +169,7 @@ def create(options: Options, text: str, output: str, processes: int) -> tuple[fl
 
 def print_stages(runs: list[dict[str, float]], megabytes: float) -> None:
     seconds = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-    total = sum(value for name, value in seconds.items() if name != FLOOR)
+    total = sum(value for name, value in seconds.items() if name != LOWER_BOUND)
     print(f"stages, one thread, {megabytes:.1f} MB of text:")
     print(f"{'stage':<24}{'ms/MB':>9}{'MB/s':>9}{'share':>8}")
     for name, value in seconds.items():

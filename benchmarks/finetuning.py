@@ -1,15 +1,16 @@
-"""Speed of fine-tuning: batches as long as they need against full padding and Hugging Face PyTorch.
+"""Speed of fine-tuning: dynamic padding against full padding and Hugging Face PyTorch.
 
     PEERS=.venv/peers python -m benchmarks.finetuning --data_dir=../shared/data/glue/SST-2 \\
         --spm_model_file=30k-clean.model
 
-Sequences a second, in training and in prediction, on the sentences of SST-2 (or any train.tsv and
-dev.tsv with a column `sentence`). All ways take turns, --repeats times, on the same machine; the
-table has the median and the range. Hugging Face runs in a process of its own, with the Python of
-$PEERS/bin, on the same token ids; only one way computes at a time. PEERS= leaves it out.
+Prints sequences per second in training and in prediction, on the sentences of SST-2 (or any
+train.tsv and dev.tsv with a column `sentence`). All implementations run in --repeats interleaved
+rounds on the same machine; the table shows the median and the range. Hugging Face runs in a process
+of its own, with the Python of $PEERS/bin, on the same token ids; only one of them computes at a
+time. PEERS= leaves it out.
 
-All ways stay in memory: ALBERT-base in float32 at 16 x 512 tokens holds some 10 GiB here and as
-much in the other process. --batch_size=8 halves that.
+All implementations stay in memory: ALBERT-base in float32 at 16 x 512 tokens takes about 10 GiB
+here and as much in the other process. --batch_size=8 halves that.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ class Options:
     albert_config_file: str | None = option(None, "Model; without it, ALBERT-base, version 2.")
     lengths: tuple[str, ...] = option(("128", "512"), "Lengths of full padding to compare with.")
     batch_size: int = option(32, "Sequences in a batch.")
-    steps: int = option(20, "Training steps in a turn.")
-    predictions: int = option(320, "Sequences predicted in a turn.")
-    repeats: int = option(5, "Turns of each way.")
+    steps: int = option(20, "Training steps in a round.")
+    predictions: int = option(320, "Sequences predicted in a round.")
+    repeats: int = option(5, "Rounds.")
     dtype: str = option("float32", "Precision.", choices=("float32", "bfloat16"))
     random_seed: int = option(12345, "Seed of the order.")
 
@@ -75,13 +76,13 @@ def run(options: Options) -> None:
                 ):
                     start = time.perf_counter()
                     work()
-                    if repeat:  # the first turn is for compilers and caches
+                    if repeat:  # the first round warms up compilers and caches
                         times.append(time.perf_counter() - start)
     _print_table(options, seconds)
 
 
 def _print_table(options: Options, seconds: dict[str, tuple[list[float], list[float]]]) -> None:
-    print(f"batch {options.batch_size}, {options.dtype}, {options.repeats} turns of each")
+    print(f"batch {options.batch_size}, {options.dtype}, {options.repeats} rounds")
     print("| way | training, sequences/s | prediction, sequences/s |\n|---|---|---|")
     sequences = options.steps * options.batch_size, options.predictions
     for name, both in seconds.items():
@@ -225,7 +226,7 @@ class _Peer:
 
     def _expect(self, word: str) -> None:
         if self._process.stdout.readline().strip() != word:
-            raise InputError("the process of Hugging Face ended; what it said stands above")
+            raise InputError("the process of Hugging Face ended; its error output is above")
 
 
 cli = command(Options, run)

@@ -1,9 +1,9 @@
-"""One thing in a fresh process, timed part by part; run by `benchmarks.parts.startup`.
+"""Runs one task in a new process and times its parts; started by `benchmarks.parts.startup`.
 
     python -m benchmarks.fresh NAME JSON
 
-NAME is one of `TASKS`, JSON its arguments. The last line of the output is a JSON object of seconds
-by the name of the part. Every library is loaded where it is timed.
+NAME is a key of `TASKS`, JSON its arguments. The last line of the output is a JSON object with the
+seconds of each part. Libraries are imported where this is timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from albert_tf.errors import InputError
 
 
 class Clock:
-    """Seconds of parts that follow one another."""
+    """Seconds of consecutive parts."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}
@@ -42,7 +42,7 @@ def _import_tensorflow(clock: Clock) -> None:
 
 
 def first_step(config: dict, files: list[str], batch_size: int, length: int, predictions: int):
-    """To the first step of pretraining on TFRecords, as the command takes it."""
+    """Everything up to the first pretraining step on TFRecords, as in the command."""
     clock = Clock()
     _import_tensorflow(clock)
     with clock.part("import albert_tf"):
@@ -68,7 +68,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
 
 
 def compiling(config: dict, batch_size: int, length: int, predictions: int, xla: bool):
-    """To the first step of pretraining on a batch in memory, compiled by XLA or not."""
+    """Everything up to the first pretraining step on a batch in memory, with or without XLA."""
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
@@ -76,7 +76,7 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
-    from benchmarks.contestants.workload import Workload
+    from benchmarks.implementations.workload import Workload
 
     clock = Clock()
     batch = Workload("pretraining", config, batch_size, length, predictions).batch()
@@ -89,12 +89,12 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
 
 
 def _steps(clock: Clock, step) -> None:
-    """Times a first step and a second; what the first took longer is tracing and compiling."""
+    """Times two steps; the difference is tracing and compiling."""
     with clock.part("first call"):
         step()
     with clock.part("step"):
         step()
-    # Of two steps alike, so what the second is slower by is noise.
+    # A second step slower than the first can only be noise.
     clock.seconds["trace and compile"] = max(
         0.0, clock.seconds.pop("first call") - clock.seconds["step"]
     )
@@ -119,7 +119,7 @@ def load_export(folder: str, length: int):
 
 
 def load_preprocessing(folder: str):
-    """Loads the tokenizer of an export and turns a text into ids."""
+    """Loads the tokenizer of an export and tokenizes a text."""
     clock = Clock()
     _import_tensorflow(clock)
     with clock.part("import TensorFlow Text"):
@@ -176,10 +176,10 @@ TASKS = {
 
 
 def start(name: str, **arguments: Any) -> dict[str, float]:
-    """Runs a task in a fresh process; its parts, and under "all" what the whole process took.
+    """Runs a task in a new process; returns seconds of its parts and, as "all", of the process.
 
     Raises:
-        InputError: it ended with an error; the message has what it said last.
+        InputError: if it fails; the message contains the last line of its error output.
     """
     words = [sys.executable, "-m", "benchmarks.fresh", name, json.dumps(arguments)]
     began = time.perf_counter()
@@ -192,13 +192,15 @@ def run_quietly(words: list[str]) -> str:
     """The output of a command.
 
     Raises:
-        InputError: it ended with an error; the message has what it said last.
+        InputError: if it fails; the message contains the last line of its error output.
     """
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
-        said = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-        raise InputError(f"{' '.join(words[1:4])} ended with exit code {done.returncode}: {said}")
+        message = (done.stderr.strip() or "no error message").splitlines()[-1]
+        raise InputError(
+            f"{' '.join(words[1:4])} ended with exit code {done.returncode}: {message}"
+        )
     return done.stdout
 
 

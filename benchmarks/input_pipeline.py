@@ -4,7 +4,7 @@
 
 Makes files with static and with dynamic masks from the books and reads them: the records alone, the
 records parsed, and the batches of training. Each of them runs in processes of its own that are held
-to one core or two, in turn, as often as --repeats says; printed are medians. What is asked of them
+to one core or two, in --repeats interleaved rounds, and prints the medians. What is asked of them
 is the least time of the matrix products of --albert_config_file on --topology: no training on
 that slice takes examples faster.
 """
@@ -152,8 +152,8 @@ def print_rates(measured: dict[tuple[str, int], list[Rate]], cores: list[int]) -
             line += f"{statistics.median(rate.processor for rate in rates):>10,.0f}"
         # Of the same round and on one core, so that what else runs here changes it least.
         ratios = [
-            mine.processor / floor.processor
-            for mine, floor in zip(measured[stage, 1], measured["parsed", 1], strict=True)
+            mine.processor / lower_bound.processor
+            for mine, lower_bound in zip(measured[stage, 1], measured["parsed", 1], strict=True)
         ]
         print(f"{line}{statistics.median(ratios):>11.2f}")
 

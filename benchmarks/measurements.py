@@ -1,4 +1,4 @@
-"""What was measured: raw seconds of turns, and the medians, rates and ratios that follow."""
+"""Measurements: seconds of each round, and the medians, rates and ratios derived from them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.turns import Spread
+from benchmarks.interleaving import Spread
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """One way of doing one piece of work.
+    """The times of one implementation for one piece of work.
 
     Attributes:
-        work: what was done, the same words for all that are compared: "base, 8 x 128, float32".
-        way: who or what did it.
-        seconds: of every turn.
-        amount: units of work in a turn.
-        unit: of the work, in the plural: "sequences".
-        floor: seconds of every turn below which the same amount cannot be; None where nothing
-            was measured beside.
-        peak_memory: bytes, of the process; None where it was not looked at.
-        details: what else belongs to it, by name.
+        work: name of the work, the same for all that are compared: "base, 8 x 128, float32".
+        way: name of the implementation.
+        seconds: of each round.
+        amount: units of work in a round.
+        unit: unit of the work, in the plural: "sequences".
+        lower_bound: lower bound of the seconds of each round; None if it was not measured.
+        peak_memory: peak memory of the process in bytes; None if it was not measured.
+        details: other values by name.
     """
 
     work: str
@@ -30,35 +29,35 @@ class Measurement:
     seconds: Sequence[float]
     amount: float = 1.0
     unit: str = "runs"
-    floor: Sequence[float] | None = None
+    lower_bound: Sequence[float] | None = None
     peak_memory: int | None = None
     details: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def rate(self) -> Spread:
-        """Units a second."""
+        """Units per second."""
         return Spread.of(self.amount / seconds for seconds in self.seconds)
 
     @property
     def unit_seconds(self) -> Spread:
-        """Seconds a unit."""
+        """Seconds per unit."""
         return Spread.of(seconds / self.amount for seconds in self.seconds)
 
     @property
-    def floor_share(self) -> Spread | None:
-        """How much of the floor's rate is reached, turn by turn; 1 is as fast as can be."""
-        if self.floor is None:
+    def lower_bound_share(self) -> Spread | None:
+        """Lower bound over measured time in each round; 1 means that nothing can be faster."""
+        if self.lower_bound is None:
             return None
-        return Spread.of(low / own for low, own in zip(self.floor, self.seconds, strict=True))
+        return Spread.of(low / own for low, own in zip(self.lower_bound, self.seconds, strict=True))
 
     def times_as_long(self, reference: Measurement) -> Spread:
-        """How many times as long as `reference` a unit takes, turn by turn."""
+        """Seconds per unit over those of `reference`, in each round."""
         per_unit = reference.amount / self.amount
         pairs = zip(self.seconds, reference.seconds, strict=True)
         return Spread.of(per_unit * own / other for own, other in pairs)
 
     def to_dict(self, reference: Measurement | None = None) -> dict[str, Any]:
-        """All of it, for JSON; with the ratio to `reference` where there is one."""
+        """All values for JSON, with the ratio to `reference` if there is one."""
         values: dict[str, Any] = {
             "work": self.work,
             "way": self.way,
@@ -69,9 +68,9 @@ class Measurement:
             "units_per_second": dataclasses.asdict(self.rate),
             "seconds_per_unit": dataclasses.asdict(self.unit_seconds),
         }
-        if self.floor is not None:
-            values["floor_seconds"] = list(self.floor)
-            values["share_of_floor"] = dataclasses.asdict(self.floor_share)
+        if self.lower_bound is not None:
+            values["floor_seconds"] = list(self.lower_bound)
+            values["share_of_floor"] = dataclasses.asdict(self.lower_bound_share)
         if self.peak_memory is not None:
             values["peak_memory_bytes"] = self.peak_memory
         if reference is not None:
@@ -83,9 +82,11 @@ class Measurement:
 def reference_of(
     measurement: Measurement, measurements: Sequence[Measurement], way: str
 ) -> Measurement | None:
-    """What `measurement` is compared with: `way` at the same work; None for itself or if missing.
+    """The measurement of `way` for the same work, with which `measurement` is compared.
 
-    Nor is there one where the turns were not the same, because either was measured apart.
+    Returns:
+        None if it is missing or is `measurement` itself, or if it was not measured in the same
+        rounds.
     """
     for other in measurements:
         if other.work == measurement.work and other.way == way and other is not measurement:

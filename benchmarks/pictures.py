@@ -1,4 +1,4 @@
-"""Pictures of results as SVG text: bars side by side and curves, panel by panel."""
+"""Draws results as SVG: panels of bars or curves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from albert_tf.report.charts import COLOURS, GRID, INK
-from benchmarks.turns import Spread
+from benchmarks.interleaving import Spread
 
-_FLOOR = "#6b7280"
+_LOWER_BOUND = "#6b7280"
 _COLOURS = (*COLOURS, "#be123c", "#0891b2")
 _STYLE = {
     "font.size": 11,
@@ -32,16 +32,16 @@ class Bar(NamedTuple):
     """A median with its range.
 
     Attributes:
-        group: what stands beside it, for bars that are compared.
-        name: whose it is; gives the colour.
-        value: what is drawn.
-        floor: the bound that is marked across it; None without.
+        group: label shared by bars that are compared.
+        name: name of the implementation, which determines the colour.
+        value: median and range.
+        lower_bound: bound marked across the bar, or None.
     """
 
     group: str
     name: str
     value: Spread
-    floor: float | None = None
+    lower_bound: float | None = None
 
 
 class Curve(NamedTuple):
@@ -57,7 +57,7 @@ class Panel(NamedTuple):
     """One drawing, of bars or of curves.
 
     Attributes:
-        title: above it.
+        title: title of the panel.
         unit: of what is drawn.
         bars: from top to bottom; those of a group follow each other.
         curves: with both axes logarithmic.
@@ -117,8 +117,13 @@ def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
         axes.barh(place, value.median, color=_colour(names, bar.name), height=0.85, alpha=0.75)
         if value.high > value.low:
             axes.plot([value.low, value.high], [place, place], color=INK, linewidth=1.2)
-        if bar.floor is not None:
-            axes.plot([bar.floor] * 2, [place - 0.45, place + 0.45], color=_FLOOR, linestyle=":")
+        if bar.lower_bound is not None:
+            axes.plot(
+                [bar.lower_bound] * 2,
+                [place - 0.45, place + 0.45],
+                color=_LOWER_BOUND,
+                linestyle=":",
+            )
         ticks.setdefault(bar.group, []).append(place)
         place += 1.0
     axes.set_yticks([sum(each) / len(each) for each in ticks.values()], list(ticks))
@@ -130,7 +135,7 @@ def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
 
 def _draw_curves(axes: Axes, panel: Panel) -> None:
     for number, curve in enumerate(panel.curves):
-        colour = _FLOOR if curve.dashed else _COLOURS[number]
+        colour = _LOWER_BOUND if curve.dashed else _COLOURS[number]
         middle = [value.median for value in curve.y]
         style = {"linestyle": "--"} if curve.dashed else {"marker": "o", "markersize": 4}
         axes.plot(curve.x, middle, color=colour, linewidth=1.6, label=curve.name, **style)
@@ -151,15 +156,17 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
 
 
 def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
-    """Of the bars' colours, where there are several, and of the floor's mark."""
+    """A legend of the bars' colours, if there are several, and of the lower bound."""
     handles = []
     if len(names) > 1:
         handles = [
             matplotlib.patches.Patch(color=_colour(names, name), alpha=0.75, label=name)
             for name in names
         ]
-    if any(bar.floor is not None for panel in panels for bar in panel.bars):
-        line = matplotlib.lines.Line2D([], [], color=_FLOOR, linestyle=":", label="floor")
+    if any(bar.lower_bound is not None for panel in panels for bar in panel.bars):
+        line = matplotlib.lines.Line2D(
+            [], [], color=_LOWER_BOUND, linestyle=":", label="lower bound"
+        )
         handles.append(line)
     if handles:
         figure.legend(

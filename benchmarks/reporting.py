@@ -1,4 +1,4 @@
-"""Results of a part: as Markdown tables, as a JSON file and as a picture."""
+"""Writes the results of a part as Markdown tables, a JSON file and a figure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.pictures import Panel, draw
 
 
 class Table(NamedTuple):
-    """Rows of text under their heads; the first column is words, the others are numbers."""
+    """Rows of text under their headings; the first column is text, the others are numbers."""
 
     title: str
     heads: Sequence[str]
@@ -28,16 +28,16 @@ class Table(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a part has to say.
+    """The results of a part.
 
     Attributes:
-        title: of the picture.
-        measurements: all that was timed.
-        reference: the way that others are compared with at the same work.
-        tables: to be read.
-        panels: of the picture; without any, there is none.
-        left_out: who or what could not be measured -> why.
-        values: further numbers by name.
+        title: title of the figure.
+        measurements: everything that was timed.
+        reference: name of the implementation with which the others are compared.
+        tables: tables to print.
+        panels: panels of the figure; without any there is no figure.
+        left_out: what could not be measured -> why.
+        values: other numbers by name.
     """
 
     title: str
@@ -55,7 +55,7 @@ class Result:
 
 
 def write(result: Result, folder: str, name: str, command: str, quick: bool) -> list[str]:
-    """Writes NAME.json and NAME.svg, each whole or not at all; returns their paths."""
+    """Writes NAME.json and NAME.svg atomically and returns their paths."""
     content = {
         "part": name,
         "title": result.title,
@@ -71,7 +71,7 @@ def write(result: Result, folder: str, name: str, command: str, quick: bool) -> 
             for each in result.measurements
         ],
     }
-    # All is made before anything is written, so that both are of the same run.
+    # Both texts exist before either is written, so that the files belong to the same run.
     texts = {"json": json.dumps(content, indent=1) + "\n"}
     if result.panels:
         texts["svg"] = draw(result.title, result.panels)
@@ -83,19 +83,19 @@ def write(result: Result, folder: str, name: str, command: str, quick: bool) -> 
 def comparison_table(
     title: str, measurements: Sequence[Measurement], reference: str, milliseconds: bool = False
 ) -> Table:
-    """A row for each: its speed, how the reference compares, the floor and memory.
+    """A row per measurement: speed, comparison with the reference, lower bound and memory.
 
     Args:
-        title: above it.
+        title: title of the table.
         measurements: in the order of the rows.
-        reference: the way that others are compared with.
-        milliseconds: whether to give those of a batch instead of sequences a second.
+        reference: name of the implementation with which the others are compared.
+        milliseconds: whether to show milliseconds per batch instead of sequences per second.
     """
-    speed = "milliseconds a batch" if milliseconds else "sequences/s"
+    speed = "milliseconds/batch" if milliseconds else "sequences/s"
     rows = []
     for each in measurements:
         other = reference_of(each, measurements, reference)
-        share = each.floor_share
+        share = each.lower_bound_share
         if milliseconds:
             scale = 1e3 * each.details["batch_size"]
             shown = dataclasses.replace(each.unit_seconds, **_scaled(each.unit_seconds, scale))
@@ -111,7 +111,8 @@ def comparison_table(
                 f"{each.peak_memory / 2**30:.2f}" if each.peak_memory else "",
             )
         )
-    heads = ("work", "who", speed, f"{reference} is so many times as fast", "of the floor's rate")
+    heads = ("work", "implementation", speed, f"speed of {reference} / its speed")
+    heads += ("share of the lower bound's rate",)
     return Table(title, (*heads, "peak memory, GiB"), rows)
 
 
@@ -120,5 +121,5 @@ def _scaled(spread, factor: float) -> dict[str, float]:
 
 
 def decimals(value: float) -> str:
-    """A format that shows about three digits: 0.123, 1.23, 12.3, 123."""
+    """A format for about three significant digits: 0.123, 1.23, 12.3, 123."""
     return f".{max(0, 2 - sum(value >= limit for limit in (10, 100)) + (value < 1))}f"

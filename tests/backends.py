@@ -34,32 +34,35 @@ def _values(variables):
 
 
 @functools.lru_cache(maxsize=1)
-def _compiled(model: keras.Model) -> Callable:
+def _compiled(model: keras.Model, **options) -> Callable:
     """The forward pass of a model as a function of its values; kept for the next call."""
     import jax
 
     @jax.jit
     def run(weights, others, features):
-        return model.stateless_call(weights, others, features, training=False)[0]
+        return model.stateless_call(weights, others, features, training=False, **options)[0]
 
     return run
 
 
-def forward(model: keras.Model, features) -> dict:
-    """The outputs of a model without dropout, as NumPy arrays."""
+def forward(model: keras.Model, features, **options) -> dict:
+    """The outputs of a model without dropout, called with `options`, as NumPy arrays."""
     if BACKEND == "tensorflow":
-        return as_numpy(model(features))
+        return as_numpy(model(features, **options))
     weights, others = model.trainable_variables, model.non_trainable_variables
-    return as_numpy(_compiled(model)(_values(weights), _values(others), features))
+    return as_numpy(_compiled(model, **options)(_values(weights), _values(others), features))
 
 
-def gradient_function(model: keras.Model, loss: Callable, training: bool = False) -> Callable:
+def gradient_function(
+    model: keras.Model, loss: Callable, training: bool = False, **options
+) -> Callable:
     """The gradient of a loss of the model.
 
     Args:
         model: its trainable variables are what is differentiated by.
         loss: of the model's outputs and a batch; returns the loss and any other tensors.
-        training: whether dropout acts.
+        training: whether dropout is applied.
+        **options: other arguments of the model's call.
 
     Returns:
         A function of a batch that returns those other tensors and the gradients, dense and in the
@@ -70,7 +73,8 @@ def gradient_function(model: keras.Model, loss: Callable, training: bool = False
 
         def differentiate(batch):
             with tf.GradientTape() as tape:
-                value, others = loss(model(batch, training=training), batch)
+                outputs = model(batch, training=training, **options)
+                value, others = loss(outputs, batch)
             gradients = tape.gradient(
                 value, _values(model.trainable_variables), unconnected_gradients="zero"
             )
@@ -82,7 +86,9 @@ def gradient_function(model: keras.Model, loss: Callable, training: bool = False
     @jax.jit
     def run(weights, constants, batch):
         def loss_of(weights):
-            outputs, _ = model.stateless_call(weights, constants, batch, training=training)
+            outputs, _ = model.stateless_call(
+                weights, constants, batch, training=training, **options
+            )
             return loss(outputs, batch)
 
         (_, others), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights)

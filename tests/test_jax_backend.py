@@ -12,8 +12,10 @@ import pytest
 from tests.conftest import ROOT
 
 FILES = (
+    "tests/modeling/test_attention.py",
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",
+    "tests/modeling/test_heads_only.py",
     "tests/modeling/test_huggingface_outputs.py",
     "tests/modeling/test_objectives.py",
     "tests/modeling/test_parameters.py",

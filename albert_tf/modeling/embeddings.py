@@ -1,4 +1,4 @@
-"""Token, position and segment embeddings at width E (paper section 3.1, factorised embedding)."""
+"""Token, position and segment embeddings at width E (paper section 3.1, factorized embedding)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from albert_tf.modeling.layers import dropout, initializer, layer_norm
 
 
 class AlbertEmbeddings(keras.layers.Layer):
-    """Sum of the three embeddings, layer-normalised, with dropout.
+    """Sum of the three embeddings, layer-normalized, with dropout.
 
     Args:
         config: shape of the model.
@@ -38,15 +38,15 @@ class AlbertEmbeddings(keras.layers.Layer):
         """Embeds a batch.
 
         Args:
-            input_ids: `[batch, seq]` token ids.
-            segment_ids: `[batch, seq]` segment ids.
+            input_ids: token ids, integers `[batch, seq]`.
+            segment_ids: segment ids, integers `[batch, seq]`.
             seed: `[2]` seed of the dropout, None in inference.
 
         Returns:
             `[batch, seq, embedding_size]`.
         """
         words = ops.take(self.word_embeddings, input_ids, axis=0)
-        # Few segment ids: a product with their one-hot form has a dense gradient.
+        # There are few segment ids; a product with one-hot rows has a dense gradient.
         segments = ops.matmul(
             ops.one_hot(segment_ids, self.config.type_vocab_size, dtype=self.compute_dtype),
             self.token_type_embeddings,

@@ -1,30 +1,35 @@
-"""The models: an encoder under the heads of a task."""
+"""The models: an encoder with the heads of a task."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.modeling.attention import DEFAULT, attention_name
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.layer_calls import prunes
+from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.layers import (
-    ACTIVATIONS,
     SITES,
     LinearHead,
     SpanHead,
+    activation,
     dense,
     dropout,
     forward_seed,
     layer_norm,
-    selector,
+    select,
 )
+from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
 
 class MaskedLMHead(keras.layers.Layer):
     """Vocabulary logits at the masked positions, decoded with the tied embedding table.
+
+    Dense H -> E, GELU, LayerNorm, then the product with the embedding table, as in the original.
 
     Args:
         config: shape of the model.
@@ -36,7 +41,6 @@ class MaskedLMHead(keras.layers.Layer):
         self.dense = dense(
             config.embedding_size, config.initializer_range, "dense", self.dtype_policy
         )
-        self.activation = ACTIVATIONS[config.hidden_act]
         self.norm = layer_norm("LayerNorm", self.dtype_policy)
 
     def build(self, input_shape):
@@ -47,46 +51,61 @@ class MaskedLMHead(keras.layers.Layer):
             name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
 
-    def call(self, hidden, word_embeddings):
+    def call(self, hidden, word_embeddings, ops: Ops = PLAIN_OPS):
         """Predicts tokens.
 
         Args:
-            hidden: `[batch, predictions, hidden]`, the encoder's output where tokens are predicted.
-            word_embeddings: `[vocab, embedding_size]` table of the encoder.
+            hidden: `[batch, predictions, hidden]`, the encoder's output at the masked positions.
+            word_embeddings: `[vocab, embedding_size]`, the encoder's embedding table.
+            ops: operations, plain or fused.
 
         Returns:
-            `[batch, predictions, vocab]` float32 logits.
+            float32 logits `[batch, predictions, vocab]`.
         """
-        hidden = self.activation(ops.matmul(hidden, self.dense.kernel), self.dense.bias)
-        table = ops.cast(word_embeddings, self.compute_dtype)
-        logits = ops.matmul(self.norm(hidden), ops.transpose(table))
-        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
+        product = keras.ops.matmul(hidden, self.dense.kernel)
+        hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, ops))
+        table = keras.ops.cast(word_embeddings, self.compute_dtype)
+        logits = keras.ops.matmul(hidden, keras.ops.transpose(table))
+        bias = keras.ops.cast(self.output_bias, "float32")
+        return keras.ops.cast(logits, "float32") + bias
 
 
 class EncoderModel(keras.Model):
-    """What the models share: an encoder with the original's variable paths, and serialisation."""
+    """Base class of the models: an encoder with the original's variable paths, and serialization.
 
-    def __init__(self, config: AlbertConfig, **kwargs):
+    Engines call a model as `model(features, training=..., heads_only=True, execution=...)`. A model
+    whose `call` lacks one of the last two arguments is called without it.
+
+    Args:
+        config: shape of the model.
+        attention: how attention is computed, as in `AlbertEncoder`.
+        **kwargs: `dtype` and other arguments of `keras.Model`.
+    """
+
+    def __init__(self, config: AlbertConfig, attention: str | Callable = DEFAULT, **kwargs):
         super().__init__(**kwargs)
         self.config = config
-        self.encoder = AlbertEncoder(config, dtype=self.dtype_policy)
+        self.encoder = AlbertEncoder(config, attention=attention, dtype=self.dtype_policy)
 
-    def _encode(self, features, training):
-        """Outputs of the encoder; where `prunes()`, those alone that need `[CLS]` alone."""
-        if prunes():
-            return self._encode_at(features["input_ids"][:, :0], features, training)[0]
-        return dict(self.encoder(features, training=training))
+    def encode(self, features, training: bool, heads_only: bool, execution: Execution):
+        """The encoder's outputs for a head that reads `pooled_output` only.
 
-    def _encode_at(self, positions, features, training):
-        """What needs `[CLS]` alone, and `[batch, predictions, hidden]` at `positions`."""
-        outputs = self.encoder(features, training=training, positions=positions)
-        return {"pooled_output": outputs["pooled_output"]}, outputs["sequence_output"]
+        Returns:
+            All of them, or `pooled_output` alone with `heads_only`; then the last layer is computed
+            at `[CLS]` only.
+        """
+        if not heads_only:
+            return self.encoder(features, training=training, execution=execution)
+        nowhere = features["input_ids"][:, :0]
+        encoded = self.encoder.encode_at(features, nowhere, training, execution)
+        return {"pooled_output": encoded["pooled_output"]}
 
     def get_config(self):
         return {
             "config": dataclasses.asdict(self.config),
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
+            "attention": attention_name(self.encoder.attention),
         }
 
     @classmethod
@@ -100,7 +119,7 @@ class AlbertForPreTraining(EncoderModel):
 
     Args:
         config: shape of the model.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
     """
 
     def __init__(self, config: AlbertConfig, name: str = "albert_for_pretraining", **kwargs):
@@ -116,27 +135,41 @@ class AlbertForPreTraining(EncoderModel):
             self.sentence_order.build((None, config.hidden_size))
         self.built = True
 
-    def call(self, features, training: bool = False):
-        """Features of the encoder and `masked_lm_positions` `[batch, predictions]`.
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+    ):
+        """Predicts the masked tokens and the order of the segments.
+
+        Args:
+            features: those of the encoder, and `masked_lm_positions` `[batch, predictions]`.
+            training: whether dropout is applied.
+            heads_only: whether to return the logits only, and to compute the last layer only at
+                the positions that they need.
+            execution: how an engine wants the layers executed.
 
         Returns:
-            The encoder's outputs, `masked_lm_logits` `[batch, predictions, vocab]` and
-            `sentence_order_logits` `[batch, 2]` (1 = swapped), float32. Without
-            `masked_lm_positions` there are no `masked_lm_logits`.
+            Dictionary of `masked_lm_logits` `[batch, predictions, vocab]`, which is absent without
+            `masked_lm_positions`, and `sentence_order_logits` `[batch, 2]` (1 = swapped), both
+            float32; without `heads_only`, also the encoder's outputs.
         """
         positions = features.get("masked_lm_positions")
         if positions is None:
-            outputs = self._encode(features, training)
+            encoded = self.encode(features, training, heads_only, execution)
+        elif heads_only:
+            encoded = self.encoder.encode_at(features, positions, training, execution)
+            hidden = encoded["sequence_output"]
         else:
-            if prunes():
-                outputs, hidden = self._encode_at(positions, features, training)
-            else:
-                outputs = self._encode(features, training)
-                sequence = outputs["sequence_output"]
-                hidden = ops.matmul(selector(positions, sequence), sequence)
+            encoded = self.encoder(features, training=training, execution=execution)
+            hidden = select(encoded["sequence_output"], positions)
+        outputs = {} if heads_only else dict(encoded)
+        if positions is not None:
             table = self.encoder.embeddings.word_embeddings
-            outputs["masked_lm_logits"] = self.masked_lm(hidden, table)
-        outputs["sentence_order_logits"] = self.sentence_order(outputs["pooled_output"])
+            outputs["masked_lm_logits"] = self.masked_lm(hidden, table, ops=execution.ops)
+        outputs["sentence_order_logits"] = self.sentence_order(encoded["pooled_output"])
         return outputs
 
 
@@ -147,8 +180,8 @@ class AlbertForSequenceClassification(EncoderModel):
     Args:
         config: shape of the model.
         num_labels: number of logits.
-        classifier_dropout: dropout of the pooled output in training.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
+        classifier_dropout: dropout rate of the pooled output in training.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
     """
 
     def __init__(
@@ -168,12 +201,31 @@ class AlbertForSequenceClassification(EncoderModel):
         self.classifier.build((None, config.hidden_size))
         self.built = True
 
-    def call(self, features, training: bool = False):
-        """Features of the encoder to its outputs and `logits` `[batch, num_labels]`, float32."""
-        # Drawn before the encoder draws its own, and the last site of its pass: no overlap.
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+    ):
+        """Classifies sequences.
+
+        Args:
+            features: those of the encoder.
+            training: whether dropout is applied.
+            heads_only: whether to return the logits only, and to compute the last layer only at
+                `[CLS]`.
+            execution: how an engine wants the layers executed.
+
+        Returns:
+            Dictionary of `logits` `[batch, num_labels]`, float32; without `heads_only`, also the
+            encoder's outputs.
+        """
+        # Drawn before the encoder draws its own seed, and the last site of its pass: no overlap.
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = self._encode(features, training)
-        pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        encoded = self.encode(features, training, heads_only, execution)
+        pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        outputs = {} if heads_only else dict(encoded)
         outputs["logits"] = self.classifier(pooled)
         return outputs
 
@@ -187,11 +239,11 @@ class AlbertForSequenceClassification(EncoderModel):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertForQuestionAnswering(EncoderModel):
-    """Start and end of an answer in the text, each found by itself (the original's SQuAD 1.1 head).
+    """Start and end of an answer, predicted independently (the original's SQuAD 1.1 head).
 
     Args:
         config: shape of the model.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
     """
 
     def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
@@ -201,25 +253,40 @@ class AlbertForQuestionAnswering(EncoderModel):
             self.span.build((None, None, config.hidden_size))
         self.built = True
 
-    def call(self, features, training: bool = False):
-        """Features of the encoder to its outputs, `start_logits` and `end_logits`.
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+    ):
+        """Scores every position as the start and as the end of the answer.
 
-        Both are `[batch, seq]`, float32, of all positions, those of padding included.
+        Args:
+            features: those of the encoder.
+            training: whether dropout is applied.
+            heads_only: whether to return the logits only.
+            execution: how an engine wants the layers executed.
+
+        Returns:
+            Dictionary of `start_logits` and `end_logits` `[batch, seq]`, float32, at all positions
+            including padding; without `heads_only`, also the encoder's outputs.
         """
-        outputs = dict(self.encoder(features, training=training))
-        logits = self.span(outputs["sequence_output"])
+        encoded = self.encoder(features, training=training, execution=execution)
+        logits = self.span(encoded["sequence_output"])
+        outputs = {} if heads_only else dict(encoded)
         outputs["start_logits"], outputs["end_logits"] = logits[..., 0], logits[..., 1]
         return outputs
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertForMultipleChoice(EncoderModel):
-    """Chooses among texts by a score of each one's pooled output (the original's RACE head).
+    """Scores each choice by its pooled output (the original's RACE head).
 
     Args:
         config: shape of the model.
-        classifier_dropout: dropout of the pooled output in training.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
+        classifier_dropout: dropout rate of the pooled output in training.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
     """
 
     def __init__(
@@ -237,16 +304,25 @@ class AlbertForMultipleChoice(EncoderModel):
         self.classifier.build((None, config.hidden_size))
         self.built = True
 
-    def call(self, features, training: bool = False):
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+    ):
         """Scores the choices of each example.
 
         Args:
             features: those of the encoder, each `[batch, choices, seq]`.
-            training: whether dropout acts.
+            training: whether dropout is applied.
+            heads_only: whether to return the logits only, and to compute the last layer only at
+                `[CLS]`.
+            execution: how an engine wants the layers executed.
 
         Returns:
-            `logits` `[batch, choices]`, float32, and the encoder's outputs, whose first axis is
-            `batch * choices`.
+            Dictionary of `logits` `[batch, choices]`, float32; without `heads_only`, also the
+            encoder's outputs, whose first axis is `batch * choices`.
         """
         choices = ops.shape(features["input_ids"])[1]
         flat = {
@@ -255,8 +331,9 @@ class AlbertForMultipleChoice(EncoderModel):
             if name in ("input_ids", "input_mask", "segment_ids")
         }
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = self._encode(flat, training)
-        pooled = dropout(outputs["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        encoded = self.encode(flat, training, heads_only, execution)
+        pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
+        outputs = {} if heads_only else dict(encoded)
         outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))
         return outputs
 

@@ -1,4 +1,4 @@
-"""What the blocks of the model are made of: activations, initialisers, dropout, linear heads."""
+"""Parts of the layers: activations, initializers, dropout, selection of positions, linear heads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.kernels import gelu, gelu_product
+from albert_tf.modeling.ops import Ops
 
-# Of a product and the bias that is added to it.
-ACTIVATIONS: dict[str, Callable] = {
-    "gelu": gelu,
-    "gelu_exact": lambda x, bias: ops.gelu(x + bias, approximate=False),
-    "relu": lambda x, bias: ops.relu(x + bias),
+# Activations that no engine fuses, by the value of `hidden_act`; "gelu" is in `Ops`.
+_UNFUSED_ACTIVATIONS: dict[str, Callable] = {
+    "gelu_exact": lambda x: ops.gelu(x, approximate=False),
+    "relu": ops.relu,
 }
 
 
-def activated_product(activation: str, x, bias, kernel):
-    """The activation of `x + bias`, `[..., width]`, times a matrix `[width, outputs]`."""
-    if activation == "gelu":
-        return gelu_product(x, bias, kernel)
-    return ops.matmul(ACTIVATIONS[activation](x, bias), kernel)
+def activation(name: str, x, bias, fused: Ops):
+    """The activation `hidden_act` of `x + bias`.
+
+    Args:
+        name: "gelu" (tanh-approximated), "gelu_exact" or "relu".
+        x: `[..., width]`.
+        bias: `[width]`.
+        fused: operations, of which the GELU is used.
+    """
+    if name == "gelu":
+        return fused.gelu(x, bias)
+    return _UNFUSED_ACTIVATIONS[name](x + bias)
 
 
 def initializer(stddev: float) -> keras.initializers.Initializer:
@@ -31,17 +37,17 @@ def initializer(stddev: float) -> keras.initializers.Initializer:
 
 
 def dense(units: int, stddev: float, name: str, dtype) -> keras.layers.Dense:
-    """A dense layer with kernel [inputs, units] and a bias that starts at zero."""
+    """A dense layer with a kernel `[inputs, units]` and a bias that starts at zero."""
     return keras.layers.Dense(units, kernel_initializer=initializer(stddev), name=name, dtype=dtype)
 
 
 def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:
-    """Layer normalisation over the last axis with the original's epsilon."""
+    """Layer normalization over the last axis with the original's epsilon."""
     return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)
 
 
 class _DrawnSeed(keras.random.SeedGenerator):
-    """Hands an already drawn seed tensor to `keras.random`, which takes only generators."""
+    """Passes a seed tensor that is already drawn to `keras.random`, which takes generators only."""
 
     def __init__(self, seed):
         self._seed = seed
@@ -53,20 +59,24 @@ class _DrawnSeed(keras.random.SeedGenerator):
 def dropout(inputs, rate: float, seed, site: int):
     """Drops elements of `inputs` with probability `rate` and scales up the others.
 
-    The mask is a function of `seed` and `site` alone, so a layer that is computed again in the
-    backward pass, or a training step that is repeated after a restart, drops the same elements.
+    The mask is a function of `seed` and `site` alone. A layer that the backward pass computes a
+    second time, or a training step that is repeated after a restart, drops the same elements.
 
     Args:
         inputs: tensor of any shape.
         rate: probability in [0, 1).
         seed: integer tensor `[2]` drawn for this forward pass, or None in inference.
-        site: number of this dropout among those of the forward pass, below `SITES`.
+        site: number of this dropout within the forward pass, below `SITES`.
+
+    Returns:
+        A tensor with the shape and dtype of `inputs`.
     """
     if seed is None or rate == 0.0:
         return inputs
     return keras.random.dropout(inputs, rate, seed=_DrawnSeed(fold_in(seed, site)))
 
 
+# Dropouts that one forward pass can tell apart.
 SITES = 4096
 
 
@@ -76,27 +86,31 @@ def forward_seed(generator: keras.random.SeedGenerator):
 
 
 def fold_in(seed, number: int):
-    """The seed of the part `number` of what `seed` is for; None stays None."""
+    """The seed of part `number` of a computation with the seed `seed` `[2]`; None stays None."""
     if seed is None:
         return None
     return seed + ops.convert_to_tensor([0, number], seed.dtype)
 
 
-def selector(positions, hidden):
-    """One-hot rows `[batch, n, seq]` whose product with `hidden` is what it holds at `positions`.
+def select(hidden, positions):
+    """The rows of `hidden` at `positions`.
 
-    Selection by a product is exact, and its gradient needs no scatter.
+    Selection is a product with one-hot rows: it is exact, and its gradient needs no scatter.
 
     Args:
-        positions: `[batch, n]`.
         hidden: `[batch, seq, width]`.
+        positions: integers `[batch, n]`.
+
+    Returns:
+        `[batch, n, width]`.
     """
     length = hidden.shape[1] or ops.shape(hidden)[1]
-    return ops.stop_gradient(ops.one_hot(positions, length, dtype=hidden.dtype))
+    rows = ops.stop_gradient(ops.one_hot(positions, length, dtype=hidden.dtype))
+    return ops.matmul(rows, hidden)
 
 
 class LinearHead(keras.layers.Layer):
-    """Logits of a classification head, stored as the original does: weights [outputs, inputs].
+    """Logits of a classification head, stored as in the original: weights `[outputs, inputs]`.
 
     Args:
         outputs: number of logits.
@@ -125,4 +139,4 @@ class LinearHead(keras.layers.Layer):
 
 
 class SpanHead(LinearHead):
-    """Two logits for every position; a class of its own since weights files of Keras name it."""
+    """Two logits per position; a class of its own since weights files of Keras contain its name."""

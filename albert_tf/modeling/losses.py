@@ -1,10 +1,10 @@
 """Training objectives as weighted sums, exact over any split of a batch.
 
-An objective says, for a batch, the total *weights* of its parts (`{"masked_lm": 77.0, ...}`), which
-need no model, and for the model's outputs the weighted *sums* of its quantities
-(`{"masked_lm_loss": 310.2, "masked_lm_accuracy": 12.0, ...}`); a quantity is called after its part.
-Sums of micro-batches and replicas add up, and divided by the added weights give the means of the
-whole batch, however unevenly the masks fell.
+For a batch, an objective computes the total *weights* of its parts (`{"masked_lm": 77.0, ...}`),
+which need no model. For the model's outputs, it computes the weighted *sums* of its quantities
+(`{"masked_lm_loss": 310.2, "masked_lm_accuracy": 12.0, ...}`); the name of a quantity begins with
+its part. Sums and weights of micro-batches and replicas add up, and their quotients are the means
+over the whole batch, however unevenly the masked positions are distributed.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ import abc
 
 from keras import ops
 
-from albert_tf.modeling.kernels import cross_entropy
+from albert_tf.modeling.ops import PLAIN_OPS
 
 
 def _correct(logits, labels):
-    guesses = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
-    return ops.cast(ops.equal(guesses, labels), "float32")
+    """1 where the prediction is correct, else 0; float32."""
+    predictions = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
+    return ops.cast(ops.equal(predictions, labels), "float32")
 
 
 def _example_weights(batch):
-    """1 for an example, 0 for one that only fills up the last batch; `[batch]` float32."""
+    """1 for an example, 0 for padding of the last batch; float32 `[batch]`."""
     if "is_real_example" in batch:
         return ops.cast(batch["is_real_example"], "float32")
     return ops.ones(ops.shape(batch["input_ids"])[:1], dtype="float32")
 
 
 class Objective(abc.ABC):
-    """Base of the objectives.
+    """Base class of the objectives.
 
     Attributes:
-        parts: what has a weight of its own.
-        quantities: what is summed; each is called after its part.
+        parts: names of the parts, each of which has a weight of its own.
+        quantities: names of the sums, each a part followed by "_loss" or "_accuracy".
         losses: the quantities whose means add up to the training loss.
-        epsilon: what is added to a part's weight before a loss is divided by it.
+        epsilon: by part, what is added to its weight before a loss is divided by it.
     """
 
     parts: tuple[str, ...] = ()
@@ -48,11 +49,21 @@ class Objective(abc.ABC):
         """Total weight of each part in a batch, float32 scalars."""
 
     @abc.abstractmethod
-    def sums(self, outputs, batch) -> dict:
-        """Weighted sum of each quantity over a batch, float32 scalars."""
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy) -> dict:
+        """Weighted sum of each quantity over a batch.
+
+        Args:
+            outputs: the model's, by name.
+            batch: features and labels, by name.
+            cross_entropy: `cross_entropy(logits, labels)`, plain or fused, as in
+                `albert_tf.modeling.ops.Ops`. Engines pass their own to objectives that take it.
+
+        Returns:
+            float32 scalars by quantity.
+        """
 
     def loss(self, sums: dict, weights: dict):
-        """The training loss of `sums`, where `weights` are those of the whole global batch."""
+        """The training loss, given `sums` of any part and `weights` of the whole global batch."""
         return sum(
             sums[name] / (weights[part_of(name)] + self.epsilon.get(part_of(name), 0.0))
             for name in self.losses
@@ -65,27 +76,27 @@ def part_of(quantity: str) -> str:
 
 
 def means(sums: dict, weights: dict) -> dict[str, float]:
-    """The mean of every quantity; 0 where nothing had any weight."""
+    """The mean of every quantity; 0 if its weight is 0."""
     return {
         name: float(total) / float(weights[part_of(name)]) if weights[part_of(name)] else 0.0
         for name, total in sums.items()
     }
 
 
-# What the pairs of the data teach -> the part that learns it.
+# Value of `pair_objective` -> parts of the pretraining objective.
 PAIR_PARTS = {"sop": ("sentence_order",), "nsp": ("next_sentence",), "none": ()}
 
 
 class PretrainingObjective(Objective):
     """Masked language model plus a task on pairs: sum(w * nll) / (sum(w) + 1e-5), and a mean.
 
-    A batch holds `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
+    A batch contains `masked_lm_ids` and `masked_lm_weights` `[batch, predictions]` and
     `next_sentence_labels` `[batch, 1]`.
 
     Args:
         pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
-            document) or "none" (there are no pairs). Both tasks have the same head and loss; only
-            their names differ.
+            document) or "none" (no pairs). Both tasks have the same head and loss; only their
+            names differ.
     """
 
     epsilon = {"masked_lm": 1e-5}
@@ -104,7 +115,7 @@ class PretrainingObjective(Objective):
         pairs = {part: ops.sum(examples) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
@@ -130,7 +141,7 @@ class ClassificationObjective(Objective):
     def weights(self, batch):
         return {"classification": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         examples, labels = _example_weights(batch), batch["label_ids"]
         return {
             "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
@@ -138,15 +149,15 @@ class ClassificationObjective(Objective):
         }
 
 
-# Score of a choice that is not there; far from any other, and finite, so that no gradient is NaN.
+# Score of a missing choice: far below any other, and finite, so that no gradient is NaN.
 MISSING_CHOICE = -1e9
 
 
 class MultipleChoiceObjective(Objective):
     """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
 
-    A batch holds `choice_mask` `[batch, choices]`, 0 for choices that only fill up an example which
-    has fewer than others; they take no part.
+    A batch contains `choice_mask` `[batch, choices]`, 0 for the padding of examples that have fewer
+    choices than others, which is ignored.
     """
 
     parts = ("multiple_choice",)
@@ -156,7 +167,7 @@ class MultipleChoiceObjective(Objective):
     def weights(self, batch):
         return {"multiple_choice": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         examples, labels = _example_weights(batch), batch["label_ids"]
         logits = ops.where(batch["choice_mask"] > 0, outputs["logits"], MISSING_CHOICE)
         return {
@@ -175,7 +186,7 @@ class RegressionObjective(Objective):
     def weights(self, batch):
         return {"regression": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
         return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
 
@@ -183,7 +194,7 @@ class RegressionObjective(Objective):
 class MultiLabelObjective(Objective):
     """Mean binary cross-entropy, over examples and labels, of `label_sets` `[batch, labels]`.
 
-    `label_sets` holds a float32 1 for each label that an example has, 0 for the others.
+    `label_sets` is float32, 1 for each label that an example has and 0 for the others.
     """
 
     parts = ("multi_label",)
@@ -193,21 +204,21 @@ class MultiLabelObjective(Objective):
     def weights(self, batch):
         return {"multi_label": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
-        # -log of the probability that the sigmoid of a logit gives to what is true.
+        # -log of the probability that the sigmoid of the logit assigns to the truth.
         losses = ops.softplus(logits) - labels * logits
-        right = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
+        correct = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
         return {
             "multi_label_loss": ops.sum(examples * ops.mean(losses, axis=-1)),
-            "multi_label_accuracy": ops.sum(examples * ops.mean(right, axis=-1)),
+            "multi_label_accuracy": ops.sum(examples * ops.mean(correct, axis=-1)),
         }
 
 
 class SpanObjective(Objective):
     """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
 
-    The accuracy is that of both together.
+    A prediction is correct if both positions are.
     """
 
     parts = ("span",)
@@ -217,10 +228,10 @@ class SpanObjective(Objective):
     def weights(self, batch):
         return {"span": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         starts, ends = batch["start_positions"], batch["end_positions"]
         start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
-        # Over as many classes as there are positions, whose number need not be known.
+        # The number of classes is the sequence length, which may be unknown when tracing.
         losses = sum(
             ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
             for labels, logits in ((starts, start_logits), (ends, end_logits))
@@ -236,7 +247,7 @@ class SpanObjective(Objective):
 class ConditionalSpanObjective(Objective):
     """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
 
-    The end is that of the true start, so its accuracy is that of an end whose start is known.
+    Ends are predicted given the true start, and so is their accuracy.
     """
 
     parts = ("span", "answerability")
@@ -247,7 +258,7 @@ class ConditionalSpanObjective(Objective):
         examples = ops.sum(_example_weights(batch))
         return dict.fromkeys(self.parts, examples)
 
-    def sums(self, outputs, batch):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         log_probs = {
             "start_logits": outputs["start_log_probs"],
             "end_logits": outputs["end_log_probs"],

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.heads import EncoderModel
 from albert_tf.modeling.layers import (
     SITES,
@@ -14,9 +15,10 @@ from albert_tf.modeling.layers import (
     forward_seed,
     initializer,
     layer_norm,
+    select,
 )
 
-# What the logit of a position that cannot be an answer's becomes.
+# Logit of positions where an answer can neither start nor end.
 _IMPOSSIBLE = -1e30
 
 
@@ -61,11 +63,11 @@ class EndLogits(keras.layers.Layer):
         self.dense_1.build((None, width))
 
     def call(self, sequence, starts):
-        """Joins every position with every start.
+        """Scores every position as the end for every start.
 
         Args:
             sequence: `[batch, seq, hidden]`.
-            starts: `[batch, starts, hidden]`, what the encoder says of the starts.
+            starts: `[batch, starts, hidden]`, the encoder's output at the starts.
 
         Returns:
             float32 `[batch, starts, seq]`.
@@ -76,19 +78,19 @@ class EndLogits(keras.layers.Layer):
         hidden = ops.expand_dims(ops.matmul(sequence, of_positions), 1)
         hidden = hidden + ops.expand_dims(ops.matmul(starts, of_starts), 2)
         hidden = ops.tanh(hidden + ops.cast(self.dense_0.bias, self.compute_dtype))
-        # As rows: TensorFlow 2.21's product of [batch, 1, seq, hidden] and a matrix, which Keras
-        # 3.12 asks for here, is wrong on a CPU and writes outside of its memory.
+        # Reshaped to rows: TensorFlow 2.21's product of [batch, 1, seq, hidden] and a matrix, which
+        # Keras 3.12 uses here, is wrong on a CPU and writes out of bounds.
         shape = ops.shape(hidden)
         rows = ops.reshape(self.norm(hidden), (-1, shape[-1]))
         return ops.cast(ops.reshape(self.dense_1(rows), shape[:-1]), "float32")
 
 
 class AnswerClass(keras.layers.Layer):
-    """One logit for a sequence: that the answer is not in it.
+    """One logit per sequence: that it does not contain the answer.
 
     Args:
         config: shape of the model.
-        rate: dropout of the hidden layer in training.
+        rate: dropout rate of the hidden layer in training.
     """
 
     def __init__(self, config: AlbertConfig, rate: float, **kwargs):
@@ -110,16 +112,16 @@ class AnswerClass(keras.layers.Layer):
         self.dense_1.build((None, self.config.hidden_size))
 
     def call(self, start, cls, seed=None):
-        """`[batch, hidden]` of the likely start and of `[CLS]` to float32 `[batch]`."""
+        """`[batch, hidden]` at the likely start and at `[CLS]` to float32 `[batch]`."""
         hidden = ops.tanh(self.dense_0(ops.concatenate([start, cls], axis=-1)))
         hidden = dropout(hidden, self.rate, seed, site=SITES - 1)
         return ops.cast(self.dense_1(hidden)[..., 0], "float32")
 
 
 def possible_positions(features):
-    """Where an answer may be: at `[CLS]`, for none, and in the second segment up to its `[SEP]`.
+    """Where an answer may be: at `[CLS]` (no answer), and in the second segment before its `[SEP]`.
 
-    The opposite of the original's feature `p_mask`.
+    The inverse of the original's feature `p_mask`.
 
     Args:
         features: `input_mask` and `segment_ids` `[batch, seq]`.
@@ -128,7 +130,7 @@ def possible_positions(features):
         Booleans `[batch, seq]`.
     """
     inside = ops.logical_and(ops.equal(features["segment_ids"], 1), features["input_mask"] > 0)
-    # The last token of the segment is [SEP]: none of the segment follows it.
+    # The last token of the segment is [SEP]: no other token of the segment follows it.
     followed = ops.pad(inside[:, 1:], [[0, 0], [0, 1]])
     first = ops.equal(ops.arange(inside.shape[1] or ops.shape(inside)[1]), 0)
     return ops.logical_or(ops.logical_and(inside, followed), first[None])
@@ -136,14 +138,14 @@ def possible_positions(features):
 
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertForConditionalQuestionAnswering(EncoderModel):
-    """Start of an answer, its end given the start, and whether there is one at all.
+    """Start of an answer, its end given the start, and whether there is an answer.
 
     Args:
         config: shape of the model.
-        start_n_top: starts for which ends are looked for.
-        end_n_top: ends of each.
-        classifier_dropout: dropout before the answer's class, in training.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
+        start_n_top: number of starts for which ends are searched.
+        end_n_top: number of ends for each start.
+        classifier_dropout: dropout rate of the answerability head in training.
+        **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
     """
 
     def __init__(
@@ -169,30 +171,41 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
             head.build((None, None, config.hidden_size))
         self.built = True
 
-    def call(self, features, training: bool = False):
-        """Features of the encoder, and in training `start_positions` `[batch]`, the true starts.
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+    ):
+        """Predicts the start, the end given the start, and whether there is an answer.
+
+        Args:
+            features: those of the encoder; in training also `start_positions` `[batch]`, the true
+                starts.
+            training: whether dropout is applied and ends are predicted for the true starts.
+            heads_only: whether to return the heads' outputs only.
+            execution: how an engine wants the layers executed.
 
         Returns:
-            The encoder's outputs and `cls_logits` `[batch]`, positive for no answer. In training
+            Dictionary of `cls_logits` `[batch]`, positive for no answer. In training also
             `start_log_probs` and `end_log_probs` `[batch, seq]`, the latter given the true starts;
             otherwise `start_top_log_probs` and `start_top_index` `[batch, start_n_top]`, and
-            `end_top_log_probs` and `end_top_index` `[batch, start_n_top * end_n_top]`, the ends
-            of a start one after the other. All float32, indexes int32.
+            `end_top_log_probs` and `end_top_index` `[batch, start_n_top * end_n_top]`, grouped by
+            start. All float32, indexes int32. Without `heads_only`, also the encoder's outputs.
         """
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        outputs = dict(self.encoder(features, training=training))
-        sequence = outputs["sequence_output"]
+        encoded = self.encoder(features, training=training, execution=execution)
+        outputs = {} if heads_only else dict(encoded)
+        sequence = encoded["sequence_output"]
         possible = possible_positions(features)
         start_log_probs = _log_probs(self.start(sequence), possible)
         if training:
             starts = features["start_positions"][:, None]
         else:
             start_top, starts = _top(start_log_probs, self.start_n_top)
-        length = sequence.shape[1] or ops.shape(sequence)[1]
-        selector = ops.one_hot(starts, length, dtype=sequence.dtype)
-        end_log_probs = _log_probs(
-            self.end(sequence, ops.matmul(selector, sequence)), possible[:, None]
-        )
+        ends_of_starts = self.end(sequence, select(sequence, starts))
+        end_log_probs = _log_probs(ends_of_starts, possible[:, None])
         if training:
             outputs |= {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs[:, 0]}
         else:
@@ -219,11 +232,11 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
 
 
 def _log_probs(logits, possible):
-    """Log-probabilities over the last axis, of what is possible."""
+    """Log-probabilities over the possible positions of the last axis."""
     return ops.log_softmax(ops.where(possible, logits, _IMPOSSIBLE))
 
 
 def _top(log_probs, count):
-    """The best `count` over the last axis and where they are; beyond it if there are fewer."""
+    """The best `count` values of the last axis and their indexes, padded if there are fewer."""
     widths = [[0, 0]] * (len(log_probs.shape) - 1) + [[0, count - 1]]
     return ops.top_k(ops.pad(log_probs, widths, constant_values=_IMPOSSIBLE), count)

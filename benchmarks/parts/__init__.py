@@ -9,20 +9,20 @@ from albert_tf.errors import InputError
 from benchmarks.comparison import Suite
 from benchmarks.reporting import Result
 
-# Name of the module, and of the result -> what it measures.
+# Name of the module and of the result -> what it measures.
 PARTS = {
-    "pretraining_step": "a step of pretraining, beside other libraries, at three sizes",
-    "finetuning_and_inference": "a classifier's training and inference, beside other libraries",
-    "sharing": "ALBERT beside BERT of the same shape",
-    "scaling": "time and memory by batch, length, depth and width",
-    "text_to_records": "text to TFRecords, beside SentencePiece alone",
-    "records_to_batches": "TFRecords to batches, on one core and two",
-    "startup": "waiting: imports, --help, the first step, compiling, exports",
+    "pretraining_step": "a pretraining step at three sizes, compared with other libraries",
+    "finetuning_and_inference": "a classifier's training and inference, next to other libraries",
+    "sharing": "ALBERT compared with BERT of the same shape",
+    "scaling": "time and memory by batch size, length, depth and width",
+    "text_to_records": "text to TFRecords, compared with SentencePiece alone",
+    "records_to_batches": "TFRecords to batches, on one and two cores",
+    "startup": "start-up time: imports, --help, the first step, compilation, exports",
 }
 
 
 def check(names: tuple[str, ...]) -> None:
-    """Raises InputError for a name that is not in the table."""
+    """Raises InputError if a name is not in the table."""
     for name in names:
         if name not in PARTS:
             raise InputError(f"--only={name}: must be among {', '.join(PARTS)}")

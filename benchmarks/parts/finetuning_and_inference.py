@@ -1,4 +1,4 @@
-"""A step of fine-tuning and one of inference, of albert_tf and of other libraries."""
+"""Fine-tuning steps and inference of albert_tf and of other libraries."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import dataclasses
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import TRAINING, classification_flops
-from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
-from benchmarks.contestants.workload import Workload
+from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
+from benchmarks.implementations.workload import Workload
+from benchmarks.interleaving import Spread
 from benchmarks.measurements import Measurement
 from benchmarks.parts.pretraining_step import TINY, bars
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, comparison_table
-from benchmarks.turns import Spread
 
 BASE = AlbertConfig.preset("base")
-# Sequences in a batch, tokens of each, and precision.
+# Sequences in a batch, tokens in a sequence, and precision.
 CLASSIFICATION = (
     (8, 128, "float32"),
     (2, 512, "float32"),
@@ -26,7 +26,7 @@ INFERENCE = ((1, 128, "float32"), (8, 128, "float32"), (32, 128, "float32"), (1,
 
 
 def run(suite: Suite) -> Result:
-    """Sequences a second in training, milliseconds a batch in inference, of a classifier."""
+    """Sequences per second in training and milliseconds per batch in inference, of a classifier."""
     config, tasks = BASE, {"classification": CLASSIFICATION, "inference": INFERENCE}
     if suite.quick:
         shapes = ((2, 32, "float32"),)
@@ -44,9 +44,9 @@ def run(suite: Suite) -> Result:
             flops = classification_flops(config, length, 2)
             if task == "inference":
                 flops //= TRAINING
-            entrants = [Entrant(name, name, workload, flops, work) for name in CONTESTANTS]
+            cases = [Case(name, name, workload, flops, work) for name in IMPLEMENTATIONS]
             what = f"finetuning_and_inference {number} of {count}: {work}"
-            each = compare(suite, what, entrants, left_out)
+            each = compare(suite, what, cases, left_out)
             measured.setdefault(task, []).extend(each)
             group = f"{batch} x {length}"
             if task == "inference":
@@ -54,10 +54,10 @@ def run(suite: Suite) -> Result:
             else:
                 panels.setdefault(f"training, {dtype}", []).extend(bars(each, group))
     tables = [
-        comparison_table("A step of fine-tuning", measured["classification"], OURS),
-        comparison_table("A batch of inference", measured["inference"], OURS, milliseconds=True),
+        comparison_table("Fine-tuning step", measured["classification"], OURS),
+        comparison_table("Inference", measured["inference"], OURS, milliseconds=True),
     ]
-    units = {"inference, float32": "milliseconds a batch"}
+    units = {"inference, float32": "milliseconds/batch"}
     drawn = [
         Panel(title, units.get(title, "sequences/s"), bars=each)
         for title, each in panels.items()
@@ -73,6 +73,6 @@ def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
         factor = 1e3 * each.details["batch_size"]
         values = dataclasses.astuple(each.unit_seconds)
         value = Spread(*(factor * seconds for seconds in values))
-        share = each.floor_share
+        share = each.lower_bound_share
         drawn.append(Bar(group, each.way, value, value.median * share.median if share else None))
     return drawn

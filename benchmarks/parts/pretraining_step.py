@@ -1,4 +1,4 @@
-"""A step of pretraining: forward, backward and update, of albert_tf and of other libraries."""
+"""A pretraining step (forward, backward and update) of albert_tf and of other libraries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
-from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
-from benchmarks.contestants.workload import Workload
+from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
+from benchmarks.implementations.workload import Workload
 from benchmarks.measurements import Measurement
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, comparison_table
@@ -23,13 +23,13 @@ SIZES = {"tiny": TINY, "base": AlbertConfig.preset("base"), "large": AlbertConfi
 # Sequences in a batch, and tokens of each.
 SHAPES = ((8, 128), (2, 512))
 PREDICTIONS = 20
-# Ours, compiled by XLA; base is enough to tell whether that pays.
+# Ours, compiled by XLA; base is enough to decide whether this pays off.
 IN_XLA = f"{OURS}, --jit_compile"
 DTYPES = ("float32", "bfloat16")
 
 
 def run(suite: Suite) -> Result:
-    """Sequences a second of every contestant, at every size, shape and precision."""
+    """Sequences per second of every implementation, at every size, shape and precision."""
     sizes, dtypes, shapes = SIZES, DTYPES, SHAPES
     if suite.quick:
         sizes, dtypes, shapes = {"tiny": TINY}, DTYPES[:1], ((2, 32),)
@@ -42,22 +42,22 @@ def run(suite: Suite) -> Result:
         work = f"{size}, {batch} x {length}, {dtype}"
         workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
         flops = pretraining_flops(config, length, PREDICTIONS)
-        names = CONTESTANTS + (IN_XLA,) * (size == "base")
-        entrants = [Entrant(name, name, workload, flops, work) for name in names]
+        names = IMPLEMENTATIONS + (IN_XLA,) * (size == "base")
+        cases = [Case(name, name, workload, flops, work) for name in names]
         what = f"pretraining_step {number} of {len(works)}: {work}"
-        measured = compare(suite, what, entrants, left_out)
+        measured = compare(suite, what, cases, left_out)
         measurements += measured
         panels.setdefault(f"{size}, {dtype}", []).extend(bars(measured, f"{batch} x {length}"))
-    table = comparison_table("A step of pretraining", measurements, OURS)
+    table = comparison_table("Pretraining step", measurements, OURS)
     drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
-    return Result("A step of pretraining", measurements, OURS, [table], drawn, left_out)
+    return Result("Pretraining step", measurements, OURS, [table], drawn, left_out)
 
 
 def bars(measurements: list[Measurement], group: str) -> list[Bar]:
-    """Sequences a second, with what the floor would allow."""
+    """Sequences per second, with the bound that matrix products set."""
     return [
-        Bar(group, each.way, each.rate, each.rate.median / each.floor_share.median)
-        if each.floor_share
+        Bar(group, each.way, each.rate, each.rate.median / each.lower_bound_share.median)
+        if each.lower_bound_share
         else Bar(group, each.way, each.rate)
         for each in measurements
     ]

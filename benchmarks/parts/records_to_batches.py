@@ -1,4 +1,4 @@
-"""From TFRecords to batches: examples a second on one core and on two."""
+"""From TFRecords to batches: examples per second on one core and on two."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from benchmarks.input_pipeline import (
     make_records,
     measure_apart,
 )
+from benchmarks.interleaving import interleave
 from benchmarks.measurements import Measurement
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
-from benchmarks.turns import take_turns
 
-# What the others are compared with: nothing trains on records that are not parsed.
+# The reference: no training is possible on records that are not parsed.
 PARSED = "parsed"
 _COUNT = 1000
 
 
 def run(suite: Suite) -> Result:
-    """Examples a second of every stage, and how many cores a TPU slice asks for."""
-    there = len(os.sched_getaffinity(0))
-    cores = [count for count in ((1,) if suite.quick else (1, 2)) if count <= there]
+    """Examples per second of every stage, and the number of cores that a TPU slice needs."""
+    available = len(os.sched_getaffinity(0))
+    cores = [count for count in ((1,) if suite.quick else (1, 2)) if count <= available]
     stages = (PARSED, "dynamic masks") if suite.quick else STAGES
     measured: dict[tuple[str, int], list[Rate]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def run(suite: Suite) -> Result:
         )
         files = make_records(options, folder)
 
-        def turn(stage: str, count: int) -> float:
+        def measure(stage: str, count: int) -> float:
             suite.progress.update(f"records_to_batches: {stage} on {count} core(s)")
             kind = "dynamic" if stage.startswith("dynamic") else "static"
             rate = measure_apart(count, stage, files[kind], options)
@@ -50,11 +50,11 @@ def run(suite: Suite) -> Result:
             return _COUNT / rate.wall
 
         ways = {
-            (stage, count): lambda stage=stage, count=count: turn(stage, count)
+            (stage, count): lambda stage=stage, count=count: measure(stage, count)
             for count in cores
             for stage in stages
         }
-        times = take_turns(ways, suite.repeats)
+        times = interleave(ways, suite.repeats)
     measurements = [
         Measurement(
             stage,
@@ -82,7 +82,7 @@ def run(suite: Suite) -> Result:
             each.work,
             each.way,
             format(each.rate, decimals(each.rate.median)),
-            format(each.floor_share.median, ".2f"),
+            format(each.lower_bound_share.median, ".2f"),
             f"{needed / each.rate.median * each.details['cores']:.2f}",
         )
         for each in measurements

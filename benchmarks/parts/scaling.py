@@ -1,4 +1,4 @@
-"""How time and memory of a training step grow with batch, length, depth and width."""
+"""How time and memory of a training step grow with batch size, length, depth and width."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
-from benchmarks.comparison import OURS, Entrant, Suite, compare
-from benchmarks.contestants.workload import Workload
+from benchmarks.comparison import OURS, Case, Suite, compare
+from benchmarks.implementations.workload import Workload
+from benchmarks.interleaving import Spread
 from benchmarks.measurements import Measurement
 from benchmarks.pictures import Curve, Panel
 from benchmarks.reporting import Result, Table, decimals
-from benchmarks.turns import Spread
 
 PREDICTIONS = 20
 
 
 class Point(NamedTuple):
-    """A model and a batch, from which one thing at a time is changed."""
+    """A model and a batch, of which one property is changed at a time."""
 
     batch: int = 8
     length: int = 128
@@ -33,7 +33,7 @@ class Point(NamedTuple):
         )
 
 
-# What is changed -> its values, and what they count.
+# Changed property -> its values and their unit.
 AXES: dict[str, tuple[tuple[int, ...], str]] = {
     "batch": ((1, 2, 4, 8, 16, 32, 64), "sequences"),
     "length": ((32, 64, 128, 256, 512), "tokens"),
@@ -44,7 +44,7 @@ DTYPE = "float32"
 
 
 def run(suite: Suite) -> Result:
-    """Seconds a step and peak memory along each axis, with those of the matrix products alone."""
+    """Seconds per step and peak memory along each axis, with the lower bound of the seconds."""
     axes, middle = AXES, Point()
     if suite.quick:
         axes = {name: (values[:2], unit) for name, (values, unit) in AXES.items()}
@@ -53,12 +53,10 @@ def run(suite: Suite) -> Result:
     measurements: list[Measurement] = []
     tables, panels, values = [], [], {}
     for number, (axis, (points, unit)) in enumerate(axes.items(), start=1):
-        entrants = [
-            _entrant(middle._replace(**{axis: value}), f"{axis} {value}") for value in points
-        ]
+        cases = [_case(middle._replace(**{axis: value}), f"{axis} {value}") for value in points]
         what = f"scaling {number} of {len(axes)}: {axis}"
-        measured = compare(suite, what, entrants, left_out)
-        at = dict(zip((entrant.work for entrant in entrants), points, strict=True))
+        measured = compare(suite, what, cases, left_out)
+        at = dict(zip((case.work for case in cases), points, strict=True))
         rest = {name: value for name, value in middle._asdict().items() if name != axis}
         title = f"{axis}: {', '.join(f'{name} {value}' for name, value in rest.items())}"
         tables.append(Table(title, *_rows(measured, at, unit)))
@@ -70,13 +68,13 @@ def run(suite: Suite) -> Result:
     return Result(title, measurements, OURS, tables, panels, left_out, values)
 
 
-def _entrant(point: Point, work: str) -> Entrant:
+def _case(point: Point, work: str) -> Case:
     config = point.config()
     predictions = min(PREDICTIONS, point.length)
     workload = Workload(
         "pretraining", config.to_dict(), point.batch, point.length, predictions, DTYPE
     )
-    return Entrant(OURS, OURS, workload, pretraining_flops(config, point.length, predictions), work)
+    return Case(OURS, OURS, workload, pretraining_flops(config, point.length, predictions), work)
 
 
 def _step_seconds(measurement: Measurement) -> Spread:
@@ -84,40 +82,41 @@ def _step_seconds(measurement: Measurement) -> Spread:
     return Spread.of(seconds / steps for seconds in measurement.seconds)
 
 
-def _floor_seconds(measurement: Measurement) -> Spread:
+def _lower_bound_seconds(measurement: Measurement) -> Spread:
     steps = measurement.details["steps_per_turn"]
-    return Spread.of(seconds / steps for seconds in measurement.floor or [float("nan")])
+    return Spread.of(seconds / steps for seconds in measurement.lower_bound or [float("nan")])
 
 
 def _rows(measured: list[Measurement], at: dict[str, int], unit: str):
     rows = []
     for each in measured:
-        seconds, floor = _step_seconds(each), _floor_seconds(each)
+        seconds, lower_bound = _step_seconds(each), _lower_bound_seconds(each)
         rows.append(
             (
                 str(at[each.work]),
                 format(seconds, decimals(seconds.median)),
-                format(floor.median, decimals(floor.median)),
-                format(floor.median / seconds.median, ".0%"),
+                format(lower_bound.median, decimals(lower_bound.median)),
+                format(lower_bound.median / seconds.median, ".0%"),
                 f"{each.peak_memory / 2**30:.2f}",
             )
         )
-    heads = (unit, "seconds a step", "floor, seconds", "of the floor's rate", "peak memory, GiB")
+    heads = (unit, "seconds/step", "lower bound, seconds", "share of the lower bound's rate")
+    heads += ("peak memory, GiB",)
     return heads, rows
 
 
 def _panel(title: str, measured: list[Measurement], at: dict[str, int], unit: str) -> Panel:
     places = [at[each.work] for each in measured]
     curves = [Curve("a step", places, [_step_seconds(each) for each in measured])]
-    if all(each.floor for each in measured):
-        floors = [_floor_seconds(each).median for each in measured]
-        line = [Spread(value, value, value) for value in floors]
+    if all(each.lower_bound for each in measured):
+        lower_bounds = [_lower_bound_seconds(each).median for each in measured]
+        line = [Spread(value, value, value) for value in lower_bounds]
         curves.append(Curve("FLOPs at the rate of matrix products", places, line, dashed=True))
     return Panel(title, "seconds", curves=curves, x_label=unit)
 
 
 def _growth(measured: list[Measurement], at: dict[str, int]) -> dict[str, Any]:
-    """How many times as long the last point takes as the first, and by how much it is larger."""
+    """The last point relative to the first: time, operations and memory."""
     first, last = _step_seconds(measured[0]).median, _step_seconds(measured[-1]).median
     flops = [each.amount * each.details["flops_per_sequence"] for each in measured]
     per_step = [

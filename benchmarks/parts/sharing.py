@@ -1,4 +1,4 @@
-"""What sharing parameters and small embeddings are worth: ALBERT beside BERT of the same shape."""
+"""The value of shared parameters and small embeddings: ALBERT and BERT of the same shape."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import dataclasses
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
-from benchmarks.comparison import OURS, Entrant, Suite, compare
-from benchmarks.contestants.workload import Workload
+from benchmarks.comparison import OURS, Case, Suite, compare
+from benchmarks.implementations.workload import Workload
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.parts.pretraining_step import TINY
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
 
 ALBERT, BERT = "ALBERT", "BERT"
-# Size -> how many times as fast as BERT of that size ALBERT was (arXiv 1909.11942, table 2): there
-# on many TPUs, whose gradients, fewer here, travel between them.
+# Size -> speed of ALBERT relative to BERT of that size (arXiv 1909.11942, table 2), measured on
+# many TPUs, where ALBERT also exchanges fewer gradients.
 PAPER = {"base": 5.6 / 4.7, "large": 1.7}
 SHAPES = ((8, 128), (2, 512))
 PREDICTIONS = 20
 
 
 def bert_like(config: AlbertConfig) -> AlbertConfig:
-    """The same layers without sharing, and embeddings as wide as they are."""
+    """The same layers without sharing, and with embeddings of their width."""
     return dataclasses.replace(
         config,
         parameter_sharing="none",
@@ -32,7 +32,7 @@ def bert_like(config: AlbertConfig) -> AlbertConfig:
 
 
 def run(suite: Suite) -> Result:
-    """Sequences a second, parameters and memory of both with our own training step."""
+    """Sequences per second, parameters and memory of both with our own training step."""
     sizes = {size: AlbertConfig.preset(size) for size in PAPER}
     shapes, dtypes = SHAPES, ("float32", "bfloat16")
     if suite.quick:
@@ -44,8 +44,8 @@ def run(suite: Suite) -> Result:
     for number, (size, dtype, (batch, length)) in enumerate(works, start=1):
         work = f"{size}, {batch} x {length}, {dtype}"
         both = {ALBERT: sizes[size], BERT: bert_like(sizes[size])}
-        entrants = [
-            Entrant(
+        cases = [
+            Case(
                 way,
                 OURS,
                 Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype),
@@ -58,20 +58,18 @@ def run(suite: Suite) -> Result:
             dataclasses.replace(
                 each, details={**each.details, "parameters": both[each.way].parameter_count()}
             )
-            for each in compare(
-                suite, f"sharing {number} of {len(works)}: {work}", entrants, left_out
-            )
+            for each in compare(suite, f"sharing {number} of {len(works)}: {work}", cases, left_out)
         ]
         rows += [_row(each, measured, PAPER.get(size)) for each in measured]
         panels.setdefault(f"{size}, {dtype}", []).extend(
             Bar(f"{batch} x {length}", each.way, each.rate) for each in measured
         )
         measurements += measured
-    heads = ("work", "model", "sequences/s", "ALBERT is so many times as fast", "in the paper")
+    heads = ("work", "model", "sequences/s", "speed of ALBERT / its speed", "in the paper")
     heads += ("parameters, millions", "peak memory, GiB")
-    table = Table("ALBERT beside BERT of the same shape: a step of pretraining", heads, rows)
+    table = Table("ALBERT and BERT of the same shape: pretraining step", heads, rows)
     drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
-    return Result("What sharing is worth", measurements, ALBERT, [table], drawn, left_out)
+    return Result("Value of sharing", measurements, ALBERT, [table], drawn, left_out)
 
 
 def _row(each: Measurement, measured: list[Measurement], paper: float | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Waiting for something to happen: imports, --help, the first step, compiling, exports."""
+"""Start-up times: imports, --help, the first step, compilation, exports."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from benchmarks import corpus, fresh
 from benchmarks.comparison import OURS, Suite
+from benchmarks.interleaving import interleave
 from benchmarks.measurements import Measurement
 from benchmarks.parts.pretraining_step import TINY
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
-from benchmarks.turns import take_turns
 
 WIDE = AlbertConfig(hidden_size=1024, num_attention_heads=16, intermediate_size=4096)
 DEPTHS = (6, 12, 24)
 LENGTH, PREDICTIONS, BATCH = 128, 20, 8
 
-# Seconds of the parts of one run, by name; "all" is what the whole process took.
+# Seconds of the parts of one run, by name; "all" is the whole process.
 Parts = dict[str, float]
-# Work and way -> what does it in a fresh process.
+# Work and implementation -> function that runs it in a new process.
 Runs = dict[tuple[str, str], Callable[[], Parts]]
 
 
 def run(suite: Suite) -> Result:
-    """Everything in fresh processes, in turns; the first turn only warms the disk's cache."""
+    """Runs everything in new processes, in rounds; the first round only fills the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         data = corpus.small(folder)
         base = TINY if suite.quick else AlbertConfig.preset("base")
@@ -54,13 +54,13 @@ def run(suite: Suite) -> Result:
 
 
 def programs() -> Runs:
-    """Python alone, the import, and --help of every program that is installed."""
+    """Python alone, the import, and --help of every installed command."""
 
     def whole(*words: str) -> Parts:
         began = time.perf_counter()
         done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
         seconds = time.perf_counter() - began
-        # absl's --help ends with exit code 1, as one that cannot be loaded does.
+        # absl's --help exits with code 1, as a module that cannot be imported does.
         if done.stderr:
             raise InputError(f"{' '.join(words)}: {done.stderr.strip().splitlines()[-1]}")
         return {"all": seconds}
@@ -77,7 +77,7 @@ def programs() -> Runs:
 
 
 def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
-    """The first step of pretraining, and the command that makes one and its checkpoint."""
+    """The first pretraining step, and the command that runs one step and saves a checkpoint."""
     files = corpus.records(data, folder, LENGTH, PREDICTIONS)
     path = os.path.join(folder, "albert_config.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -114,7 +114,7 @@ def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
 
 
 def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
-    """Tracing and compiling the training step at some depths, by TensorFlow and whole by XLA."""
+    """Tracing and compiling the training step at several depths, without and with XLA."""
     shape = TINY if suite.quick else WIDE
     return {
         (f"{depth} layers", way): functools.partial(
@@ -132,7 +132,7 @@ def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
 
 
 def exports(data: corpus.Corpus, folder: str) -> Runs:
-    """Exporting the model of a run, loading the export, and weights beside Hugging Face."""
+    """Exporting a trained model, loading the export, and loading weights as Hugging Face does."""
     trained, served, weights = (f"{folder}/{name}" for name in ("run-0", "export-0", "weights"))
     numbers = iter(range(1_000_000))
 
@@ -177,10 +177,10 @@ def _command(module: str, *flags: str) -> Parts:
 
 
 def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> list[Measurement]:
-    """Seconds of whole processes and of their parts, by turns; who cannot run is left out."""
+    """Seconds of whole processes and of their parts; runs that fail are left out."""
     parts: dict[tuple[str, str], list[Parts]] = {key: [] for key in runs}
 
-    def turn(key: tuple[str, str]) -> float:
+    def measure(key: tuple[str, str]) -> float:
         suite.progress.update(f"startup: {what}: {', '.join(key)}")
         if parts[key] is not failed:
             try:
@@ -191,10 +191,10 @@ def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> l
         return 0.0
 
     failed: list[Parts] = []
-    # What comes first reads files from the disk that later turns find in memory.
+    # The first round reads files from disk that later rounds find in memory.
     warm_up = 0 if suite.quick else 1
     repeats = 1 if suite.quick else suite.repeats
-    take_turns({key: functools.partial(turn, key) for key in runs}, warm_up + repeats)
+    interleave({key: functools.partial(measure, key) for key in runs}, warm_up + repeats)
     return [
         Measurement(work, way, [each[name] for each in several[warm_up:]], details={"part": name})
         for (work, way), several in parts.items()
@@ -219,12 +219,12 @@ def _table(measurements: list[Measurement]) -> Table:
         what = f"**{_label(each)}**" if name == "all" else f"{_label(each)}: {name}"
         rows.append((what, format(each.unit_seconds, decimals(each.unit_seconds.median))))
     return Table(
-        "Start-up: seconds in a fresh process; **bold**: all of it", ("what", "seconds"), rows
+        "Start-up: seconds in a new process; **bold**: the whole process", ("what", "seconds"), rows
     )
 
 
 def _depths(compiled: list[Measurement], depths: tuple[int, ...]) -> tuple[dict, Table]:
-    """How compiling grows with depth: the deepest beside the shallowest, turn by turn."""
+    """How compile time grows with depth: the deepest model relative to the shallowest."""
     times = {
         (each.way, each.work): each
         for each in compiled

@@ -1,4 +1,4 @@
-"""From text to TFRecords: every stage in one thread, and the commands on one process and two."""
+"""Text to TFRecords: every stage in one thread, and the commands with one and two processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import tempfile
 
 from benchmarks import corpus
 from benchmarks.comparison import Suite
-from benchmarks.create_pretraining_data import FLOOR, Options, create, extract, time_stages
+from benchmarks.create_pretraining_data import LOWER_BOUND, Options, create, extract, time_stages
+from benchmarks.interleaving import interleave
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.pictures import Bar, Panel
 from benchmarks.reporting import Result, Table, decimals
-from benchmarks.turns import take_turns
 
 SAMPLE_MEGABYTES = 8.0
 ALL = "all stages"
@@ -23,7 +23,7 @@ TWO = "2 processes"
 
 
 def run(suite: Suite) -> Result:
-    """Megabytes of text a second, beside SentencePiece alone, which nothing can be faster than."""
+    """Megabytes of text per second, and those of SentencePiece alone, which is the lower bound."""
     with tempfile.TemporaryDirectory() as folder:
         suite.progress.update("text_to_records: makes a corpus and a vocabulary")
         data = corpus.chosen(folder, suite.quick, suite.books)
@@ -37,14 +37,14 @@ def run(suite: Suite) -> Result:
         commands = _commands(suite, options, data, folder)
     tables = [_stage_table(stages, data), _command_table(commands)]
     bars = [Bar(each.work, "", each.rate) for each in stages]
-    floor = next(each for each in stages if each.work == FLOOR).rate.median
+    lower_bound = next(each for each in stages if each.work == LOWER_BOUND).rate.median
     bars = [
-        bar._replace(floor=floor) if bar.group in ("tokenize", ALL) else bar
+        bar._replace(lower_bound=lower_bound) if bar.group in ("tokenize", ALL) else bar
         for bar in bars
-        if bar.group != FLOOR
+        if bar.group != LOWER_BOUND
     ]
     panels = [
-        Panel("stages, one thread; floor: SentencePiece", "MB of text/s", bars=bars),
+        Panel("stages, one thread; lower bound: SentencePiece", "MB of text/s", bars=bars),
         Panel(
             "commands",
             "MB of text/s",
@@ -62,7 +62,7 @@ def run(suite: Suite) -> Result:
 
 
 def _stages(suite: Suite, options: Options, text: pathlib.Path, folder: str) -> list[Measurement]:
-    """Seconds of every stage, in a process of its own that has compiled before."""
+    """Seconds of every stage, in a process of its own that has already compiled."""
     content = text.read_bytes()
     sample, warm_up = pathlib.Path(folder, "sample.txt"), pathlib.Path(folder, "warm_up.txt")
     sample.write_bytes(content[: int(options.sample_megabytes * 1e6)].rpartition(b"\n")[0])
@@ -78,8 +78,8 @@ def _stages(suite: Suite, options: Options, text: pathlib.Path, folder: str) -> 
         runs = [once(sample) for _ in range(suite.repeats)]
     megabytes = sample.stat().st_size / 1e6
     for seconds in runs:
-        seconds[ALL] = sum(value for name, value in seconds.items() if name != FLOOR)
-    floor = [seconds[FLOOR] for seconds in runs]
+        seconds[ALL] = sum(value for name, value in seconds.items() if name != LOWER_BOUND)
+    lower_bound = [seconds[LOWER_BOUND] for seconds in runs]
     return [
         Measurement(
             name,
@@ -87,7 +87,7 @@ def _stages(suite: Suite, options: Options, text: pathlib.Path, folder: str) -> 
             [seconds[name] for seconds in runs],
             megabytes,
             "MB",
-            floor if name in ("tokenize", ALL) else None,
+            lower_bound if name in ("tokenize", ALL) else None,
         )
         for name in runs[0]
     ]
@@ -102,7 +102,7 @@ def _commands(
     megabytes = os.path.getsize(text) / 1e6
     memory: dict[tuple[str, int], float] = {}
 
-    def turn(name: str, processes: int) -> float:
+    def measure(name: str, processes: int) -> float:
         suite.progress.update(f"text_to_records: {name} on {processes} process(es)")
         if name == "extract_corpus":
             seconds, peak = extract(options, text, processes)
@@ -112,7 +112,7 @@ def _commands(
         return seconds
 
     keys = [(name, n) for name in ("extract_corpus", "create_pretraining_data") for n in (1, 2)]
-    ways = {key: functools.partial(turn, *key) for key in keys}
+    ways = {key: functools.partial(measure, *key) for key in keys}
     return [
         Measurement(
             name,
@@ -122,7 +122,7 @@ def _commands(
             "MB",
             peak_memory=int(memory[name, processes] * 2**20),
         )
-        for (name, processes), seconds in take_turns(ways, suite.repeats).items()
+        for (name, processes), seconds in interleave(ways, suite.repeats).items()
     ]
 
 
@@ -134,7 +134,7 @@ def _stage_table(stages: list[Measurement], data: corpus.Corpus) -> Table:
             format(each.rate, decimals(each.rate.median)),
             f"{1e3 * each.unit_seconds.median:.1f}",
             f"{each.unit_seconds.median / whole:.1%}",
-            format(each.floor_share.median, ".0%") if each.floor else "",
+            format(each.lower_bound_share.median, ".0%") if each.lower_bound else "",
         )
         for each in stages
     ]
@@ -154,5 +154,5 @@ def _command_table(commands: list[Measurement]) -> Table:
                 f"{each.peak_memory / 2**20:.0f}",
             )
         )
-    heads = ("command", "MB of text/s", "two are so many times as fast", "peak memory, MiB")
+    heads = ("command", "MB of text/s", "speed of two / its speed", "peak memory, MiB")
     return Table("Commands, start-up included; memory of the largest process", heads, rows)

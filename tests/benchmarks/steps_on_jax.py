@@ -1,8 +1,8 @@
-"""Pretraining steps of the contestant on JAX; run by `test_accelerator.py` with the peers' Python.
+"""Runs pretraining steps on JAX; started by `test_accelerator.py` with the peers' Python.
 
     KERAS_BACKEND=jax python -m tests.benchmarks.steps_on_jax CONFIG FILE STEPS
 
-For either way to attend, FILE gets the weights before and after and the loss of every step, on a
+For each kind of attention, FILE gets the weights before and after and the loss of every step, on a
 batch of `tests.tiny`, which has padding.
 """
 
@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from benchmarks.contestants.ours_jax import ATTENTION, Pretraining
+from benchmarks.implementations.ours_jax import ATTENTION, Pretraining
 from tests import tiny
 
 

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
 from benchmarks import accelerator
-from benchmarks.turns import Died
+from benchmarks.interleaving import ProcessFailed
 from tests import tiny
 from tests.conftest import ROOT
 
@@ -137,7 +137,7 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
         assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
 
 
-class FakeContestant:
+class FakeImplementation:
     """A step takes a second, and ten the first time; a product a microsecond."""
 
     failing: dict[str, str] = {}
@@ -154,7 +154,7 @@ class FakeContestant:
 
     def run(self, steps):
         if self.name in self.failing:
-            raise Died(self, self.failing[self.name], 1)
+            raise ProcessFailed(self, self.failing[self.name], 1)
         self.runs += 1
         self.device = {
             "platform": self.platforms.get(self.name, "gpu"),
@@ -168,12 +168,12 @@ class FakeContestant:
 
 @pytest.fixture
 def fakes(monkeypatch, tmp_path):
-    """Contestants that take as long as is said, in an empty folder."""
+    """Implementations that take a given time, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(accelerator, "Contestant", FakeContestant)
-    monkeypatch.setattr(FakeContestant, "failing", {})
-    monkeypatch.setattr(FakeContestant, "platforms", {})
-    return FakeContestant
+    monkeypatch.setattr(accelerator, "Implementation", FakeImplementation)
+    monkeypatch.setattr(FakeImplementation, "failing", {})
+    monkeypatch.setattr(FakeImplementation, "platforms", {})
+    return FakeImplementation
 
 
 def results(tmp_path):
@@ -198,7 +198,7 @@ def test_shares_of_the_peak_and_of_the_products_rate(fakes, tmp_path, capsys, al
     assert f"| 64.0 (64.0 to 64.0) | {made['mfu']:.1%} |" in capsys.readouterr().out
 
 
-def test_who_cannot_take_part_is_left_out_and_named(fakes, tmp_path, capsys):
+def test_what_cannot_run_is_left_out_and_reported(fakes, tmp_path, capsys):
     fakes.failing["albert_tf on JAX"] = "jax.errors...: RESOURCE_EXHAUSTED: 9 GiB\nand more"
     fakes.failing["Hugging Face, compiled"] = "Traceback\nImportError: no torch"
     accelerator.run(accelerator.Options(models=("base",), batch_sizes=("64", "128")))
@@ -210,7 +210,7 @@ def test_who_cannot_take_part_is_left_out_and_named(fakes, tmp_path, capsys):
     assert "ImportError: no torch" in printed
 
 
-def test_contestants_on_different_devices_are_not_compared(fakes):
+def test_implementations_on_different_devices_are_not_compared(fakes):
     fakes.platforms["Hugging Face, compiled"] = "cpu"
     with pytest.raises(InputError, match="Hugging Face, compiled on the CPU, .* on the GPU"):
         accelerator.run(accelerator.Options(models=("base",)))

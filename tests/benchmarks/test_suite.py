@@ -1,4 +1,4 @@
-"""The benchmark suite: its arithmetic, its files, who dies on the way, and its command."""
+"""The benchmark suite: its arithmetic, its files, failing processes, and its command."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from benchmarks import comparison, parts, reporting
-from benchmarks.comparison import CONTESTANTS, OURS, Entrant, Suite, compare
-from benchmarks.contestants.__main__ import CONTESTANTS as TABLE
-from benchmarks.contestants.workload import Workload
-from benchmarks.floors import FLOPS, NAME
+from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
+from benchmarks.implementations.__main__ import IMPLEMENTATIONS as TABLE
+from benchmarks.implementations.workload import Workload
+from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave, ratios
+from benchmarks.lower_bounds import FLOPS, NAME
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.parts import scaling, startup
 from benchmarks.parts.pretraining_step import bars
 from benchmarks.parts.sharing import bert_like
 from benchmarks.pictures import Bar, Curve, Panel
-from benchmarks.turns import Contestant, Died, Spread, ratios, take_turns
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
 
@@ -31,13 +31,13 @@ def measurement(way, seconds, **more):
     return Measurement("tiny", way, seconds, **more)
 
 
-def test_a_spread_is_median_least_and_greatest():
+def test_a_spread_is_median_minimum_and_maximum():
     assert Spread.of([3.0, 1.0, 2.0, 9.0]) == Spread(2.5, 1.0, 9.0)
     assert f"{Spread(2.5, 1.0, 9.0):.1f}" == "2.5 (1.0 to 9.0)"
 
 
-def test_ratios_are_of_the_same_turn():
-    # Both take twice as long in the second turn, as when something else runs.
+def test_ratios_are_of_the_same_round():
+    # Both take twice as long in the second round, as if something else were running.
     assert ratios([1.0, 2.0], [3.0, 6.0]) == Spread(3.0, 3.0, 3.0)
     ours, theirs = measurement("ours", [1.0, 2.0]), measurement("theirs", [3.0, 6.0])
     assert theirs.times_as_long(ours) == Spread(3.0, 3.0, 3.0)
@@ -51,15 +51,15 @@ def test_ratios_and_rates_are_of_a_unit_of_work():
     assert theirs.times_as_long(ours) == Spread(3.0, 2.0, 4.0)
 
 
-def test_the_share_of_the_floor_is_taken_turn_by_turn():
-    each = measurement("ours", [2.0, 8.0], amount=6.0, floor=[1.0, 2.0])
-    assert each.floor_share == Spread(0.375, 0.25, 0.5)
-    assert measurement("ours", [2.0]).floor_share is None
+def test_the_share_of_the_lower_bound_is_taken_per_round():
+    each = measurement("ours", [2.0, 8.0], amount=6.0, lower_bound=[1.0, 2.0])
+    assert each.lower_bound_share == Spread(0.375, 0.25, 0.5)
+    assert measurement("ours", [2.0]).lower_bound_share is None
     (bar,) = bars([each], "8 x 128")
-    assert bar.floor == pytest.approx(each.rate.median / 0.375)
+    assert bar.lower_bound == pytest.approx(each.rate.median / 0.375)
 
 
-def test_only_the_same_work_in_the_same_turns_is_compared():
+def test_only_the_same_work_in_the_same_rounds_is_compared():
     ours, theirs = measurement("ours", [1.0]), measurement("theirs", [2.0])
     elsewhere = dataclasses.replace(ours, work="base")
     assert reference_of(theirs, [elsewhere, ours, theirs], "ours") is ours
@@ -67,10 +67,10 @@ def test_only_the_same_work_in_the_same_turns_is_compared():
     assert reference_of(measurement("x", [1.0, 2.0]), [ours], "ours") is None
 
 
-def test_turns_go_back_and_forth():
+def test_every_other_round_is_in_reverse_order():
     order = []
     ways = {name: lambda name=name: order.append(name) or len(order) for name in "ab"}
-    assert take_turns(ways, 3) == {"a": [1, 4, 5], "b": [2, 3, 6]}
+    assert interleave(ways, 3) == {"a": [1, 4, 5], "b": [2, 3, 6]}
     assert "".join(order) == "abbaab"
 
 
@@ -81,7 +81,7 @@ def test_about_three_digits_are_shown():
 
 @pytest.fixture
 def result():
-    ours = measurement(OURS, [1.0, 2.0], amount=4.0, floor=[0.5, 1.0], peak_memory=2**30)
+    ours = measurement(OURS, [1.0, 2.0], amount=4.0, lower_bound=[0.5, 1.0], peak_memory=2**30)
     theirs = measurement("others", [2.0, 4.0], amount=4.0, peak_memory=2**31)
     both = [dataclasses.replace(each, details={"batch_size": 2}) for each in (ours, theirs)]
     table = reporting.comparison_table("A step", both, OURS)
@@ -93,7 +93,7 @@ def result():
     return reporting.Result("A step", both, OURS, [table], panels, {"absent": "not installed"})
 
 
-def test_the_table_says_how_ours_compares(result):
+def test_the_table_compares_with_ours(result):
     heads, _, ours, theirs = result.markdown().splitlines()[2:6]
     assert heads.count("|") == ours.count("|") == theirs.count("|")
     assert "| albert_tf | 3.00 (2.00 to 4.00) |  | 50% | 1.00 |" in ours
@@ -103,7 +103,7 @@ def test_the_table_says_how_ours_compares(result):
     assert milliseconds.rows[0][2] == "750 (500 to 1000)"
 
 
-def test_the_file_has_all_that_was_measured(result, tmp_path):
+def test_the_file_contains_all_measurements(result, tmp_path):
     paths = reporting.write(result, str(tmp_path), "step", "python -m benchmarks", quick=True)
     assert sorted(os.listdir(tmp_path)) == ["step.json", "step.svg"]
     with open(paths[0], encoding="utf-8") as file:
@@ -146,24 +146,26 @@ def test_no_results_are_left_half_written(result, tmp_path, monkeypatch, where):
     assert (tmp_path / "step.json").read_text() == "of the run before"
 
 
-def test_who_dies_says_why():
-    with pytest.raises(Died, match="KeyError: 'nobody'") as caught:
-        Contestant("nobody", WORKLOAD)
+def test_a_failed_process_reports_the_reason():
+    with pytest.raises(ProcessFailed, match="KeyError: 'nobody'") as caught:
+        Implementation("nobody", WORKLOAD)
     assert caught.value.reason == "KeyError: 'nobody' (exit code 1)"
-    assert "Traceback" in caught.value.said
+    assert "Traceback" in caught.value.stderr
 
 
-def test_the_line_that_says_why_is_found():
+def test_the_line_with_the_reason_is_found():
     class Named:
         name = "x"
 
-    said = "Traceback\n  File\nValueError: Exception encountered.\n\nArguments:\n  • positions=None"
-    assert Died(Named(), said, 1).reason.startswith("ValueError: Exception encountered.")
-    assert Died(Named(), "", -9).reason == "it said nothing (killed by signal 9)"
+    stderr = (
+        "Traceback\n  File\nValueError: Exception encountered.\n\nArguments:\n  • positions=None"
+    )
+    assert ProcessFailed(Named(), stderr, 1).reason.startswith("ValueError: Exception encountered.")
+    assert ProcessFailed(Named(), "", -9).reason == "no error message (killed by signal 9)"
 
 
 class Actor:
-    """Stands in for a process: a step takes as long as its name says; "dies" does so in a turn."""
+    """Stands in for a process: its name determines the time of a step; "dies" fails in a round."""
 
     started: list[str] = []
 
@@ -171,7 +173,7 @@ class Actor:
         self.name, self.peak_memory, self.count = name, 1, 0
         self.started.append(name)
         if name == "absent":
-            raise Died(self, "ModuleNotFoundError: No module named 'absent'", 1)
+            raise ProcessFailed(self, "ModuleNotFoundError: No module named 'absent'", 1)
 
     def __enter__(self):
         return self
@@ -182,48 +184,48 @@ class Actor:
     def run(self, steps):
         self.count += 1
         if self.name == "dies" and self.count > 4:
-            raise Died(self, "MemoryError: too large", 1)
+            raise ProcessFailed(self, "MemoryError: too large", 1)
         return steps * {"slow": 2.0, "dies": 2.0, NAME: FLOPS / 1e10}.get(self.name, 0.5)
 
 
-def test_the_others_go_on_when_one_dies(monkeypatch):
-    monkeypatch.setattr(comparison, "Contestant", Actor)
+def test_the_others_continue_when_one_fails(monkeypatch):
+    monkeypatch.setattr(comparison, "Implementation", Actor)
     monkeypatch.setattr(Actor, "started", [])
-    suite, left_out = Suite(repeats=3, turn_seconds=4.0), {}
+    suite, left_out = Suite(repeats=3, round_seconds=4.0), {}
     names = ["fast", "dies", "absent", "slow"]
-    entrants = [Entrant(name.title(), name, WORKLOAD, int(1e9), "tiny") for name in names]
-    fast, slow = compare(suite, "test", entrants, left_out)
+    cases = [Case(name.title(), name, WORKLOAD, int(1e9), "tiny") for name in names]
+    fast, slow = compare(suite, "test", cases, left_out)
     assert left_out == {
         "absent": "ModuleNotFoundError: No module named 'absent' (exit code 1)",
         "Dies: tiny": "MemoryError: too large (exit code 1)",
     }
-    # Every turn is as long as was asked for, and counts the same sequences.
+    # Every round has the requested length.
     assert (fast.way, slow.way) == ("Fast", "Slow")
     assert list(fast.seconds) == list(slow.seconds) == [4.0] * 3
     assert (fast.amount, slow.amount) == (8 * 4, 2 * 4)
     assert slow.times_as_long(fast) == Spread(4.0, 4.0, 4.0)
-    # 1e9 operations a sequence, at 1e10 a second, of which several products fill a turn.
-    assert fast.floor == pytest.approx([0.1 * 32] * 3)
-    assert fast.floor_share.median == pytest.approx(0.8)
-    # Who cannot be loaded is not started again, and is named again.
-    assert compare(suite, "test", [entrants[2]], again := {}) == []
+    # 1e9 operations a sequence, at 1e10 a second, in rounds of several products.
+    assert fast.lower_bound == pytest.approx([0.1 * 32] * 3)
+    assert fast.lower_bound_share.median == pytest.approx(0.8)
+    # What cannot be imported is not started again, but is reported again.
+    assert compare(suite, "test", [cases[2]], again := {}) == []
     assert list(again) == ["absent"]
     assert Actor.started.count("absent") == 1
 
 
 def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
-    monkeypatch.setattr(comparison, "Contestant", Actor)
+    monkeypatch.setattr(comparison, "Implementation", Actor)
     monkeypatch.setattr(Actor, "started", [])
-    suite = Suite(repeats=1, turn_seconds=1.0, works="base, 8")
+    suite = Suite(repeats=1, round_seconds=1.0, works="base, 8")
     works = {"one": "tiny, 8 x 128", "two": "base, 8 x 128", "three": "base, 2 x 512"}
-    entrants = [Entrant(name, name, WORKLOAD, 0, work) for name, work in works.items()]
-    assert [each.way for each in compare(suite, "test", entrants, {})] == ["two"]
+    cases = [Case(name, name, WORKLOAD, 0, work) for name, work in works.items()]
+    assert [each.way for each in compare(suite, "test", cases, {})] == ["two"]
     assert set(Actor.started) == {"two", NAME}
-    assert compare(suite, "test", entrants[:1], {}) == []
+    assert compare(suite, "test", cases[:1], {}) == []
 
 
-def test_all_contestants_are_in_the_table():
-    assert {*CONTESTANTS, NAME} <= set(TABLE)
+def test_all_implementations_are_in_the_table():
+    assert {*IMPLEMENTATIONS, NAME} <= set(TABLE)
 
 
 def test_bert_shares_nothing():

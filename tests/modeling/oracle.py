@@ -42,6 +42,8 @@ class Oracle:
         self.config = config
         self.weights = {name: np.asarray(value, "float64") for name, value in weights.items()}
         self.activation = ACTIVATIONS[config.hidden_act]
+        # Of every layer computed so far, [heads, seq, seq].
+        self.attentions: list[np.ndarray] = []
 
     def dense(self, name, x):
         return x @ self.weights[f"{name}/kernel"] + self.weights[f"{name}/bias"]
@@ -66,13 +68,15 @@ class Oracle:
     def attend(self, scope, x, mask):
         query, key, value = (self.dense(f"{scope}/self/{n}", x) for n in ("query", "key", "value"))
         width = x.shape[-1] // self.config.num_attention_heads
-        heads = []
+        heads, weights = [], []
         for start in range(0, x.shape[-1], width):
             columns = slice(start, start + width)
             scores = query[:, columns] @ key[:, columns].T / math.sqrt(width)
             scores = scores + (1.0 - mask) * -10000.0
             powers = np.exp(scores - scores.max(-1, keepdims=True))
-            heads.append(powers / powers.sum(-1, keepdims=True) @ value[:, columns])
+            weights.append(powers / powers.sum(-1, keepdims=True))
+            heads.append(weights[-1] @ value[:, columns])
+        self.attentions.append(np.stack(weights))
         return self.dense(f"{scope}/output/dense", np.concatenate(heads, axis=-1))
 
     def block(self, group, inner, x, mask):

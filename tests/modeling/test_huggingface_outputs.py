@@ -14,7 +14,7 @@ from albert_tf.modeling.heads import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
-from albert_tf.modeling.kernels import cross_entropy
+from albert_tf.modeling.ops import PLAIN_OPS
 from tests.backends import forward
 
 FEATURES = {
@@ -75,7 +75,7 @@ def close(actual, expected, name):
 def mean_loss(logits, labels):
     """The mean over the labels that are not -100."""
     kept = labels != -100
-    losses = ops.convert_to_numpy(cross_entropy(logits, np.where(kept, labels, 0)))
+    losses = ops.convert_to_numpy(PLAIN_OPS.cross_entropy(logits, np.where(kept, labels, 0)))
     return losses[kept].mean()
 
 
@@ -93,8 +93,9 @@ def test_outputs_and_loss_equal_theirs(theirs):
     if "pooler_output" in expected:
         actual["pooler_output"] = outputs["pooled_output"]
     if "hidden_state_00" in expected:
-        embedded = model.encoder.embeddings(inputs["input_ids"], inputs["token_type_ids"])
-        actual["hidden_state_00"] = ops.convert_to_numpy(model.encoder.projection(embedded))
+        features = {FEATURES[key]: inputs[key] for key in FEATURES}
+        encoded = forward(model.encoder, features, output_embeddings=True)
+        actual["hidden_state_00"] = encoded["projected_embeddings"]
         for number, layer in enumerate(outputs["encoder_outputs"], start=1):
             actual[f"hidden_state_{number:02d}"] = layer
     assert set(actual) == {key for key in expected if "ids_only/" not in key}

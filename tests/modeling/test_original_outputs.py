@@ -61,7 +61,7 @@ def test_embeddings_equal_the_originals(original):
     embeddings = model.encoder.embeddings
     words = embeddings.word_embeddings.numpy()[inputs["input_ids"]]
     np.testing.assert_array_equal(words, expected["word_embedding_output"])
-    output = ops.convert_to_numpy(embeddings(inputs["input_ids"], inputs["segment_ids"]))
+    output = forward(model.encoder, inputs, output_embeddings=True)["embedding_output"]
     np.testing.assert_allclose(output, expected["embedding_output"], rtol=0, atol=1e-5)
 
 

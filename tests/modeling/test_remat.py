@@ -1,4 +1,4 @@
-"""Layers that are computed again in the backward pass give the same gradients, for less memory."""
+"""Layers that the backward pass computes a second time give the same gradients."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from keras import ops
 
+from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.layer_calls import rematerializing
 from tests.backends import BACKEND, as_numpy, gradient_function, operations
 from tests.tiny import CONFIG, batch
 
@@ -22,14 +22,18 @@ def loss_of(outputs, batch):
     return loss + ops.mean(ops.square(outputs["sentence_order_logits"])), {}
 
 
+def differentiated(model, remat):
+    """A function of a batch that returns gradients."""
+    return gradient_function(model, loss_of, training=True, execution=Execution(remat=remat))
+
+
 def gradients_of(model, remat):
     """A function of the dropout's seed."""
-    differentiate = gradient_function(model, loss_of, training=True)
+    differentiate = differentiated(model, remat)
 
     def gradients(seed=(5, 40)):
         model.encoder.seed_generator.state.assign(seed)
-        with rematerializing(remat):
-            return as_numpy(differentiate(batch(8))[1])
+        return as_numpy(differentiate(batch(8))[1])
 
     return gradients
 
@@ -59,8 +63,5 @@ def test_gradients_are_nearly_the_same_in_bfloat16():
 
 def test_every_layer_is_computed_again_and_only_where_it_is_asked_for():
     model = AlbertForPreTraining(dataclasses.replace(CONFIG, num_hidden_layers=3))
-    differentiate = gradient_function(model, loss_of, training=True)
-    assert operations(differentiate, batch(8)).count(SOFTMAX) == 3
-    with rematerializing():
-        differentiate = gradient_function(model, loss_of, training=True)
-        assert operations(differentiate, batch(8)).count(SOFTMAX) == 6
+    for remat, count in ((False, 3), (True, 6)):
+        assert operations(differentiated(model, remat), batch(8)).count(SOFTMAX) == count

@@ -1,11 +1,12 @@
-"""Pointwise chains for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
+"""Fused operations for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
 
-Products stay with oneDNN, which is faster at them than XLA on a CPU. Everything inside is float32.
+Matrix products are left to oneDNN, which is faster at them than XLA on a CPU. All other arithmetic
+is float32.
 
-TensorFlow may run a chain for several replicas at the same time. None may therefore reduce many
-elements by `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 hands these to YNNPACK, and
-a compiled function with such a call that two threads first run at once corrupts memory (both
-append to the constants of `YnnFusionThunk`).
+TensorFlow may run an operation for several replicas at the same time. For this reason none may
+reduce many elements with `tf.reduce_max` or `tf.reduce_sum`: XLA in TensorFlow 2.21 delegates these
+to YNNPACK, and a compiled function with such a call corrupts memory if two threads enter it for the
+first time at once (both append to the constants of `YnnFusionThunk`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import math
 import tensorflow as tf
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.kernels import Kernels
+from albert_tf.modeling.attention import mask_scores
+from albert_tf.modeling.ops import Ops
 
 # tanh-GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 _LINEAR = 2 * math.sqrt(2 / math.pi)
@@ -27,21 +29,21 @@ def _wide(*tensors):
 
 
 def _row_sums(x):
-    """Sums over the last axis, which stays with length 1.
+    """Sums over the last axis, which is kept with length 1.
 
-    As a product: XLA on a CPU makes slow windows of sums over many elements.
+    Computed as a product: XLA on a CPU turns sums over many elements into slow window reductions.
     """
     return tf.linalg.matvec(x, tf.ones(tf.shape(x)[-1:]))[..., None]
 
 
 def _row_maxima(x):
-    """Maxima over the last axis, which stays with length 1."""
+    """Maxima over the last axis, which is kept with length 1."""
     length = x.shape[-1]
-    # 31 for any length: XLA compiles for each, and leaves out halvings of a single element.
+    # 31 suffice for any length; XLA knows the length and removes halvings of a single element.
     halvings = 31 if length is None else (length - 1).bit_length()
     for _ in range(halvings):
         length = x.shape[-1] or tf.shape(x)[-1]
-        half = (length + 1) // 2  # halves of an odd length share an element
+        half = (length + 1) // 2  # the halves of an odd length overlap
         x = tf.maximum(x[..., :half], x[..., length - half :])
     return x
 
@@ -51,7 +53,7 @@ def _row_means(x):
 
 
 def _column_sums(x, dtype):
-    """Sums over all axes but the last, by oneDNN, which adds up in float32."""
+    """Sums over all axes but the last, by oneDNN, which accumulates in float32."""
     rows = _rows(x)
     return tf.cast(tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0], dtype)
 
@@ -62,7 +64,7 @@ def _sigmoid(x):
 
 
 def _of_tensors(function):
-    """With tensors where variables are given, of which a custom gradient knows nothing."""
+    """Converts variables to tensors, since custom gradients do not see variables."""
 
     def call(*inputs):
         return function(*(tf.convert_to_tensor(each) for each in inputs))
@@ -88,12 +90,12 @@ def _gelu_forward(x, bias):
 
 @tf.function(jit_compile=True)
 def _gelu_backward(x, bias, upstream):
-    return _gelu_backward_and_again(x, bias, upstream)[0]
+    return _gelu_backward_and_outputs(x, bias, upstream)[0]
 
 
 @tf.function(jit_compile=True)
-def _gelu_backward_and_again(x, bias, upstream):
-    """The gradient, and the outputs once more."""
+def _gelu_backward_and_outputs(x, bias, upstream):
+    """The gradient, and the outputs computed a second time."""
     total = tf.add(*_wide(x, bias))
     gate = _sigmoid(total * (_LINEAR + _CUBIC * total * total))
     slope = gate + total * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * total * total)
@@ -104,12 +106,12 @@ def _gelu_backward_and_again(x, bias, upstream):
 @_of_tensors
 @tf.custom_gradient
 def _gelu_product(x, bias, kernel):
-    # Of all that a layer computes GELU's output is the largest; it is not kept but computed again.
+    # The output of the GELU is a layer's largest tensor: it is computed again instead of kept.
     def gradient(upstream):
-        of_gelu = _product(upstream, kernel, transpose_b=True)
-        total, outputs = _gelu_backward_and_again(x, bias, of_gelu)
-        of_kernel = tf.matmul(_rows(outputs), _rows(upstream), transpose_a=True)
-        return total, _column_sums(total, bias.dtype), of_kernel
+        gelu_gradient = _product(upstream, kernel, transpose_b=True)
+        total, outputs = _gelu_backward_and_outputs(x, bias, gelu_gradient)
+        kernel_gradient = tf.matmul(_rows(outputs), _rows(upstream), transpose_a=True)
+        return total, _column_sums(total, bias.dtype), kernel_gradient
 
     return _product(_gelu_forward(x, bias), kernel), gradient
 
@@ -119,7 +121,7 @@ def _rows(x):
 
 
 def _product(x, kernel, transpose_b=False):
-    """Of `[..., width]` with a matrix, as one of rows."""
+    """The product of `[..., width]` and a matrix, computed as one product of rows."""
     product = tf.matmul(_rows(x), kernel, transpose_b=transpose_b)
     return tf.reshape(product, tf.concat([tf.shape(x)[:-1], tf.shape(product)[-1:]], axis=0))
 
@@ -130,12 +132,12 @@ def _add_norm(x, bias, residual, scale, offset):
     outputs, normal, inverse = _add_norm_forward(x, bias, residual, scale, offset)
 
     def gradient(upstream):
-        total, of_scale = _add_norm_backward(normal, inverse, scale, upstream)
+        total, scale_summands = _add_norm_backward(normal, inverse, scale, upstream)
         return (
             total,
             _column_sums(total, bias.dtype),
             total,
-            _column_sums(of_scale, scale.dtype),
+            _column_sums(scale_summands, scale.dtype),
             _column_sums(upstream, offset.dtype),
         )
 
@@ -144,7 +146,7 @@ def _add_norm(x, bias, residual, scale, offset):
 
 @tf.function(jit_compile=True)
 def _add_norm_forward(x, bias, residual, scale, offset):
-    """The outputs, and for the gradient what was normalised and one over its deviation before."""
+    """The outputs and, for the gradient, the normalized input and 1 / its standard deviation."""
     dtype = x.dtype
     x, bias, residual, scale, offset = _wide(x, bias, residual, scale, offset)
     total = x + bias + residual
@@ -156,32 +158,35 @@ def _add_norm_forward(x, bias, residual, scale, offset):
 
 @tf.function(jit_compile=True)
 def _add_norm_backward(normal, inverse, scale, upstream):
-    """Gradient of the sum that is normalised, and the terms of that of the scale."""
+    """The gradient of the normalized sum, and the summands of the gradient of the scale."""
     dtype = normal.dtype
     normal, scale, upstream = _wide(normal, scale, upstream)
-    of_normal = upstream * scale
-    along = _row_means(of_normal * normal)
-    total = (of_normal - _row_means(of_normal) - normal * along) * inverse
+    normal_gradient = upstream * scale
+    along = _row_means(normal_gradient * normal)
+    total = (normal_gradient - _row_means(normal_gradient) - normal * along) * inverse
     return tf.cast(total, dtype), tf.cast(upstream * normal, dtype)
 
 
-def _attention(query, key, value, mask_scores, scale, drop):
-    # The weights are as many as the square of the length. They are not kept but computed again.
+def _attention(query, key, value, attention_mask, dropout=None):
+    scale, added_scores = query.shape[-1] ** -0.5, mask_scores(attention_mask)
+    drop = dropout or tf.identity
+
+    # Attention weights grow with the square of the length: they are computed again, not kept.
     def weights_of(query):
-        return _softmax_forward(tf.matmul(query, key, transpose_b=True), mask_scores, scale)
+        return _softmax_forward(tf.matmul(query, key, transpose_b=True), added_scores, scale)
 
     @tf.custom_gradient
     def context_of(query, key, value):
         def gradient(upstream):
-            # Not before they are asked for, nor taken for those of the forward pass.
+            # Not computed early, nor merged with the weights of the forward pass.
             with tf.control_dependencies([upstream]):
                 weights = weights_of(tf.identity(query))
-            of_value = tf.matmul(drop(weights), upstream, transpose_a=True)
-            # What multiplies element by element does the same to gradients.
-            of_weights = drop(tf.matmul(upstream, value, transpose_b=True))
-            of_scores = _softmax_backward(weights, scale, of_weights)
-            of_key = tf.matmul(of_scores, query, transpose_a=True)
-            return tf.matmul(of_scores, key), of_key, of_value
+            value_gradient = tf.matmul(drop(weights), upstream, transpose_a=True)
+            # Dropout multiplies element by element, so it does the same to gradients.
+            weights_gradient = drop(tf.matmul(upstream, value, transpose_b=True))
+            scores_gradient = _softmax_backward(weights, scale, weights_gradient)
+            key_gradient = tf.matmul(scores_gradient, query, transpose_a=True)
+            return tf.matmul(scores_gradient, key), key_gradient, value_gradient
 
         return tf.matmul(drop(weights_of(query)), value), gradient
 
@@ -189,8 +194,8 @@ def _attention(query, key, value, mask_scores, scale, drop):
 
 
 @tf.function(jit_compile=True)
-def _softmax_forward(scores, mask_scores, scale):
-    total = tf.cast(scores, tf.float32) * scale + mask_scores
+def _softmax_forward(scores, added_scores, scale):
+    total = tf.cast(scores, tf.float32) * scale + added_scores
     powers = tf.exp(total - _row_maxima(total))
     return tf.cast(powers / _row_sums(powers), scores.dtype)
 
@@ -203,26 +208,34 @@ def _softmax_backward(weights, scale, upstream):
     return tf.cast(weights * (upstream - along) * scale, dtype)
 
 
-# Gradients of so many uses of a weight are held at once.
-_HELD = 3
+# Number of uses of a weight whose gradients are in memory at once.
+_GROUP_SIZE = 3
 
 
-def _copies(weight, count):
-    """In groups: the gradients of a group are added to the sum of those of the groups after it."""
+def copies_in_groups(weight, count: int) -> list[tf.Tensor]:
+    """Copies of a weight, one per use, whose gradients are added up in float32, group by group.
+
+    The backward pass adds the gradients of a group to the sum of those of the groups after it. So
+    few gradients are in memory at once, and the sum is rounded to the weight's dtype only once.
+
+    Args:
+        weight: tensor.
+        count: number of uses.
+    """
     if count == 1:
         return [weight]
     fixed, rest = tf.stop_gradient(weight), tf.cast(weight, tf.float32)
     copies = []
-    while len(copies) < count - _HELD:
-        *group, rest = _group(fixed, rest, _HELD)
+    while len(copies) < count - _GROUP_SIZE:
+        *group, rest = _group(fixed, rest, _GROUP_SIZE)
         copies += group
     return [*copies, *_group(fixed, rest, count - len(copies), is_last=True)]
 
 
 def _group(weight, rest, count, is_last=False):
-    """`count` copies of a weight, and what stands for the others, if there are others.
+    """`count` copies of a weight and, unless it is the last group, a stand-in for the other groups.
 
-    The gradients of all are that of `rest`, in float32.
+    The sum of all their gradients is the gradient of `rest`, in float32.
     """
 
     @tf.custom_gradient
@@ -267,11 +280,10 @@ def _cross_entropy_backward(logits, labels, log_normaliser, upstream):
     return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
 
 
-CPU_KERNELS = Kernels(
+CPU_OPS = Ops(
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,
     attention=_attention,
     cross_entropy=_cross_entropy,
-    copies=_copies,
 )

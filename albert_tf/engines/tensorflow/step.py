@@ -9,6 +9,7 @@ the micro-batch changes what is computed.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,11 +17,11 @@ import keras
 import tensorflow as tf
 
 from albert_tf.engines.base import HISTORY
-from albert_tf.engines.tensorflow.cpu_ops import CPU_KERNELS
+from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
+from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
-from albert_tf.modeling.kernels import PLAIN, using
-from albert_tf.modeling.layer_calls import calling_through, pruning, rematerializing
 from albert_tf.modeling.losses import Objective
+from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization.adamw import AdamW
 
 
@@ -78,16 +79,22 @@ def _shape(tensor: tf.Tensor) -> list:
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
 
-class TracedOnce:
-    """Calls layers through TensorFlow functions, which trace one of many uses a single time."""
+def _accepted(function: Callable, **arguments) -> dict[str, Any]:
+    """Those of the arguments that `function` has; Keras treats `training` the same way."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in parameters}
 
-    def __init__(self):
-        self._functions: dict[keras.layers.Layer, tf.types.experimental.PolymorphicFunction] = {}
 
-    def __call__(self, layer, *tensors, **options):
-        if layer not in self._functions:
-            self._functions[layer] = tf.function(layer.__call__, autograph=False)
-        return self._functions[layer](*tensors, **options)
+def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
+    if in_xla or _has_any("GPU"):  # XLA fuses the plain operations by itself
+        ops, copies = PLAIN_OPS, _same_tensor
+    else:
+        ops, copies = CPU_OPS, copies_in_groups
+    return TrainingExecution(ops, copies, traced=not in_xla, remat=remat)
+
+
+def _same_tensor(kernel: tf.Tensor, count: int) -> list[tf.Tensor]:
+    return [kernel] * count
 
 
 class TrainStep:
@@ -131,11 +138,8 @@ class TrainStep:
         compiled = not within_xla and _needs_xla(jit_compile)
         self._compiled_gradients = _through_xla(self._gradients, compiled)
         self._compiled_update = _through_xla(self._update, compiled)
-        # XLA fuses the plain forms by itself.
         in_xla = compiled or within_xla or _has_any("TPU")
-        self._kernels = PLAIN if in_xla or _has_any("GPU") else CPU_KERNELS
-        # XLA would take the weights that functions inside of others read for constants.
-        self._layer_calls = None if in_xla else TracedOnce()
+        self._execution = _training_execution(in_xla, remat)
         with strategy.scope():
             optimizer.build(model.trainable_weights)
 
@@ -285,21 +289,17 @@ class TrainStep:
         state = self.model.encoder.seed_generator.state
         state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
         variables = [weight.value for weight in self.model.trainable_weights]
-        # The backward pass stands inside, too: what it computes again is to use the same kernels.
-        with (
-            using(self._kernels),
-            pruning(),
-            calling_through(self._layer_calls) if self._layer_calls else contextlib.nullcontext(),
-            rematerializing(self.remat),
-        ):
-            with tf.GradientTape() as tape:
-                outputs = self.model(batch, training=True)
-                sums = self.objective.sums(outputs, batch)
-                loss = self.objective.loss(sums, weights)
-            # Without pairs nothing is asked of the sentence-order head.
-            gradients = tape.gradient(
-                loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
-            )
+        execution = self._execution
+        how = _accepted(self.model.call, heads_only=True, execution=execution)
+        fused = _accepted(self.objective.sums, cross_entropy=execution.ops.cross_entropy)
+        with tf.GradientTape() as tape:
+            outputs = self.model(batch, training=True, **how)
+            sums = self.objective.sums(outputs, batch, **fused)
+            loss = self.objective.loss(sums, weights)
+        # Without sentence pairs, the loss does not depend on the sentence-order head.
+        gradients = tape.gradient(
+            loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+        )
         # Repeated rows of an IndexedSlices must be added up before moments and norms are taken.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
@@ -329,8 +329,8 @@ class EvalStep:
         )
 
     def _sums(self, batch):
-        with pruning():
-            outputs = self.model(batch, training=False)
+        heads_only = _accepted(self.model.call, heads_only=True)
+        outputs = self.model(batch, training=False, **heads_only)
         return {
             "sums": self.objective.sums(outputs, batch),
             "weights": self.objective.weights(batch),
@@ -371,6 +371,6 @@ class PredictStep:
         return batch["example_number"], self._compiled_inference(batch)
 
     def _inference(self, batch):
-        with pruning():
-            outputs = self.model(batch, training=False)
+        heads_only = _accepted(self.model.call, heads_only=True)
+        outputs = self.model(batch, training=False, **heads_only)
         return {name: outputs[name] for name in self.outputs}

@@ -1,4 +1,4 @@
-"""The fused kernels compute what the plain ones do, values and gradients."""
+"""The fused operations compute the same values and gradients as the plain ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import cpu_ops as cpu_kernels
-from albert_tf.engines.tensorflow.cpu_ops import CPU_KERNELS
-from albert_tf.modeling import kernels
+from albert_tf.engines.tensorflow import cpu_ops
+from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
+from albert_tf.modeling.ops import PLAIN_OPS
 
 DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
 
@@ -24,11 +24,11 @@ def value_and_gradients(function, *inputs):
 
 
 def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
-    """The kernel in `dtype` against the plain one in float32; `vectors` are inputs in float32."""
+    """The operation in `dtype` against the plain one in float32; `vectors` stay float32."""
     inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
-    fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
+    fused = value_and_gradients(getattr(CPU_OPS, name), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(getattr(kernels.PLAIN, name), *wide)
+    exact = value_and_gradients(getattr(PLAIN_OPS, name), *wide)
     for one, other, like in zip(fused, exact, [inputs[0], *inputs], strict=True):
         assert one.dtype == like.dtype
         # Sums over many rows are as far off as the largest of them.
@@ -60,19 +60,19 @@ def test_gelu_product(dtype, tolerance):
 def test_add_norm(dtype, tolerance, width):
     shape = (3, 5, width)
     inputs = draw(shape, width, shape, width, width)
-    # Large means beside small deviations are what a careless variance gets wrong.
+    # Large means with small deviations reveal an inaccurate variance.
     inputs[2] += 30.0 if dtype == "float32" else 1.0
     assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
 
 
-def attention(of, mask_scores, dropped=()):
-    """Of queries, keys and values, without the weights of the positions `dropped`."""
+def attention(ops, attention_mask, dropped=()):
+    """A function of queries, keys and values, without the weights of the positions `dropped`."""
 
     def drop(weights):
         kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
         return weights * tf.constant(kept, weights.dtype)
 
-    return lambda *inputs: of.attention(*inputs, mask_scores, 0.125, drop)
+    return lambda *inputs: ops.attention(*inputs, attention_mask, drop)
 
 
 @DTYPES
@@ -80,34 +80,34 @@ def attention(of, mask_scores, dropped=()):
 def test_attention(dtype, tolerance, length):
     inputs = draw((2, 3, 5, 8), (2, 3, length, 8), (2, 3, length, 8))
     inputs = [tf.cast(4 * x, dtype) for x in inputs]
-    mask_scores = tf.constant([[[[0.0] * 4 + [-10000.0] * (length - 4)]], [[[0.0] * length]]])
+    mask = tf.constant([[1] * 4 + [0] * (length - 4), [1] * length])
     dropped = (1, 5)
-    fused = value_and_gradients(attention(CPU_KERNELS, mask_scores, dropped), *inputs)
+    fused = value_and_gradients(attention(CPU_OPS, mask, dropped), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(attention(kernels.PLAIN, mask_scores, dropped), *wide)
+    exact = value_and_gradients(attention(PLAIN_OPS, mask, dropped), *wide)
     for one, other in zip(fused, exact, strict=True):
         assert one.dtype == dtype
         scale = np.abs(other).max()
         np.testing.assert_allclose(
             tf.cast(one, "float32") / scale, other / scale, rtol=tolerance, atol=tolerance
         )
-    # Neither padding nor what is dropped is looked at, exactly.
-    of_value = tf.cast(fused[3], "float32").numpy()
-    assert of_value.any()
-    assert not of_value[0, :, 4:].any()
-    assert not of_value[:, :, dropped].any()
+    # Neither padding nor dropped positions have any influence.
+    value_gradient = tf.cast(fused[3], "float32").numpy()
+    assert value_gradient.any()
+    assert not value_gradient[0, :, 4:].any()
+    assert not value_gradient[:, :, dropped].any()
 
 
 def test_weights_of_attention_are_computed_again_for_the_gradient(monkeypatch):
     calls = []
-    softmax = cpu_kernels._softmax_forward
+    softmax = cpu_ops._softmax_forward
     monkeypatch.setattr(
-        cpu_kernels, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
+        cpu_ops, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
     )
     inputs = draw((1, 1, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        context = attention(CPU_KERNELS, tf.zeros([1, 1, 1, 5]))(*inputs)
+        context = attention(CPU_OPS, tf.ones([1, 5]))(*inputs)
     assert len(calls) == 1
     tape.gradient(context, inputs)
     assert len(calls) == 2
@@ -121,7 +121,7 @@ def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
     factors = [256.0] + [1.0] * (count - 1)  # in bfloat16, 256 + 1 is 256
     with tf.GradientTape() as tape:
         tape.watch(weight)
-        copies = CPU_KERNELS.copies(weight, len(factors))
+        copies = copies_in_groups(weight, len(factors))
         total = tf.add_n([factor * copy for factor, copy in zip(factors, copies, strict=True)])
     for copy in copies:
         np.testing.assert_array_equal(tf.cast(copy, "float32"), tf.cast(weight, "float32"))
@@ -136,8 +136,8 @@ def test_cross_entropy(shape):
     draw = np.random.default_rng(0)
     logits = tf.constant(draw.normal(scale=8, size=(*shape, 50)), tf.float32)
     labels = tf.constant(draw.integers(0, 50, shape), tf.int32)
-    fused = value_and_gradients(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
-    plain = value_and_gradients(lambda x: kernels.PLAIN.cross_entropy(x, labels), logits)
+    fused = value_and_gradients(lambda x: CPU_OPS.cross_entropy(x, labels), logits)
+    plain = value_and_gradients(lambda x: PLAIN_OPS.cross_entropy(x, labels), logits)
     for one, other in zip(fused, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -145,7 +145,7 @@ def test_cross_entropy(shape):
 # Inputs as large as in training: XLA treats smaller ones in other ways.
 COMPILED = {
     "_gelu_forward": [(8, 128, 512), (512,)],
-    "_gelu_backward_and_again": [(8, 128, 512), (512,), (8, 128, 512)],
+    "_gelu_backward_and_outputs": [(8, 128, 512), (512,), (8, 128, 512)],
     "_add_norm_forward": [(8, 128, 512), (512,), (8, 128, 512), (512,), (512,)],
     "_add_norm_backward": [(8, 128, 512), (8, 128, 1), (512,), (8, 128, 512)],
     "_softmax_forward": [(4, 8, 128, 128), (4, 1, 1, 128), ()],
@@ -157,7 +157,7 @@ COMPILED = {
 
 
 def optimized(function, shapes):
-    """What XLA makes of a compiled function, as text."""
+    """The program that XLA compiles a function to, as text."""
 
     def zeros(shape):
         if isinstance(shape, list):
@@ -180,46 +180,36 @@ def xla_calls_a_library():
 
 @pytest.mark.usefixtures("xla_calls_a_library")
 @pytest.mark.parametrize("name", COMPILED)
-def test_no_kernel_calls_what_two_threads_must_not_enter_at_once(name):
-    assert "ynn" not in optimized(getattr(cpu_kernels, name), COMPILED[name])
+def test_no_operation_calls_a_library_that_is_not_thread_safe(name):
+    assert "ynn" not in optimized(getattr(cpu_ops, name), COMPILED[name])
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 128, 3000])
 def test_row_maxima(width):
     (x,) = draw((5, 3, width))
-    np.testing.assert_array_equal(cpu_kernels._row_maxima(x), np.max(x, axis=-1, keepdims=True))
+    np.testing.assert_array_equal(cpu_ops._row_maxima(x), np.max(x, axis=-1, keepdims=True))
     x = tf.tensor_scatter_nd_update(x, [[1, 2, width // 2]], [float("nan")])
-    assert np.isnan(cpu_kernels._row_maxima(x)[1, 2])
+    assert np.isnan(cpu_ops._row_maxima(x)[1, 2])
 
 
 def test_attention_over_lengths_as_they_come():
-    def of(kernels):
+    def results_of(ops):
         def results(*inputs):
-            *inputs, mask_scores = inputs
-            return value_and_gradients(
-                lambda *each: kernels.attention(*each, mask_scores, 0.125, lambda weights: weights),
-                *inputs,
-            )
+            *inputs, mask = inputs
+            return value_and_gradients(lambda *each: ops.attention(*each, mask), *inputs)
 
         return results
 
-    signature = [tf.TensorSpec([None, 3, None, 8])] * 3 + [tf.TensorSpec([None, 1, 1, None])]
-    fused = tf.function(of(CPU_KERNELS), input_signature=signature)
+    signature = [tf.TensorSpec([None, 3, None, 8])] * 3 + [tf.TensorSpec([None, None])]
+    fused = tf.function(results_of(CPU_OPS), input_signature=signature)
     for length in (1, 6, 33, 128):
-        inputs = [*draw(*[(2, 3, length, 8)] * 3), tf.zeros([2, 1, 1, length])]
-        for one, other in zip(fused(*inputs), of(kernels.PLAIN)(*inputs), strict=True):
+        inputs = [*draw(*[(2, 3, length, 8)] * 3), tf.ones([2, length])]
+        for one, other in zip(fused(*inputs), results_of(PLAIN_OPS)(*inputs), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_all_compiled_kernels_are_looked_at():
+def test_all_compiled_operations_are_checked():
     compiled = {
-        name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
+        name for name, each in vars(cpu_ops).items() if hasattr(each, "get_concrete_function")
     }
-    assert compiled - {"_gelu_backward"} == set(COMPILED)  # it is the first of `and_again`
-
-
-def test_kernels_are_in_place_inside_the_block_only():
-    other = kernels.PLAIN._replace(gelu=lambda x, bias: "other")
-    with kernels.using(other):
-        assert kernels.gelu(1.0, 0.0) == "other"
-    assert float(kernels.gelu(1.0, 0.0)) == pytest.approx(0.841192, abs=1e-6)
+    assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow import execution
 from albert_tf.engines.tensorflow.iterators import ending_at_once
 from albert_tf.engines.tensorflow.step import (
     EvalStep,
     PredictStep,
-    TracedOnce,
     TrainStep,
     clip_by_global_norm,
 )
-from albert_tf.modeling.encoder import SelfAttention
+from albert_tf.modeling.execution import rematerialize
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
+from albert_tf.modeling.self_attention import SelfAttention
 from albert_tf.optimization import create_optimizer
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
@@ -47,33 +48,31 @@ def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
-    calls = []
-    call = TracedOnce.__call__
+    wrapped = []
 
-    def counting(self, *args, **kwargs):
-        calls[-1] += 1
-        return call(self, *args, **kwargs)
+    def counting(call):
+        wrapped.append(call)
+        return rematerialize(call)
 
-    monkeypatch.setattr(TracedOnce, "__call__", counting)
-    results = []
-    for remat in (False, True):
-        calls.append(0)
-        results.append(trained(micro_batches, remat=remat))
-    np.testing.assert_allclose(*results, rtol=0, atol=1e-6)
-    assert calls[1] == 2 * calls[0] > 0
+    monkeypatch.setattr(execution, "rematerialize", counting)
+    kept = trained(micro_batches)
+    assert not wrapped
+    computed_again = trained(micro_batches, remat=True)
+    assert len(wrapped) == CONFIG.num_hidden_layers
+    np.testing.assert_allclose(kept, computed_again, rtol=0, atol=1e-6)
 
 
 def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     traced = []
-    attend = SelfAttention.attend
+    call = SelfAttention.call
 
-    def counting(self, query, *args):
-        traced.append(query.shape[2])
-        return attend(self, query, *args)
+    def counting(self, hidden, attention_mask, queries=None, seed=None, ops=None):
+        traced.append(queries.shape[1])
+        return call(self, hidden, attention_mask, queries, seed, ops)
 
-    monkeypatch.setattr(SelfAttention, "attend", counting)
+    monkeypatch.setattr(SelfAttention, "call", counting)
     trained(config=dataclasses.replace(CONFIG, num_hidden_layers=6), steps=1)
-    # In the last layer the masked positions and [CLS] ask.
+    # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
 
 

@@ -1,4 +1,4 @@
-"""What every contestant is given to do; knows no framework."""
+"""The work that all implementations do; imports no framework."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ TASKS = ("pretraining", "classification", "inference")
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """One kind of step, on a batch without padding, without dropout.
+    """A step on a batch without padding, without dropout.
 
     Attributes:
-        task: "pretraining" (masked language model and sentence order, on the masked positions
-            alone), "classification" (two classes), both with an optimizer's step and the gradient
-            clipped to norm 1; or "inference", the logits of a classifier in NumPy.
+        task: "pretraining" (masked language model at the masked positions, and sentence order) or
+            "classification" (two classes), both with an optimizer update and the gradient clipped
+            to norm 1; or "inference", the logits of a classifier as a NumPy array.
         config: fields of an `AlbertConfig`.
         batch_size: sequences in a batch.
         length: tokens in a sequence.
-        predictions: masked positions of a sequence.
-        dtype: "float32", or "bfloat16" for computing in it with weights in float32.
+        predictions: masked positions in a sequence.
+        dtype: precision of the computation, "float32" or "bfloat16"; weights are float32.
     """
 
     task: str
@@ -33,7 +33,7 @@ class Workload:
     dtype: str = "float32"
 
     def batch(self) -> dict[str, np.ndarray]:
-        """A batch by the names of the TFRecord features; the same for everyone."""
+        """A batch by names of TFRecord features, the same for all implementations."""
         draw = np.random.default_rng(0)
         shape = (self.batch_size, self.length)
         positions = np.argsort(draw.random(shape), axis=1)[:, : self.predictions]

@@ -9,7 +9,7 @@ import transformers
 from torch.nn.functional import cross_entropy
 from transformers.models.albert.modeling_albert import AlbertMLMHead
 
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 _FIELDS = (
     *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers", "num_hidden_groups"),
@@ -52,7 +52,7 @@ class Classification(torch.nn.Module):
 
 
 def prepare(workload: Workload, compiled: bool):
-    """A function that makes a number of steps."""
+    """Returns a function that runs a number of steps."""
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = transformers.AlbertConfig(

@@ -1,9 +1,6 @@
-"""albert_tf on Keras's JAX backend: a pretraining step is one compiled function; no TensorFlow."""
+"""albert_tf on Keras's JAX backend: a pretraining step as one compiled function, no TensorFlow."""
 
 from __future__ import annotations
-
-import contextlib
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +10,12 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.modeling import encoder
+from albert_tf.modeling.attention import dot_product_attention
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.layer_calls import pruning
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from benchmarks.contestants import matrix_products_jax
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations import matrix_products_jax
+from benchmarks.implementations.workload import Workload
 
 device = matrix_products_jax.device
 
@@ -27,44 +23,31 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 _CLIP_NORM = 1.0
 
 
-class FlashAttention(encoder.SelfAttention):
-    """Self-attention that never writes the scores to memory: cuDNN's on a GPU (arXiv 2205.14135).
+def flash_attention(query, key, value, attention_mask, dropout=None):
+    """Attention that never writes the scores to memory: cuDNN's on a GPU (arXiv 2205.14135).
 
-    Padding must stand at the end of a sequence, as it does in all data of this project; it is left
-    out, where the plain form adds -10000 to its scores. Elsewhere XLA computes the same. Where only
-    a few positions attend, as in the last layer, the plain form does.
+    Padding must be at the end of the sequence, as it is in all data of this project. It is left
+    out, whereas the plain form adds -10000 to its scores. On other devices XLA computes the same.
+    Where only a few positions attend, as in the last layer, the plain form is used.
     """
-
-    def attend(self, query, key, value, mask_scores, seed):
-        if self.config.attention_probs_dropout_prob:
-            raise InputError(
-                "attention_probs_dropout_prob: flash attention is without dropout here"
-            )
-        if query.shape[2] != key.shape[2]:
-            return super().attend(query, key, value, mask_scores, seed)
-        # Positions before heads, as JAX wants them; the compiler leaves out what turns them twice.
-        query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
-        tokens = ops.sum(ops.cast(mask_scores[:, 0, 0] == 0, "int32"), axis=-1)
-        context = jax.nn.dot_product_attention(
-            query,
-            key,
-            value,
-            key_value_seq_lengths=tokens,
-            implementation="cudnn" if jax.default_backend() == "gpu" else "xla",
-        )
-        return ops.transpose(context, (0, 2, 1, 3))
+    if dropout is not None:
+        raise InputError("`attention_probs_dropout_prob`: flash attention has no dropout here")
+    if query.shape[2] != key.shape[2]:
+        return dot_product_attention(query, key, value, attention_mask)
+    # JAX expects positions before heads; the compiler removes the double transposition.
+    query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
+    context = jax.nn.dot_product_attention(
+        query,
+        key,
+        value,
+        key_value_seq_lengths=ops.sum(ops.cast(attention_mask, "int32"), axis=-1),
+        implementation="cudnn" if jax.default_backend() == "gpu" else "xla",
+    )
+    return ops.transpose(context, (0, 2, 1, 3))
 
 
-def _plain():
-    return contextlib.nullcontext()
-
-
-def _flash():
-    return mock.patch.object(encoder, "SelfAttention", FlashAttention)
-
-
-# Way to attend -> what the model is made under.
-ATTENTION = {"plain": _plain, "flash": _flash}
+# `attention` of the benchmark -> `attention` of the model.
+ATTENTION = {"plain": "dot_product", "flash": flash_attention}
 
 
 def clip_by_global_norm(gradients: list, clip_norm: float) -> list:
@@ -75,10 +58,10 @@ def clip_by_global_norm(gradients: list, clip_norm: float) -> list:
 
 
 class Pretraining:
-    """A model in pretraining, on the same batch over and over.
+    """Pretrains a model on the same batch over and over.
 
-    Weights and moments live in `state` alone: a step takes their memory over from the last one, so
-    the Keras variables are good for nothing after the first.
+    Weights and moments are in `state` only: each step reuses the memory of the one before, so the
+    Keras variables are invalid after the first step.
 
     Args:
         config: shape of the model.
@@ -94,8 +77,7 @@ class Pretraining:
         dtype: str = "float32",
         attention: str = "plain",
     ):
-        with ATTENTION[attention]():
-            model = AlbertForPreTraining(config, dtype=_POLICIES[dtype])
+        model = AlbertForPreTraining(config, attention=ATTENTION[attention], dtype=_POLICIES[dtype])
         optimizer, objective = create_optimizer("lamb", 1e-4), PretrainingObjective()
         optimizer.build(model.trainable_variables)
         groups = model.trainable_variables, model.non_trainable_variables, optimizer.variables
@@ -107,8 +89,9 @@ class Pretraining:
             weights, others, moments = state
 
             def loss_of(weights):
-                with pruning():
-                    outputs, changed = model.stateless_call(weights, others, batch, training=True)
+                outputs, changed = model.stateless_call(
+                    weights, others, batch, training=True, heads_only=True
+                )
                 sums = objective.sums(outputs, batch)
                 return objective.loss(sums, objective.weights(batch)), changed
 
@@ -120,21 +103,21 @@ class Pretraining:
         self._step = jax.jit(step, donate_argnums=0)
 
     def run(self, steps: int) -> float:
-        """Makes steps and waits for them; the loss before the last one's update."""
+        """Runs steps and waits for them; returns the loss before the last update."""
         for _ in range(steps):
             self.state, loss = self._step(self.state, self.batch)
         jax.block_until_ready(self.state)
         return float(loss)
 
     def weights(self) -> dict[str, np.ndarray]:
-        """The weights by path, as they are now."""
+        """The current weights by path."""
         return dict(zip(self.paths, map(np.array, self.state[0]), strict=True))
 
 
 def prepare(workload: Workload, attention: str):
-    """A function that makes a number of steps."""
+    """Returns a function that runs a number of steps."""
     if workload.task != "pretraining":
-        raise InputError(f"task {workload.task!r}: on JAX there is pretraining only")
+        raise InputError(f"task {workload.task!r}: only pretraining is available on JAX")
     keras.utils.set_random_seed(0)
     config = AlbertConfig(**workload.config)
     return Pretraining(config, workload.batch(), workload.dtype, attention).run

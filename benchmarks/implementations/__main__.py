@@ -1,11 +1,11 @@
-"""One contestant in a process of its own; run by `benchmarks.turns`.
+"""Runs one implementation in a process of its own; started by `benchmarks.interleaving`.
 
-    python -m benchmarks.contestants NAME JSON
+    python -m benchmarks.implementations NAME JSON
 
-NAME is one of `CONTESTANTS`, JSON the fields of a `Workload`. Says "ready"; then, for every line
-with a number, makes as many steps and answers {"seconds": ..., "peak_memory": ..., "device": ...}.
-Memory is in bytes, of the process since its start. The device is what `device()` of the module
-says, if it has one: "platform" ("gpu" or "cpu"), "name", and "peak_memory" there.
+NAME is a key of `IMPLEMENTATIONS`, JSON the fields of a `Workload`. Prints "ready"; then, for each
+input line with a number, runs this many steps and prints {"seconds": ..., "peak_memory": ...,
+"device": ...}. Memory is the peak of the process in bytes. The device is the result of the module's
+`device()`, if it has this function: "platform" ("gpu" or "cpu"), "name", and "peak_memory" there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import resource
 import sys
 import time
 
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 # Name -> module with `prepare(workload, **options)`, and the options.
-CONTESTANTS = {
+IMPLEMENTATIONS = {
     "albert_tf": ("ours", {}),
     "albert_tf, --jit_compile": ("ours", {"jit_compile": True}),
     "Hugging Face": ("hugging_face", {"compiled": False}),
@@ -34,24 +34,24 @@ CONTESTANTS = {
 
 _JAX = {
     "KERAS_BACKEND": "jax",
-    # Others want memory of the same card; but what is free is to be had, and not only 3/4 of it.
+    # Leave memory for the other implementations, but allow more than the default 3/4 of it.
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     "XLA_CLIENT_MEM_FRACTION": "0.95",
-    # An error's last line then says what went wrong, not what was left out above.
+    # Otherwise the last line of an error is about the filtering, not about the error.
     "JAX_TRACEBACK_FILTERING": "off",
 }
 
-# Module -> what must be in the environment before it is loaded.
+# Module -> environment variables that must be set before it is imported.
 ENVIRONMENT = {"ours_jax": _JAX, "matrix_products_jax": _JAX}
 
 
 def main(name: str, settings: str) -> None:
-    # What libraries print is not to be taken for an answer.
+    # Output of libraries must not be mistaken for an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    file, options = CONTESTANTS[name]
+    file, options = IMPLEMENTATIONS[name]
     os.environ.update(ENVIRONMENT.get(file, {}))
-    module = importlib.import_module(f"benchmarks.contestants.{file}")
+    module = importlib.import_module(f"benchmarks.implementations.{file}")
     work = module.prepare(Workload(**json.loads(settings)), **options)
     device = getattr(module, "device", dict)
     print("ready", file=answers, flush=True)

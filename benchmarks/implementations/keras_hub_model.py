@@ -6,11 +6,11 @@ import keras
 import keras_hub
 import tensorflow as tf
 
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 
 def prepare(workload: Workload):
-    """A function that makes a number of steps."""
+    """Returns a function that runs a number of steps."""
     keras.utils.set_random_seed(0)
     if workload.dtype == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")

@@ -11,11 +11,11 @@ from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
 from albert_tf.optimization import create_optimizer
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 
 def prepare(workload: Workload, jit_compile: bool | None = None):
-    """A function that makes a number of steps; `jit_compile` as the flag."""
+    """Returns a function that runs a number of steps; `jit_compile` is that of `TrainStep`."""
     keras.utils.set_random_seed(0)
     config, strategy = AlbertConfig(**workload.config), tf.distribute.get_strategy()
     dtype, batch = DTYPE_POLICIES[workload.dtype], workload.batch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from benchmarks.contestants.workload import Workload
+from benchmarks.implementations.workload import Workload
 
 
 def flops(workload: Workload) -> int:

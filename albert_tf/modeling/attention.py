@@ -1,0 +1,140 @@
+"""Implementations of attention, and how to choose one.
+
+`AlbertEncoder(config, attention=...)` takes the name of a row of `ATTENTION` or a function:
+
+    attention(query, key, value, attention_mask, dropout=None) -> context
+
+    query:          [batch, heads, queries, head_size]; in the last layer of a training step there
+                    are fewer queries than keys.
+    key, value:     [batch, heads, seq, head_size].
+    attention_mask: [batch, seq], 1 for tokens and 0 for padding.
+    dropout:        None, or a function that drops elements of a tensor of attention weights. It
+                    drops the same elements every time it is called within one layer.
+    context:        [batch, heads, queries, head_size], in the dtype of `query`.
+
+Example:
+
+    @keras.saving.register_keras_serializable(package="my_project")
+    def causal_attention(query, key, value, attention_mask, dropout=None):
+        ...
+
+    encoder = AlbertEncoder(config, attention=causal_attention)
+
+Only registered functions can be saved with a model (`get_config`); they are then found again by
+the name under which Keras knows them, "my_project>causal_attention".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+from keras import ops
+
+from albert_tf.errors import InputError
+
+# What the original adds to the scores of padding before the softmax.
+MASKED_SCORE = -10000.0
+
+DEFAULT = "dot_product"
+
+
+def mask_scores(attention_mask):
+    """What is added to attention scores: 0 for tokens, -10000 for padding.
+
+    Args:
+        attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+
+    Returns:
+        float32 `[batch, 1, 1, seq]`.
+    """
+    return ((1.0 - ops.cast(attention_mask, "float32")) * MASKED_SCORE)[:, None, None, :]
+
+
+def attention_weights(query, key, attention_mask):
+    """softmax(Q K^T / sqrt(d) + mask), before dropout (arXiv 1706.03762, section 3.2.1).
+
+    Args:
+        query: `[batch, heads, queries, head_size]`.
+        key: `[batch, heads, seq, head_size]`.
+        attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+
+    Returns:
+        `[batch, heads, queries, seq]` in the dtype of `query`; rows sum to 1.
+    """
+    scale = query.shape[-1] ** -0.5
+    scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
+    # The softmax is float32 under bfloat16, too.
+    weights = ops.softmax(ops.cast(scores, "float32") * scale + mask_scores(attention_mask))
+    return ops.cast(weights, scores.dtype)
+
+
+def dot_product_attention(query, key, value, attention_mask, dropout=None):
+    """Scaled dot-product attention, as the original computes it."""
+    weights = attention_weights(query, key, attention_mask)
+    return ops.matmul(weights if dropout is None else dropout(weights), value)
+
+
+def backend_attention(query, key, value, attention_mask, dropout=None):
+    """`keras.ops.dot_product_attention`, which JAX and PyTorch may run as one fused kernel.
+
+    Raises:
+        InputError: if there is dropout, which this operation does not have.
+    """
+    if dropout is not None:
+        raise InputError(
+            "`attention_probs_dropout_prob`: must be 0 with `attention`='backend', which has no "
+            "dropout"
+        )
+    # Keras expects positions before heads.
+    query, key, value = (ops.transpose(each, (0, 2, 1, 3)) for each in (query, key, value))
+    mask = ops.cast(attention_mask, "bool")[:, None, None, :]
+    context = ops.dot_product_attention(query, key, value, mask=mask)
+    return ops.transpose(context, (0, 2, 1, 3))
+
+
+# All of these compute the same function.
+ATTENTION: dict[str, Callable] = {
+    DEFAULT: dot_product_attention,
+    "backend": backend_attention,
+}
+
+
+def get_attention(attention: str | Callable) -> Callable:
+    """The function that computes attention.
+
+    Args:
+        attention: a key of `ATTENTION`, the name of a function registered with
+            `keras.saving.register_keras_serializable`, or the function itself.
+
+    Raises:
+        InputError: if there is no function of this name.
+    """
+    if callable(attention):
+        return attention
+    function = ATTENTION.get(attention) or keras.saving.get_registered_object(attention)
+    if function is None:
+        raise InputError(
+            f"`attention`={attention!r}: must be one of {', '.join(ATTENTION)}, a function, or the "
+            "name of a function registered with keras.saving.register_keras_serializable"
+        )
+    return function
+
+
+def attention_name(attention: str | Callable) -> str:
+    """The name from which `get_attention` finds this attention in another process.
+
+    Raises:
+        InputError: if it is a function that is neither in `ATTENTION` nor registered with Keras.
+    """
+    function = get_attention(attention)
+    for name, known in ATTENTION.items():
+        if known is function:
+            return name
+    name = keras.saving.get_registered_name(function)
+    if keras.saving.get_registered_object(name) is not function:
+        raise InputError(
+            f"`attention`={function!r}: a model with this function cannot be saved; decorate the "
+            "function with @keras.saving.register_keras_serializable(package=...)"
+        )
+    return name

@@ -1,0 +1,67 @@
+"""How a forward pass is executed: what an engine may do differently without changing the results.
+
+Models take an `Execution` as an argument of the call and use `PLAIN` without one:
+
+    outputs = model(features)                                        # notebooks, exports
+    outputs = model(features, training=True, execution=execution)    # the training step
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import keras
+
+from albert_tf.modeling.ops import PLAIN_OPS, Ops
+
+
+class Execution:
+    """Executes layers one after the other, with the operations and memory use asked for.
+
+    Engines that do more, such as tracing a shared layer once, override `layer_calls`.
+
+    Args:
+        ops: operations that the layers and heads use.
+        remat: whether the backward pass computes layers a second time instead of keeping their
+            activations in memory (arXiv 1604.06174). Dropout drops the same elements both times.
+    """
+
+    def __init__(self, ops: Ops = PLAIN_OPS, remat: bool = False):
+        self.ops = ops
+        self.remat = remat
+
+    def layer_calls(self, layers: Sequence[keras.layers.Layer]) -> list[Callable]:
+        """Prepares the transformer layers for one forward pass.
+
+        Args:
+            layers: in the order of use. A layer that shares its parameters over the depth of the
+                model occurs once per use.
+
+        Returns:
+            One function per use, called as `layer(hidden, attention_mask, **options)`.
+        """
+        calls = [functools.partial(layer, ops=self.ops) for layer in layers]
+        return [rematerialize(call) for call in calls] if self.remat else calls
+
+
+PLAIN = Execution()
+
+
+def rematerialize(call: Callable) -> Callable:
+    """Wraps a layer's call so that the backward pass computes it a second time.
+
+    Args:
+        call: `call(hidden, attention_mask, *weights, **options)`. Gradients flow to `hidden`, to
+            the `weights` that are passed as tensors, and to the variables that the layer reads.
+            The call must change no variable and draw random numbers only from a seed among its
+            options.
+    """
+
+    def rematerialized(hidden, attention_mask, *weights, **options):
+        def of_tensors(hidden, *weights):
+            return call(hidden, attention_mask, *weights, **options)
+
+        return keras.remat(of_tensors)(hidden, *weights)
+
+    return rematerialized

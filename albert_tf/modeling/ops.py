@@ -1,0 +1,70 @@
+"""Operations of the model that an engine may replace by fused ones.
+
+XLA (TPU, JAX) fuses the plain operations by itself. TensorFlow on a CPU does not, and spends as
+long on them as on the matrix products, so its training step passes fused operations
+(`albert_tf/engines/tensorflow/cpu_ops.py`). Everything else, exports included, uses `PLAIN_OPS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from keras import ops
+
+from albert_tf.config import LAYER_NORM_EPSILON
+from albert_tf.modeling.attention import dot_product_attention
+
+
+@dataclasses.dataclass(frozen=True)
+class Ops:
+    """One implementation of each operation.
+
+    Attributes:
+        gelu: `gelu(x, bias)`, the tanh-approximated GELU of `x + bias`. `x` is `[..., width]`,
+            `bias` `[width]`; the result has the shape and dtype of `x`.
+        gelu_product: `gelu_product(x, bias, kernel)`, the matrix product of `gelu(x, bias)` and
+            `kernel` `[width, outputs]`: `[..., outputs]`.
+        add_norm: `add_norm(x, bias, residual, scale, offset)`, layer normalization of
+            `x + bias + residual` over the last axis, times `scale`, plus `offset`. `x` and
+            `residual` are `[..., width]`, the others `[width]`; the result has the dtype of `x`.
+        attention: scaled dot-product attention with the signature described in
+            `albert_tf.modeling.attention`.
+        cross_entropy: `cross_entropy(logits, labels)`, the negative log-likelihood `[...]`,
+            float32, of integer labels `[...]` under float32 logits `[..., classes]`.
+    """
+
+    gelu: Callable
+    gelu_product: Callable
+    add_norm: Callable
+    attention: Callable
+    cross_entropy: Callable
+
+
+def _gelu(x, bias):
+    return ops.gelu(x + bias, approximate=True)
+
+
+def _gelu_product(x, bias, kernel):
+    return ops.matmul(_gelu(x, bias), kernel)
+
+
+def _add_norm(x, bias, residual, scale, offset):
+    # Moments are float32 under bfloat16, too.
+    total = ops.cast(x + bias + residual, "float32")
+    mean, variance = ops.moments(total, axes=-1, keepdims=True)
+    normal = (total - mean) * ops.rsqrt(variance + LAYER_NORM_EPSILON)
+    return ops.cast(normal * ops.cast(scale, "float32") + ops.cast(offset, "float32"), x.dtype)
+
+
+def _cross_entropy(logits, labels):
+    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+PLAIN_OPS = Ops(
+    gelu=_gelu,
+    gelu_product=_gelu_product,
+    add_norm=_add_norm,
+    attention=dot_product_attention,
+    cross_entropy=_cross_entropy,
+)

@@ -1,0 +1,114 @@
+"""One transformer layer (arXiv 1706.03762, section 3.1; post-layer-normalization as in BERT)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.modeling.attention import DEFAULT
+from albert_tf.modeling.layers import activation, dense, dropout, layer_norm, select
+from albert_tf.modeling.ops import PLAIN_OPS, Ops
+from albert_tf.modeling.self_attention import SelfAttention
+
+
+class TransformerBlock(keras.layers.Layer):
+    """Attention and feed-forward network, each followed by residual and layer normalization.
+
+    Weights files of Keras contain the names of this class and its attributes.
+
+    Args:
+        config: shape of the model.
+        first: the block of the first group, already built, whose attention or feed-forward network
+            this one uses if `config.parameter_sharing` says so.
+        attention: a name or function as in `albert_tf.modeling.attention`.
+    """
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        first: TransformerBlock | None = None,
+        attention: str | Callable = DEFAULT,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.config = config
+        policy, stddev = self.dtype_policy, config.initializer_range
+        self._shares = config.parameter_sharing if first is not None else None
+        if first is not None and self._shares == "attention":
+            self.attention = first.attention
+            self.attention_output = first.attention_output
+            self.attention_norm = first.attention_norm
+        else:
+            self.attention = SelfAttention(config, attention, name="self", dtype=policy)
+            self.attention_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.attention_norm = layer_norm("LayerNorm", policy)
+        if first is not None and self._shares == "ffn":
+            self.intermediate = first.intermediate
+            self.ffn_output = first.ffn_output
+            self.ffn_norm = first.ffn_norm
+        else:
+            self.intermediate = dense(config.intermediate_size, stddev, "dense", policy)
+            self.ffn_output = dense(config.hidden_size, stddev, "dense", policy)
+            self.ffn_norm = layer_norm("LayerNorm_1", policy)
+
+    def build(self, input_shape):
+        if self._shares != "attention":
+            with keras.name_scope("attention_1"):
+                self.attention.build(input_shape)
+                with keras.name_scope("output"):
+                    self.attention_output.build(input_shape)
+            self.attention_norm.build(input_shape)
+        if self._shares != "ffn":
+            with keras.name_scope("ffn_1"), keras.name_scope("intermediate"):
+                self.intermediate.build(input_shape)
+                with keras.name_scope("output"):
+                    self.ffn_output.build((*input_shape[:-1], self.config.intermediate_size))
+            self.ffn_norm.build(input_shape)
+
+    @property
+    def kernels(self) -> list[keras.Variable]:
+        """The matrices of this block, nearly all of its parameters."""
+        attention = self.attention
+        layers = (attention.query, attention.key, attention.value, self.attention_output)
+        return [layer.kernel for layer in (*layers, self.intermediate, self.ffn_output)]
+
+    def call(self, hidden, attention_mask, positions=None, seed=None, ops: Ops = PLAIN_OPS):
+        """Computes one layer.
+
+        Args:
+            hidden: `[batch, seq, hidden_size]`.
+            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+            positions: integers `[batch, n]`, where the layer's output is needed; everywhere if
+                None.
+            seed: `[2]` seed of the dropout, None in inference.
+            ops: operations, plain or fused.
+
+        Returns:
+            `[batch, seq, hidden_size]`, or `[batch, n, hidden_size]` with `positions`.
+        """
+        queries = hidden if positions is None else select(hidden, positions)
+        context = self.attention(hidden, attention_mask, queries, seed=seed, ops=ops)
+        attended = keras.ops.matmul(context, self.attention_output.kernel)
+        hidden = self._add_norm(
+            attended, self.attention_output.bias, queries, self.attention_norm, seed, 1, ops
+        )
+        fed = self._feed_forward(hidden, ops)
+        return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, 2, ops)
+
+    def _feed_forward(self, hidden, ops: Ops):
+        """The feed-forward network without its last bias, which `_add_norm` adds."""
+        inner = keras.ops.matmul(hidden, self.intermediate.kernel)
+        if self.config.hidden_act == "gelu":
+            return ops.gelu_product(inner, self.intermediate.bias, self.ffn_output.kernel)
+        activated = activation(self.config.hidden_act, inner, self.intermediate.bias, ops)
+        return keras.ops.matmul(activated, self.ffn_output.kernel)
+
+    def _add_norm(self, product, bias, residual, norm, seed, site: int, ops: Ops):
+        """LayerNorm(dropout(product + bias) + residual)."""
+        rate = self.config.hidden_dropout_prob
+        if seed is not None and rate:
+            product = dropout(product + bias, rate, seed, site)
+            bias = keras.ops.zeros(bias.shape, product.dtype)
+        return ops.add_norm(product, bias, residual, norm.gamma, norm.beta)

@@ -1,1 +1,0 @@
-"""What is measured side by side: albert_tf and the libraries that users would otherwise pick."""

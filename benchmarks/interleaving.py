@@ -1,0 +1,139 @@
+"""Benchmarks implementations in interleaved rounds: medians, ratios, their ranges, peak memory.
+
+Every implementation runs in a process of its own, which is paused while the others run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+
+from albert_tf.errors import InputError
+from benchmarks.implementations.workload import Workload
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Median, minimum and maximum over rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        values = sorted(values)
+        return cls(statistics.median(values), values[0], values[-1])
+
+    def __format__(self, spec: str) -> str:
+        return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
+
+
+class ProcessFailed(InputError):
+    """An implementation's process ended.
+
+    Attributes:
+        implementation: the one whose process it was.
+        stderr: the end of its standard error.
+        reason: the line of it that names the error.
+    """
+
+    def __init__(self, implementation: Implementation, stderr: str, code: int):
+        end = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        self.implementation = implementation
+        self.stderr = stderr[-2000:]
+        lines = stderr.splitlines() or ["no error message"]
+        # Some errors are followed by more lines, such as the arguments of a layer.
+        errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
+        self.reason = f"{(errors or lines)[-1].strip()} ({end})"
+        super().__init__(f"the process of {implementation.name} ended ({end}): {self.stderr}")
+
+
+class Implementation:
+    """A process that runs steps on request, and is paused in between.
+
+    Args:
+        name: a key of the table in `benchmarks.implementations`.
+        workload: the work that it does.
+
+    Raises:
+        ProcessFailed: if it ends before the first step.
+    """
+
+    def __init__(self, name: str, workload: Workload):
+        self.name = name
+        self.peak_memory = 0
+        self.device: dict = {}
+        # A file instead of a pipe, which nothing would read and which would block when full.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "benchmarks.implementations", name),
+                json.dumps(dataclasses.asdict(workload)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr if "BENCH_STDERR" not in os.environ else None,
+            text=True,
+        )
+        self._answer()
+
+    def __enter__(self) -> Implementation:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._stderr.close()
+
+    def run(self, steps: int) -> float:
+        """Runs steps and returns the seconds that they took.
+
+        Raises:
+            ProcessFailed: if the process ended.
+        """
+        self._process.send_signal(signal.SIGCONT)
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and so has its output
+            self._process.stdin.write(f"{steps}\n")
+            self._process.stdin.flush()
+        answer = json.loads(self._answer())
+        self.peak_memory, self.device = answer["peak_memory"], answer["device"]
+        return answer["seconds"]
+
+    def _answer(self) -> str:
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.communicate()
+            self._stderr.seek(0)
+            stderr = self._stderr.read().decode(errors="replace").strip()
+            raise ProcessFailed(self, stderr, self._process.returncode)
+        self._process.send_signal(signal.SIGSTOP)
+        return line.strip()
+
+
+def interleave(functions: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Calls every function once per round; every other round goes in reverse order.
+
+    Returns:
+        The results of each function, one per round.
+    """
+    values: dict[str, list[float]] = {name: [] for name in functions}
+    for number in range(rounds):
+        order = list(functions) if number % 2 == 0 else list(reversed(functions))
+        for name in order:
+            values[name].append(functions[name]())
+    return values
+
+
+def ratios(ours: list[float], theirs: list[float]) -> Spread:
+    """How many times as fast ours is in each round, given the seconds of the same rounds."""
+    return Spread.of(b / a for a, b in zip(ours, theirs, strict=True))

@@ -1,0 +1,73 @@
+"""With `heads_only`, models return the same logits and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import (
+    AlbertForMultipleChoice,
+    AlbertForPreTraining,
+    AlbertForQuestionAnswering,
+    AlbertForSequenceClassification,
+)
+from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from tests.backends import as_numpy, forward
+from tests.tiny import CONFIG, batch
+
+# Large weights, so that the output at a position depends on the others.
+SHARED = dataclasses.replace(CONFIG, initializer_range=0.3)
+GROUPS = dataclasses.replace(SHARED, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def features(*names):
+    return {name: batch(6)[name] for name in names}
+
+
+def choices():
+    return {name: values.reshape(2, 3, -1) for name, values in features(*INPUTS).items()}
+
+
+MODELS = {
+    "pretraining": (AlbertForPreTraining, features(*INPUTS, "masked_lm_positions")),
+    "pretraining without masks": (AlbertForPreTraining, features(*INPUTS)),
+    "classification": (
+        lambda config: AlbertForSequenceClassification(config, 3),
+        features(*INPUTS),
+    ),
+    "multiple choice": (AlbertForMultipleChoice, choices()),
+    "answers need all positions": (AlbertForQuestionAnswering, features(*INPUTS)),
+    "conditional answers": (AlbertForConditionalQuestionAnswering, features(*INPUTS)),
+}
+
+
+@pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
+@pytest.mark.parametrize("name", MODELS)
+def test_outputs_are_the_same(name, config):
+    keras.utils.set_random_seed(0)
+    make, inputs = MODELS[name]
+    model = make(config)
+    whole, heads = forward(model, inputs), forward(model, inputs, heads_only=True)
+    encoded = {"sequence_output", "pooled_output", "encoder_outputs"}
+    assert whole.keys() - heads.keys() == encoded
+    assert heads
+    for output, values in heads.items():
+        np.testing.assert_allclose(values, whole[output], rtol=0, atol=2e-5, err_msg=output)
+        assert np.ptp(values) > 1e-3, output
+
+
+@pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
+def test_the_last_layer_can_be_computed_at_a_few_positions(config):
+    keras.utils.set_random_seed(0)
+    encoder = AlbertEncoder(config)
+    inputs, positions = features(*INPUTS), batch(6)["masked_lm_positions"]
+    whole, few = as_numpy(encoder(inputs)), as_numpy(encoder.encode_at(inputs, positions))
+    assert set(few) == {"sequence_output", "pooled_output"}
+    at_positions = np.take_along_axis(whole["sequence_output"], positions[..., None], axis=1)
+    np.testing.assert_allclose(few["sequence_output"], at_positions, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(few["pooled_output"], whole["pooled_output"], rtol=0, atol=2e-5)
