@@ -14,6 +14,8 @@ from albert_tf.logs import logs_on_console
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What the original's code and Hugging Face's computed, as arrays.
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def heed_ctrl_c() -> None:

@@ -19,6 +19,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
+from tests.conftest import GOLDEN
 from tests.interop.models import CONFIGS, features, random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -48,8 +49,8 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
-def test_originals_come_back_bit_by_bit(shared, tmp_path, name):
-    source = shared(f"golden/google_tf1_{name}")
+def test_originals_come_back_bit_by_bit(tmp_path, name):
+    source = GOLDEN / f"google_tf1_{name}"
     there = run(source, tmp_path / "hf", "huggingface", from_format="google")
     ours = run(there, tmp_path / "ours", "albert_tf", from_format="huggingface")
     file = run(ours, tmp_path / "keras" / "model.weights.h5", "albert_tf")
@@ -166,8 +167,8 @@ def test_transformers_computes_the_same(peers, tmp_path):
             np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
 
 
-def test_transformers_gives_the_originals_outputs(shared, peers, tmp_path):
-    sources = [shared(f"golden/google_tf1_{name}") for name in ("tiny", "groups2", "nomap")]
+def test_transformers_gives_the_originals_outputs(peers, tmp_path):
+    sources = [GOLDEN / f"google_tf1_{name}" for name in ("tiny", "groups2", "nomap")]
     jobs = []
     for source in sources:
         folder = run(source, tmp_path / source.name, "huggingface")
@@ -189,8 +190,8 @@ def test_transformers_gives_the_originals_outputs(shared, peers, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pretraining", "seqcls", "qa", "mc"])
-def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
-    source = shared(f"golden/hf_tiny_{name}")
+def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
+    source = GOLDEN / f"hf_tiny_{name}"
     google = run(source, tmp_path / "google", "google")
     flags = {"head": "choice"} if name == "mc" else {}
     back = run(google, tmp_path / "back", "huggingface", **flags)
@@ -202,8 +203,8 @@ def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
     assert configs[0]["architectures"] == configs[2]["architectures"]
 
 
-def test_the_command_prints_a_row_per_tensor(shared, tmp_path):
-    source = shared("golden/google_tf1_tiny")
+def test_the_command_prints_a_row_per_tensor(tmp_path):
+    source = GOLDEN / "google_tf1_tiny"
     command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]
     command += [f"--input={source}/model.ckpt-0", f"--config={source}/albert_config.json"]
     result = subprocess.run(

@@ -17,9 +17,12 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
+from tests import references
 from tests.conftest import ROOT
 
 VOCABULARIES = {
+    "own": (None, True),
+    "own cased": (None, False),
     "english": ("data/albert_en_vocab/30k-clean.model", True),
     "cased": ("data/albert_en_vocab/30k-clean.model", False),
     "german": ("data/german_vocab/30k-clean-de-cased.model", False),
@@ -37,7 +40,8 @@ ODD = [
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def written(request, shared, tmp_path_factory) -> tuple[Tokenizer, pathlib.Path]:
     path, do_lower_case = VOCABULARIES[request.param]
-    tokenizer = Tokenizer.load(str(shared(path)), do_lower_case)
+    vocabulary = shared(path) if path else references.OWN_VOCABULARY
+    tokenizer = Tokenizer.load(str(vocabulary), do_lower_case)
     folder = tmp_path_factory.mktemp("huggingface")
     write_tokenizer(tokenizer, str(folder), max_length=128)
     return tokenizer, folder
@@ -70,11 +74,16 @@ def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
     return a == b and abs(score - other) < 1e-3
 
 
-def texts(shared) -> list[str]:
-    golden = shared("golden/tokenization/tokenization_en_30k.json").read_text("utf-8")
+def texts(tokenizer: Tokenizer, shared) -> list[str]:
+    """What the vocabulary of the project is compared on, or others with text of others."""
+    if tokenizer.path == str(references.OWN_VOCABULARY):
+        reference = references.tokenizer_reference("own_text", shared)
+        sentences = (references.OWN_TEXT / "records_text.txt").read_text("utf-8").splitlines()
+        return [*(example["text"] for example in reference.examples), *sentences]
+    english = references.tokenizer_reference("en_30k", shared)
     squad = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
     return [
-        *(example["text"] for example in json.loads(golden)["examples"]),
+        *(example["text"] for example in english.examples),
         *(p["context"] for article in squad for p in article["paragraphs"][:3]),
         *shared("data/chinese/news_zh_1.txt").read_text("utf-8").splitlines()[:50],
     ]
@@ -82,7 +91,7 @@ def texts(shared) -> list[str]:
 
 def test_ids_are_ours_on_real_text(shared, pair):
     tokenizer, backend = pair
-    lines = texts(shared)
+    lines = texts(tokenizer, shared)
     assert len(lines) > 250
     different = [line for line in lines if not same(tokenizer, ids_of(backend, line), line)]
     # A piece such as "12," would have been the best, and the next best has another border.
@@ -149,7 +158,7 @@ def test_transformers_loads_the_folder(shared, peers, written, with_model_config
     tokenizer, folder = written
     if with_model_config:  # by which AutoTokenizer might choose another class
         (folder / "config.json").write_text('{"model_type": "albert"}')
-    lines = [*texts(shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
+    lines = [*texts(tokenizer, shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
     command = [peers, str(ROOT / "tests" / "interop" / "transformers_ids.py"), str(folder)]
     result = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
