@@ -1,7 +1,7 @@
 """Measures how fast this project is, beside other libraries and beside what is possible.
 
     make bench
-    .venv/bench/bin/python -m benchmarks --only=pretraining_step,startup
+    .venv/bin/python -m benchmarks --only=pretraining_step,startup
 
 Prints a Markdown table of every part and writes benchmarks/results/PART.json, with every raw time,
 the machine and the versions, and PART.svg. What is compared takes turns in one run. Libraries that

@@ -41,6 +41,11 @@ class Options:
     keep_lists: bool = option(False, "wikipedia: items of lists are paragraphs too.")
     text_column: str = option("text", "table: the column with the text.")
     title_column: str | None = option(None, "table: the column with names of documents.")
+    package_list: str | None = option(
+        None,
+        "package_docs: text file with the names of the packages to read, one per line, python "
+        "for the standard library; without it, all that are installed.",
+    )
     eval_output_file: str | None = option(None, "Text file for the documents held out.")
     eval_fraction: float = option(0.05, "Share of the documents held out, if there is a file.")
     max_document_sentences: int = option(

@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from albert_tf import files
+from albert_tf.errors import InputError
 from data_prep.corpora import Counts, Document, ReaderOptions
 from data_prep.corpora.prose import prose_paragraphs
 
@@ -28,6 +30,7 @@ _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 _OWN = {"albert_tf", "data_prep", "convert_checkpoint", "export_saved_model"}
 _OWN |= {"run_pretraining", "run_classifier"}
 _FILES_PER_UNIT = 64
+_STANDARD_LIBRARY = "python"  # in a list of packages
 # Copies of other packages come last, so that a text counts for the package it was written in.
 _VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
 
@@ -39,16 +42,24 @@ class Source(NamedTuple):
         path: where it is.
         name: the name of its document, the same on every machine.
         package: which package it belongs to.
+        is_standard: whether that is a module of the standard library.
     """
 
     path: str
     name: str
     package: str
+    is_standard: bool = False
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[Source]]:
-    """The files of the packages of the running interpreter, some at a time."""
+    """The files of the packages of the running interpreter, some at a time.
+
+    Raises:
+        InputError: a package in `options.package_list` is not installed.
+    """
     sources = _find_sources()
+    if options.package_list:
+        sources = _listed(sources, options.package_list)
     for begin in range(0, len(sources), _FILES_PER_UNIT):
         yield sources[begin : begin + _FILES_PER_UNIT]
 
@@ -70,11 +81,31 @@ def documents(unit: list[Source], options: ReaderOptions, counts: Counts) -> Ite
             yield Document(source.name, source.package, found)
 
 
+def read_package_list(path: str) -> set[str]:
+    """The names in a file, one per line; `#` begins a comment."""
+    lines = (line.partition("#")[0].strip() for line in files.read_lines(path))
+    return {line for line in lines if line}
+
+
+def _listed(sources: list[Source], path: str) -> list[Source]:
+    """The files of the packages in a list; what else is installed changes nothing."""
+    wanted = read_package_list(path)
+    missing = wanted - {source.package for source in sources} - {_STANDARD_LIBRARY}
+    if missing:
+        raise InputError(f"`package_list`={path}: not installed: {', '.join(sorted(missing))}")
+    return [
+        source
+        for source in sources
+        if source.package in wanted or (source.is_standard and _STANDARD_LIBRARY in wanted)
+    ]
+
+
 def _find_sources() -> list[Source]:
     """All files to read, in an order that is always the same."""
     paths = sysconfig.get_paths()
     packages = _packages_of_distributions()
     roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
+    standard = os.path.realpath(paths["stdlib"])
     found = []
     for root in roots:
         for folder, subfolders, names in os.walk(root):
@@ -89,7 +120,7 @@ def _find_sources() -> list[Source]:
                     continue
                 if name.endswith(".py") or _README.fullmatch(name):
                     package = relative.split(os.sep)[0].removesuffix(".py")
-                    found.append(Source(path, relative, package))
+                    found.append(Source(path, relative, package, root == standard))
                 elif name == "METADATA" and folder.endswith(".dist-info"):
                     distribution = _normalised(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)

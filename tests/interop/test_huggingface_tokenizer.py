@@ -18,7 +18,6 @@ from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from tests import references
-from tests.conftest import ROOT
 
 VOCABULARIES = {
     "own": (None, True),
@@ -154,22 +153,22 @@ def test_other_models_than_unigram_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("with_model_config", [False, True])
-def test_transformers_loads_the_folder(shared, peers, written, with_model_config):
+def test_transformers_loads_the_folder(shared, written, with_model_config):
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
     tokenizer, folder = written
     if with_model_config:  # by which AutoTokenizer might choose another class
         (folder / "config.json").write_text('{"model_type": "albert"}')
     lines = [*texts(tokenizer, shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
-    command = [peers, str(ROOT / "tests" / "interop" / "transformers_ids.py"), str(folder)]
-    result = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    loaded = json.loads(result.stdout)
-    assert (loaded["length"], loaded["model_max_length"]) == (tokenizer.vocab_size, 128)
-    for name, id in loaded["symbols"].items():
-        assert id == getattr(tokenizer, f"{name}_id")
-    for line, (first, *ids, last) in zip(lines, loaded["ids"], strict=True):
+    loaded = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    assert (len(loaded), loaded.model_max_length) == (tokenizer.vocab_size, 128)
+    for name in ("pad", "unk", "cls", "sep", "mask"):
+        assert getattr(loaded, f"{name}_token_id") == getattr(tokenizer, f"{name}_id")
+    for line, (first, *ids, last) in zip(lines, loaded(lines)["input_ids"], strict=True):
         assert (first, last) == (tokenizer.cls_id, tokenizer.sep_id)
         assert same(tokenizer, ids, line), line
-    ids, types = loaded["pair"]
+    pair = loaded("the cat", "a dog")
+    ids, types = pair["input_ids"], pair["token_type_ids"]
     first = ids.index(tokenizer.sep_id) + 1
     assert types == [0] * first + [1] * (len(ids) - first)
 
