@@ -1,66 +1,67 @@
-# `make demo` and `make test` set everything up by themselves; a second run installs nothing.
+# Every target sets up what it needs in .venv by itself; a second run installs nothing.
 PYTHON ?= python3
 VENV := .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
-# Where tests find PyTorch, transformers and JAX. Apart from the rest: the demo reads what is installed
-# there, and nobody needs gigabytes for a demo.
-PEERS := $(VENV)/peers
-# TensorFlow Text with the TensorFlow that it was made for, here an earlier one than elsewhere, and
-# TensorFlow Hub, to load what is exported.
-EXPORT := $(VENV)/export
-# TensorFlow, PyTorch, transformers and KerasHub side by side, to be timed.
-BENCH := $(VENV)/bench
+# The default index has PyTorch with CUDA, two gigabytes that no test needs. This takes the other:
+# make test PIP_FLAGS='--extra-index-url https://download.pytorch.org/whl/cpu'
+PIP_FLAGS ?=
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+  --constraint constraints.txt
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-.PHONY: demo test bench docs clean
+.PHONY: demo lint check test test-rest test-all bench docs clean
 
-$(INSTALLED): pyproject.toml setup.py constraints.txt
+# What the demo needs.
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
 	  || { echo "make: Python 3.10 to 3.13 is needed, $$($(PYTHON) --version) found; try make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "make: 'python3 -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,test]'
+	$(PIP) --editable '.[cpu,test]'
 	@touch $@
 
-$(PEERS)/.installed: $(INSTALLED)
-	@$(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[peers]'
+# What tests need in addition: TensorFlow Text, the TPU compiler, and what results are compared with.
+$(VENV)/.tested: $(VENV)/.installed
+	$(PIP) --editable '.[cpu,test,export,peers,preflight]'
 	@touch $@
 
-# The TPU compiler, which only tests and the preflight need.
-$(VENV)/.preflight: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[preflight]'
-	@touch $@
-
-$(EXPORT)/.installed: $(INSTALLED) constraints-export.txt
-	@$(PYTHON) -m venv $(EXPORT)
-	@grep -vE '^(tensorflow|tensorflow-text|tensorboard|setuptools)==' constraints.txt | cat - constraints-export.txt > $(EXPORT)/constraints.txt
-	$(EXPORT)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(EXPORT)/constraints.txt --editable '.[export,test]' tensorflow-hub setuptools
-	@touch $@
-
-$(BENCH)/.installed: $(INSTALLED)
-	@$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[cpu,bench]'
+# What benchmarks need in addition.
+$(VENV)/.benchmarked: $(VENV)/.tested
+	$(PIP) --editable '.[cpu,test,export,peers,preflight,bench]'
 	@touch $@
 
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
-demo: $(INSTALLED)
+demo: $(VENV)/.installed
 	@$(BIN)/python -m examples.demo $(if $(CORPUS),--corpus='$(CORPUS)')
 
-test: $(INSTALLED) $(VENV)/.preflight $(PEERS)/.installed $(EXPORT)/.installed
+lint: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	PEERS=$(abspath $(PEERS)) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-	$(EXPORT)/bin/python -m pytest -n $(JOBS) tests/export
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
 
-# How fast everything is, beside other libraries; hours. make bench ONLY=startup,scaling runs just these
-# parts, BOOKS=DIR makes training data of the .txt files of a folder.
-bench: $(BENCH)/.installed
-	@$(BENCH)/bin/python -m benchmarks $(if $(ONLY),--only='$(ONLY)') $(if $(BOOKS),--books='$(BOOKS)')
+# The loop of development: style, imports, types and unit tests.
+check: lint
+	$(PYTEST) -m 'not integration and not slow and not manual'
 
-$(VENV)/.docs: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+# The same, and every command end to end once.
+test: lint
+	$(PYTEST) -m 'not slow and not manual'
+
+# What `make test` leaves to `make test-all`.
+test-rest: $(VENV)/.tested
+	$(PYTEST) -m 'slow and not manual'
+
+test-all: test test-rest
+
+# How fast everything is, next to other libraries; hours. make bench ONLY=startup,scaling runs just
+# these parts, BOOKS=DIR makes training data of the .txt files of a folder.
+bench: $(VENV)/.benchmarked
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only='$(ONLY)') $(if $(BOOKS),--books='$(BOOKS)')
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 # The documentation site, build/docs/html/index.html. Warnings, such as broken links, are errors.

@@ -1,7 +1,7 @@
 """Measures the speed of this project, compared with other libraries and with lower bounds.
 
     make bench
-    .venv/bench/bin/python -m benchmarks --only=pretraining_step,startup
+    .venv/bin/python -m benchmarks --only=pretraining_step,startup
 
 Prints a Markdown table for every part and writes benchmarks/results/PART.json, with all raw times,
 the machine and the versions, and PART.svg. Implementations are measured in interleaved rounds

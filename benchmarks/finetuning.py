@@ -1,13 +1,13 @@
 """Speed of fine-tuning: dynamic padding against full padding and Hugging Face PyTorch.
 
-    PEERS=.venv/peers python -m benchmarks.finetuning --data_dir=../shared/data/glue/SST-2 \\
+    python -m benchmarks.finetuning --data_dir=../shared/data/glue/SST-2 \\
         --spm_model_file=30k-clean.model
 
 Prints sequences per second in training and in prediction, on the sentences of SST-2 (or any
 train.tsv and dev.tsv with a column `sentence`). All implementations run in --repeats interleaved
 rounds on the same machine; the table shows the median and the range. Hugging Face runs in a process
-of its own, with the Python of $PEERS/bin, on the same token ids; only one of them computes at a
-time. PEERS= leaves it out.
+of its own, on the same token ids; only one of them computes at a time. --nohugging_face leaves it
+out.
 
 All implementations stay in memory: ALBERT-base in float32 at 16 x 512 tokens takes about 10 GiB
 here and as much in the other process. --batch_size=8 halves that.
@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,6 +47,7 @@ class Options:
     steps: int = option(20, "Training steps in a round.")
     predictions: int = option(320, "Sequences predicted in a round.")
     repeats: int = option(5, "Rounds.")
+    hugging_face: bool = option(True, "Measure Hugging Face too (the extra `peers`).")
     dtype: str = option("float32", "Precision.", choices=("float32", "bfloat16"))
     random_seed: int = option(12345, "Seed of the order.")
 
@@ -61,11 +64,16 @@ def run(options: Options) -> None:
     too_long = [n for n in options.lengths if int(n) > config.max_position_embeddings]
     if too_long:
         raise InputError(f"--lengths={','.join(options.lengths)}: the model has fewer positions")
+    if options.hugging_face and not all(map(importlib.util.find_spec, ("torch", "transformers"))):
+        raise InputError(
+            "`hugging_face`: needs PyTorch and transformers (the extra `peers`); "
+            "--nohugging_face measures without them"
+        )
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         with quiet_import():
             ways = _own_ways(options, config, folder)
-        if python := _peers_python():
-            peer = stack.enter_context(_Peer(python, options, config, folder))
+        if options.hugging_face:
+            peer = stack.enter_context(_Peer(options, config, folder))
             for padding in (*options.lengths, "longest of the batch"):
                 ways[f"Hugging Face PyTorch, padded to {padding}"] = peer.way(padding)
         seconds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in ways}
@@ -168,20 +176,10 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     return ways
 
 
-def _peers_python() -> str | None:
-    folder = os.environ.get("PEERS", os.path.join(".venv", "peers"))
-    if not folder:
-        return None
-    python = os.path.join(folder, "bin", "python")
-    if not os.path.exists(python):
-        raise InputError(f"PEERS={folder}: no {python}; `make test` makes one, PEERS= does without")
-    return python
-
-
 class _Peer:
     """Hugging Face in a process that does what it is told, a line at a time."""
 
-    def __init__(self, python: str, options: Options, config: AlbertConfig, folder: str):
+    def __init__(self, options: Options, config: AlbertConfig, folder: str):
         values = config.to_dict()
         settings = {
             "folder": folder,
@@ -199,7 +197,7 @@ class _Peer:
             },
         }
         program = os.path.join(os.path.dirname(__file__), "finetuning_peer.py")
-        self._command = [python, program, json.dumps(settings)]
+        self._command = [sys.executable, program, json.dumps(settings)]
 
     def __enter__(self) -> _Peer:
         self._process = subprocess.Popen(

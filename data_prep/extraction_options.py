@@ -30,6 +30,11 @@ class ExtractionOptions:
     keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
     text_column: str = option("text", "table: the column with the text.")
     title_column: str | None = option(None, "table: the column with the names of documents.")
+    package_list: str | None = option(
+        None,
+        "package_docs: text file with the names of the packages to read, one per line, python "
+        "for the standard library; default: all installed packages.",
+    )
     eval_output_file: str | None = option(None, "Text file for held-out documents.")
     eval_fraction: float = option(
         0.05, "Fraction of documents to hold out, with --eval_output_file."

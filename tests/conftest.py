@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 import signal
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +16,10 @@ from albert_tf.logs import logs_on_console
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# What the original's code and Hugging Face's computed, as arrays.
+GOLDEN = ROOT / "tests" / "golden"
+
+PEERS = ("jax", "torch", "transformers")
 
 
 def heed_ctrl_c() -> None:
@@ -30,11 +36,14 @@ def _console() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def peers() -> str:
-    """The Python that has PyTorch, transformers and JAX; without it the test is skipped."""
-    python = os.path.join(os.environ.get("PEERS", ROOT / ".venv" / "peers"), "bin", "python")
-    if not os.path.exists(python):
-        pytest.skip(f"no environment of peers at {python}; `make test` makes one")
-    return python
+    """This Python, to start processes that import PyTorch, transformers or JAX.
+
+    The test is skipped where they are not installed.
+    """
+    missing = [name for name in PEERS if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed (the extra `peers`)")
+    return sys.executable
 
 
 @pytest.fixture(scope="session")

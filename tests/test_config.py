@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from tests.conftest import ROOT
+from tests.conftest import GOLDEN, ROOT
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,8 @@ def test_json_comes_back_the_same(tmp_path):
     assert AlbertConfig.from_json_file(str(path)) == config
 
 
-def test_reads_the_originals_files(shared):
-    config = AlbertConfig.from_json_file(
-        str(shared("golden/google_tf1_groups2/albert_config.json"))
-    )
+def test_reads_the_originals_files():
+    config = AlbertConfig.from_json_file(str(GOLDEN / "google_tf1_groups2/albert_config.json"))
     assert (config.num_hidden_groups, config.hidden_size) == (2, 64)
 
 

@@ -215,9 +215,7 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
     )
     max_predictions_per_seq: int = option(20, "Masked tokens per example, as in the TFRecords.")
-    num_train_steps: int = option(
-        125000, "Total number of steps, with those before a restart."
-    )
+    num_train_steps: int = option(125000, "Total number of steps, with those before a restart.")
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")
     eval_checkpoints: str = option(

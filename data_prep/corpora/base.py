@@ -84,6 +84,7 @@ class ReaderOptions:
     keep_lists: bool = False
     text_column: str = "text"
     title_column: str | None = None
+    package_list: str | None = None
 
 
 class Format(NamedTuple):

@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from albert_tf import files
+from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.prose import prose_paragraphs
 
@@ -27,6 +29,7 @@ _TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 # This project: otherwise, a change of its docstrings would change every model of its demo.
 _OWN_PACKAGES = {"albert_tf", "data_prep"}
 _FILES_PER_UNIT = 64
+_STANDARD_LIBRARY = "python"  # its name in a list of packages
 # Copies of other packages come last, so that a text is attributed to its original package.
 _VENDORED = re.compile(r"/(_?vendor(ed)?|_distutils|externals|extern|third_party)/")
 
@@ -38,16 +41,28 @@ class PackageFile(NamedTuple):
         path: its path.
         name: name of its document, the same on every machine.
         package: the package it belongs to.
+        is_standard: whether that is a module of the standard library.
     """
 
     path: str
     name: str
     package: str
+    is_standard: bool = False
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[PackageFile]]:
-    """Yields the files of the packages of the running interpreter, in groups."""
+    """Yields the files of the packages of the running interpreter, in groups.
+
+    Args:
+        patterns: unused.
+        options: `package_list` names the packages to read; all if None.
+
+    Raises:
+        InputError: if a listed package is not installed.
+    """
     found = _find_files()
+    if options.package_list:
+        found = _listed(found, options.package_list)
     for begin in range(0, len(found), _FILES_PER_UNIT):
         yield found[begin : begin + _FILES_PER_UNIT]
 
@@ -71,11 +86,31 @@ def documents(
             yield Document(file.name, file.package, found)
 
 
+def read_package_list(path: str) -> set[str]:
+    """The names in a file, one per line; `#` starts a comment."""
+    lines = (line.partition("#")[0].strip() for line in files.read_lines(path))
+    return {line for line in lines if line}
+
+
+def _listed(found: list[PackageFile], path: str) -> list[PackageFile]:
+    """The files of the packages in a list, whatever else is installed."""
+    wanted = read_package_list(path)
+    missing = wanted - {file.package for file in found} - {_STANDARD_LIBRARY}
+    if missing:
+        raise InputError(f"`package_list`={path}: not installed: {', '.join(sorted(missing))}")
+    return [
+        file
+        for file in found
+        if file.package in wanted or (file.is_standard and _STANDARD_LIBRARY in wanted)
+    ]
+
+
 def _find_files() -> list[PackageFile]:
     """All files to read, in a deterministic order."""
     paths = sysconfig.get_paths()
     packages = _packages_of_distributions()
     roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
+    standard = os.path.realpath(paths["stdlib"])
     found = []
     for root in roots:
         for folder, subfolders, names in os.walk(root):
@@ -90,7 +125,7 @@ def _find_files() -> list[PackageFile]:
                     continue
                 if name.endswith(".py") or _README.fullmatch(name):
                     package = relative.split(os.sep)[0].removesuffix(".py")
-                    found.append(PackageFile(path, relative, package))
+                    found.append(PackageFile(path, relative, package, root == standard))
                 elif name == "METADATA" and folder.endswith(".dist-info"):
                     distribution = _normalised(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)

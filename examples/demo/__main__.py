@@ -116,7 +116,7 @@ def _key(before: str, commands: list[list[str]]) -> str:
     for word in (word for words in commands for word in words):
         digest.update(word.encode() + b"\0")
         flag, _, value = word.partition("=")
-        if flag in ("--flagfile", "--albert_config_file"):
+        if flag in ("--flagfile", "--albert_config_file", "--package_list"):
             digest.update(read_text(value).encode())
     return digest.hexdigest()[:16]
 

@@ -51,6 +51,7 @@ STAGES = (
                 "-m",
                 "data_prep.extract_corpus",
                 _flags("extract_corpus"),
+                "--package_list=configs/demo/packages.txt",
                 "--output_file={out}/corpus/train.txt",
                 "--eval_output_file={out}/corpus/eval.txt",
             ),

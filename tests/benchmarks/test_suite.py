@@ -316,7 +316,7 @@ SLOW = {
 
 @pytest.mark.parametrize(
     "name",
-    [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)],
+    [*QUICK, *(pytest.param(name, marks=pytest.mark.manual) for name in SLOW)],
 )
 def test_quick_runs(name, tmp_path):
     done = bench("--quick", f"--only={name}", "--repeats=1", f"--results={tmp_path}")

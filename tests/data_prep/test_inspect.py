@@ -24,9 +24,9 @@ from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples, write_records
+from tests import references
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GOLDEN = "golden/tfrecord/en_30k.tfrecord"
 
 
 @pytest.fixture(scope="module")
@@ -199,11 +199,12 @@ def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
     assert f"{tokenizer.decode(word)} {count:,}" in table
 
 
-def test_a_file_of_the_original(shared, capsys, tmp_path):
-    path = shared(GOLDEN)
-    vocabulary = shared("data/albert_en_vocab/30k-clean.model")
+@pytest.mark.parametrize("name", references.NAMES)
+def test_a_file_of_the_original(name, shared, capsys, tmp_path):
+    reference = references.records_reference(name, shared)
+    path = reference.records
     tables = []
-    for flags in ({}, {"spm_model_file": str(vocabulary)}):
+    for flags in ({}, {"spm_model_file": str(reference.vocabulary)}):
         run(path, num_examples=1, statistics=True, plot=str(tmp_path / "a.png"), **flags)
         shown = capsys.readouterr()
         table = shown.out.split("\n\n")[2].split("top masked words")[0]
@@ -211,7 +212,8 @@ def test_a_file_of_the_original(shared, capsys, tmp_path):
         assert ("showing ids" in shown.err) == (not flags)
     # The id of [MASK] was inferred correctly.
     assert tables[0] == tables[1]
-    arrays = np.load(path.with_suffix(".npz"))
+    features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
+    arrays = read_examples(str(path), features)
     assert f"{len(arrays['input_ids'])} in 1 file\n" in table
     masked = int(arrays["masked_lm_weights"].sum())
     assert f"{masked:,} tokens, {masked / arrays['input_mask'].sum():.1%} of all" in table

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from data_prep.records import read_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf.input.features import pretraining_features
 from albert_tf.input.masking import derive_seeds
 from albert_tf.tokenizers import Tokenizer
 from data_prep.segments import (
@@ -17,6 +19,7 @@ from data_prep.segments import (
     exchange_seconds,
     make_pairs,
 )
+from tests import references
 from tests.data_prep.texts import tokenized
 
 LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_size=6)
@@ -164,16 +167,27 @@ def test_short_examples_have_every_length():
     assert 300 * 10 < share < len(pairs.spans)
 
 
-def test_as_many_examples_of_the_same_lengths_as_the_original(shared):
+@pytest.mark.parametrize("name", references.NAMES)
+def test_as_many_examples_of_the_same_lengths_as_the_original(name, shared):
     """In the original's run no document was drawn to be short, so nothing random is left."""
-    tokenizer = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model")))
-    documents = tokenized(shared("golden/tfrecord/input.txt"), tokenizer)
+    reference = references.records_reference(name, shared)
+    max_seq_length = reference.max_seq_length
+    tokenizer = Tokenizer.load(str(reference.vocabulary))
+    documents = tokenized(reference.text, tokenizer)
     lengths: list[int] = []
-    for seed in (1, 2):  # dupe_factor 2
-        pairs = cut(documents, Pairing(128, "sop", 0.0), seed, tokenizer.word_starts)
+    for seed in range(reference.dupe_factor):
+        pairs = cut(documents, Pairing(max_seq_length, "sop", 0.0), seed, tokenizer.word_starts)
         spans = pairs.spans
-        lengths += (spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2] + 3).tolist()
-    original = np.load(shared("golden/tfrecord/en_30k.npz"))["input_mask"].sum(1)
+        found = spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2] + 3
+        # A sentence that is left over alone is split here; the original adds to it from another
+        # document until the example is full.
+        first, last = (
+            np.searchsorted(documents.sentence_offsets, places, side="right")
+            for places in (spans.min(axis=1), spans.max(axis=1) - 1)
+        )
+        lengths += np.where(first == last, max_seq_length, found).tolist()
+    features = pretraining_features(max_seq_length, reference.max_predictions_per_seq)
+    original = read_examples(str(reference.records), features)["input_mask"].sum(1)
     assert sorted(lengths) == sorted(original.tolist())
 
 

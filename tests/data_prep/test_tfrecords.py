@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +15,7 @@ from hypothesis.extra import numpy as arrays
 from albert_tf.errors import InputError
 from albert_tf.input.features import Feature, pretraining_features
 from data_prep.tfrecords import read_examples, serialize, write_records
+from tests import references
 
 FEATURES = {"ids": Feature((3,), "int64"), "weights": Feature((2,), "float32")}
 
@@ -83,26 +83,33 @@ def test_a_batch_of_none():
     assert write_records(io.BytesIO(), batch(0)) == 0
 
 
-def test_reads_the_file_of_the_original(shared):
-    read = read_examples(
-        str(shared("golden/tfrecord/en_30k.tfrecord")), pretraining_features(128, 20)
-    )
-    original = np.load(shared("golden/tfrecord/en_30k.npz"))
-    assert set(read) == set(original)
-    for name, array in read.items():
-        assert (array == original[name]).all(), name
+@pytest.fixture(params=references.NAMES)
+def original(request, shared) -> tuple[str, dict[str, Feature], list[tf.train.Example]]:
+    """A file of the original's, its features, and its examples as TensorFlow parses them."""
+    reference = references.records_reference(request.param, shared)
+    path = str(reference.records)
+    records = tf.data.TFRecordDataset(path).as_numpy_iterator()
+    examples = [tf.train.Example.FromString(record) for record in records]
+    assert len(examples) == reference.examples
+    features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
+    return path, features, examples
 
 
-def test_the_original_reads_ours(shared):
+def test_reads_the_file_of_the_original(original):
+    path, features, examples = original
+    read = read_examples(path, features)
+    assert set(read) == set(examples[0].features.feature)
+    for row, example in enumerate(examples):
+        for name, feature in example.features.feature.items():
+            kind = feature.WhichOneof("kind")
+            assert read[name][row].tolist() == list(getattr(feature, kind).value), name
+
+
+def test_the_original_reads_ours(original):
     """The examples of the original, written again: the same features of the same kinds."""
-    path = str(shared("golden/tfrecord/en_30k.tfrecord"))
-    records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-    arrays = dict(np.load(shared("golden/tfrecord/en_30k.npz")))
-    lengths = json.loads(shared("golden/tfrecord/en_30k.json").read_text())["features"]
-    features = pretraining_features(128, 20)
-    assert lengths == {name: list(feature.shape) for name, feature in features.items()}
-    for ours, original in zip(serialize(arrays), records, strict=True):
-        assert tf.train.Example.FromString(ours) == tf.train.Example.FromString(original)
+    path, features, examples = original
+    for ours, example in zip(serialize(read_examples(path, features)), examples, strict=True):
+        assert tf.train.Example.FromString(ours) == example
 
 
 def test_other_lengths_and_broken_files_are_named(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from tests.end_to_end.conftest import call, results_of
+from tests.references import OWN_VOCABULARY
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +83,9 @@ def test_the_original_layout_holds_the_vocabulary(project, formats):
     assert (formats["google"] / "model.ckpt-24.index").exists()
 
 
-def test_a_vocabulary_of_another_size_is_refused(project, pretrained, shared, tmp_path):
-    other = shared("data/albert_en_vocab/30k-clean.model")
-    message = "30k-clean.model: has 30000 ids, but vocab_size of the model's config is 600"
+def test_a_vocabulary_of_another_size_is_refused(project, pretrained, tmp_path):
+    other = OWN_VOCABULARY
+    message = "vocabulary.model: has 1500 ids, but vocab_size of the model's config is 600"
     with pytest.raises(InputError, match=message):
         call(
             "convert_checkpoint.py", "--to=huggingface", f"--input={pretrained}",

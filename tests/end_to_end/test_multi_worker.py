@@ -128,7 +128,7 @@ def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
         assert value == (results[name] if name in weights else pytest.approx(results[name], 0.01))
 
 
-@pytest.mark.slow
+@pytest.mark.manual
 def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
     folder = tmp_path / "out"
     workers = Workers(words(folder))

@@ -26,7 +26,7 @@ try:
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.manual
 
 WORDS = [word for words in small.WORDS.values() for word in words]
 

@@ -148,7 +148,7 @@ def assert_all_can_be_read(folder) -> int:
     return int(newest.rsplit("-", 1)[1])
 
 
-@pytest.mark.slow
+@pytest.mark.manual
 def test_ten_kills_at_random_moments_lose_nothing(project, tmp_path):
     """In training, saving and evaluation: what is there can be read, and the end is the same."""
     flags = (

@@ -123,7 +123,7 @@ def test_without_tensorflow_text(options, tmp_path, monkeypatch, capsys):
     assert sorted(os.listdir(options.export_path)) == ["README.md", "encoder", "export.json"]
 
 
-@pytest.mark.slow
+@pytest.mark.manual
 def test_in_an_environment_that_has_nothing_else(export, tmp_path):
     """TensorFlow, TensorFlow Text and TensorFlow Hub alone, from the package index."""
     venv.create(tmp_path / "venv", with_pip=True)

@@ -24,6 +24,7 @@ from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny
+from tests.conftest import GOLDEN
 from tests.interop.models import CONFIGS, features, letters, random_model, write_trained
 
 
@@ -86,8 +87,8 @@ def test_outputs_are_the_models(structure, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
-def test_outputs_are_the_originals(name, shared, tmp_path):
-    folder = shared(f"golden/google_tf1_{name}")
+def test_outputs_are_the_originals(name, tmp_path):
+    folder = GOLDEN / f"google_tf1_{name}"
     config = json.loads((folder / "albert_config.json").read_text())
     (tmp_path / "vocab.txt").write_text(letters(config["vocab_size"]))
     options = ExportOptions(

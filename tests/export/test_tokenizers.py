@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import numpy as np
@@ -17,14 +16,12 @@ from albert_tf.export.preprocessor import HUB_NAMES, Preprocessor
 from albert_tf.finetuning.classification.featurize import featurize
 from albert_tf.finetuning.classification.tasks import Example
 from albert_tf.tokenizers import Tokenizer
+from tests import references
 
 try:
     tensorflow_text()
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
-
-MODEL = "data/albert_en_vocab/30k-clean.model"
-GOLDEN = "golden/tokenization/tokenization_en_30k.json"
 
 # What normalisation is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (
@@ -53,9 +50,9 @@ def wordpiece(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="module")
-def pairs(shared, wordpiece):
+def pairs(wordpiece):
     """Every kind of vocabulary, lower-casing and not: the tokenizer, and the one for graphs."""
-    files = {"sentencepiece": str(shared(MODEL)), "wordpiece": wordpiece}
+    files = {"sentencepiece": str(references.OWN_VOCABULARY), "wordpiece": wordpiece}
     tokenizers = {
         (kind, lower): Tokenizer.load(path, lower)
         for kind, path in files.items()
@@ -83,10 +80,18 @@ def check(pair, texts: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
-    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
-    lines = [example["text"] for example in examples] + tricky_lines(300)
-    assert len(lines) > 450
+    reference = references.tokenizer_reference("own_text", shared)
+    lines = [example["text"] for example in reference.examples] + tricky_lines(300)
+    assert len(lines) >= 440
     check(pairs[kind], lines)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_the_published_english_vocabulary(lower, shared):
+    reference = references.tokenizer_reference("en_30k", shared)
+    tokenizer = Tokenizer.load(str(reference.vocabulary), lower)
+    lines = [example["text"] for example in reference.examples] + tricky_lines(300)
+    check((tokenizer, graph_tokenizer(tokenizer)), lines)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,6 +19,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
+from tests.conftest import GOLDEN
 from tests.interop.models import CONFIGS, features, random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -48,8 +49,8 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
-def test_originals_come_back_bit_by_bit(shared, tmp_path, name):
-    source = shared(f"golden/google_tf1_{name}")
+def test_originals_come_back_bit_by_bit(tmp_path, name):
+    source = GOLDEN / f"google_tf1_{name}"
     there = run(source, tmp_path / "hf", "huggingface", from_format="google")
     ours = run(there, tmp_path / "ours", "albert_tf", from_format="huggingface")
     file = run(ours, tmp_path / "keras" / "model.weights.h5", "albert_tf")
@@ -128,27 +129,30 @@ THEIR_OUTPUTS = {
 }
 
 
-def of_transformers(peers, folder, jobs):
-    """What transformers computes; a job is a folder, the name of a class and features."""
-    listed = []
-    for number, (model, architecture, inputs) in enumerate(jobs):
-        names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
-        names["token_type_ids"] = "segment_ids"
-        arrays = {name: inputs[ours].astype("int64") for name, ours in names.items()}
-        np.savez(folder / f"inputs{number}.npz", **arrays)
-        job = {"folder": str(model), "architecture": architecture}
-        files = {name: str(folder / f"{name}{number}.npz") for name in ("inputs", "outputs")}
-        listed.append({**job, **files})
-    (folder / "jobs.json").write_text(json.dumps(listed))
-    script = ROOT / "tests" / "interop" / "transformers_outputs.py"
-    command = [peers, str(script), str(folder / "jobs.json")]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return [dict(np.load(job["outputs"])) for job in listed]
+def of_transformers(folder, architecture, inputs):
+    """What a model of transformers computes.
+
+    Args:
+        folder: of the weights.
+        architecture: the name of the class.
+        inputs: features under our names.
+    """
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    model, info = getattr(transformers, architecture).from_pretrained(
+        str(folder), output_loading_info=True
+    )
+    assert not info["missing_keys"], info
+    assert not info["mismatched_keys"], info
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    names["token_type_ids"] = "segment_ids"
+    features = {name: torch.tensor(inputs[ours].astype("int64")) for name, ours in names.items()}
+    with torch.no_grad():
+        outputs = model.eval()(**features)
+    return {name: value.numpy() for name, value in outputs.items()}
 
 
-def test_transformers_computes_the_same(peers, tmp_path):
-    cases, jobs = [], []
+def test_transformers_computes_the_same(tmp_path):
     for head, names in THEIR_OUTPUTS.items():
         for number, config in enumerate(CONFIGS.values()):
             model, inputs = random_model(head, config, seed=number), features(config, seed=number)
@@ -159,38 +163,34 @@ def test_transformers_computes_the_same(peers, tmp_path):
             file = keras_file(tmp_path / f"{head}{number}", model)
             folder = run(file, tmp_path / f"hf {head}{number}", "huggingface", **flags)
             fields = json.loads((folder / "config.json").read_text())
-            jobs.append((folder, fields["architectures"][0], inputs))
-            cases.append((names, model(inputs)))
-    for (names, outputs), theirs in zip(cases, of_transformers(peers, tmp_path, jobs), strict=True):
-        for ours, name in names.items():
-            np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
+            outputs = model(inputs)
+            theirs = of_transformers(folder, fields["architectures"][0], inputs)
+            for ours, name in names.items():
+                np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
 
 
-def test_transformers_gives_the_originals_outputs(shared, peers, tmp_path):
-    sources = [shared(f"golden/google_tf1_{name}") for name in ("tiny", "groups2", "nomap")]
-    jobs = []
-    for source in sources:
-        folder = run(source, tmp_path / source.name, "huggingface")
-        inputs = dict(np.load(source / "inputs.npz"))
-        jobs += [(folder, "AlbertForPreTraining", inputs), (folder, "AutoModel", inputs)]
-    outputs = of_transformers(peers, tmp_path, jobs)
-    for source, pretraining, encoder in zip(sources, outputs[::2], outputs[1::2], strict=True):
-        inputs, expected = np.load(source / "inputs.npz"), np.load(source / "outputs.npz")
-        log_probs = log_softmax(pretraining["prediction_logits"], axis=-1)
-        rows = np.arange(len(log_probs))[:, None]
-        predicted = log_probs[rows, inputs["masked_lm_positions"]]
-        for name, actual in {
-            "masked_lm_log_probs": predicted.reshape(-1, log_probs.shape[-1]),
-            "sentence_order_log_probs": log_softmax(pretraining["sop_logits"], axis=-1),
-            "sequence_output": encoder["last_hidden_state"],
-            "pooled_output": encoder["pooler_output"],
-        }.items():
-            np.testing.assert_allclose(actual, expected[name], rtol=0, atol=1e-5, err_msg=name)
+@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
+def test_transformers_gives_the_originals_outputs(tmp_path, name):
+    source = GOLDEN / f"google_tf1_{name}"
+    folder = run(source, tmp_path / "huggingface", "huggingface")
+    inputs, expected = np.load(source / "inputs.npz"), np.load(source / "outputs.npz")
+    pretraining = of_transformers(folder, "AlbertForPreTraining", inputs)
+    encoder = of_transformers(folder, "AutoModel", inputs)
+    log_probs = log_softmax(pretraining["prediction_logits"], axis=-1)
+    rows = np.arange(len(log_probs))[:, None]
+    predicted = log_probs[rows, inputs["masked_lm_positions"]]
+    for output, actual in {
+        "masked_lm_log_probs": predicted.reshape(-1, log_probs.shape[-1]),
+        "sentence_order_log_probs": log_softmax(pretraining["sop_logits"], axis=-1),
+        "sequence_output": encoder["last_hidden_state"],
+        "pooled_output": encoder["pooler_output"],
+    }.items():
+        np.testing.assert_allclose(actual, expected[output], rtol=0, atol=1e-5, err_msg=output)
 
 
 @pytest.mark.parametrize("name", ["pretraining", "seqcls", "qa", "mc"])
-def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
-    source = shared(f"golden/hf_tiny_{name}")
+def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
+    source = GOLDEN / f"hf_tiny_{name}"
     google = run(source, tmp_path / "google", "google")
     flags = {"head": "choice"} if name == "mc" else {}
     back = run(google, tmp_path / "back", "huggingface", **flags)
@@ -202,8 +202,8 @@ def test_hugging_faces_own_come_back_bit_by_bit(shared, tmp_path, name):
     assert configs[0]["architectures"] == configs[2]["architectures"]
 
 
-def test_the_command_prints_a_row_per_tensor(shared, tmp_path):
-    source = shared("golden/google_tf1_tiny")
+def test_the_command_prints_a_row_per_tensor(tmp_path):
+    source = GOLDEN / "google_tf1_tiny"
     command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]
     command += [f"--input={source}/model.ckpt-0", f"--config={source}/albert_config.json"]
     result = subprocess.run(

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
-from tests.conftest import ROOT
+from tests import references
 
 VOCABULARIES = {
+    "own": (None, True),
+    "own cased": (None, False),
     "english": ("data/albert_en_vocab/30k-clean.model", True),
     "cased": ("data/albert_en_vocab/30k-clean.model", False),
     "german": ("data/german_vocab/30k-clean-de-cased.model", False),
@@ -37,7 +39,8 @@ ODD = [
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def written(request, shared, tmp_path_factory) -> tuple[Tokenizer, pathlib.Path]:
     path, do_lower_case = VOCABULARIES[request.param]
-    tokenizer = Tokenizer.load(str(shared(path)), do_lower_case)
+    vocabulary = shared(path) if path else references.OWN_VOCABULARY
+    tokenizer = Tokenizer.load(str(vocabulary), do_lower_case)
     folder = tmp_path_factory.mktemp("huggingface")
     write_tokenizer(tokenizer, str(folder), max_length=128)
     return tokenizer, folder
@@ -70,11 +73,16 @@ def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
     return a == b and abs(score - other) < 1e-3
 
 
-def texts(shared) -> list[str]:
-    golden = shared("golden/tokenization/tokenization_en_30k.json").read_text("utf-8")
+def texts(tokenizer: Tokenizer, shared) -> list[str]:
+    """What the vocabulary of the project is compared on, or others with text of others."""
+    if tokenizer.path == str(references.OWN_VOCABULARY):
+        reference = references.tokenizer_reference("own_text", shared)
+        sentences = (references.OWN_TEXT / "records_text.txt").read_text("utf-8").splitlines()
+        return [*(example["text"] for example in reference.examples), *sentences]
+    english = references.tokenizer_reference("en_30k", shared)
     squad = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
     return [
-        *(example["text"] for example in json.loads(golden)["examples"]),
+        *(example["text"] for example in english.examples),
         *(p["context"] for article in squad for p in article["paragraphs"][:3]),
         *shared("data/chinese/news_zh_1.txt").read_text("utf-8").splitlines()[:50],
     ]
@@ -82,7 +90,7 @@ def texts(shared) -> list[str]:
 
 def test_ids_are_ours_on_real_text(shared, pair):
     tokenizer, backend = pair
-    lines = texts(shared)
+    lines = texts(tokenizer, shared)
     assert len(lines) > 250
     different = [line for line in lines if not same(tokenizer, ids_of(backend, line), line)]
     # A piece such as "12," would have been the best, and the next best has another border.
@@ -145,22 +153,22 @@ def test_other_models_than_unigram_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("with_model_config", [False, True])
-def test_transformers_loads_the_folder(shared, peers, written, with_model_config):
+def test_transformers_loads_the_folder(shared, written, with_model_config):
+    transformers = pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
     tokenizer, folder = written
     if with_model_config:  # by which AutoTokenizer might choose another class
         (folder / "config.json").write_text('{"model_type": "albert"}')
-    lines = [*texts(shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
-    command = [peers, str(ROOT / "tests" / "interop" / "transformers_ids.py"), str(folder)]
-    result = subprocess.run(command, input=json.dumps(lines), capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    loaded = json.loads(result.stdout)
-    assert (loaded["length"], loaded["model_max_length"]) == (tokenizer.vocab_size, 128)
-    for name, id in loaded["symbols"].items():
-        assert id == getattr(tokenizer, f"{name}_id")
-    for line, (first, *ids, last) in zip(lines, loaded["ids"], strict=True):
+    lines = [*texts(tokenizer, shared)[:60], "``Quotes'' - and “these” é", "Paris is [MASK]."]
+    loaded = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    assert (len(loaded), loaded.model_max_length) == (tokenizer.vocab_size, 128)
+    for name in ("pad", "unk", "cls", "sep", "mask"):
+        assert getattr(loaded, f"{name}_token_id") == getattr(tokenizer, f"{name}_id")
+    for line, (first, *ids, last) in zip(lines, loaded(lines)["input_ids"], strict=True):
         assert (first, last) == (tokenizer.cls_id, tokenizer.sep_id)
         assert same(tokenizer, ids, line), line
-    ids, types = loaded["pair"]
+    pair = loaded("the cat", "a dog")
+    ids, types = pair["input_ids"], pair["token_type_ids"]
     first = ids.index(tokenizer.sep_id) + 1
     assert types == [0] * first + [1] * (len(ids) - first)
 

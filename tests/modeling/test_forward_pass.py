@@ -13,6 +13,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from tests.backends import forward
+from tests.conftest import GOLDEN
 from tests.modeling.oracle import Oracle, random_weights
 
 LENGTH = 11  # of sequences, in tokens
@@ -141,8 +142,8 @@ def head_of(model):
 
 
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
-def test_the_formulas_are_the_originals(shared, name):
-    folder = shared(f"golden/google_tf1_{name}")
+def test_the_formulas_are_the_originals(name):
+    folder = GOLDEN / f"google_tf1_{name}"
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     expected = np.load(folder / "outputs.npz")
     outputs = Oracle(config, dict(np.load(folder / "variables.npz"))).pretraining(

@@ -16,6 +16,7 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.ops import PLAIN_OPS
 from tests.backends import forward
+from tests.conftest import GOLDEN
 
 FEATURES = {
     "input_ids": "input_ids",
@@ -45,9 +46,9 @@ MODELS = {
 
 
 @pytest.fixture(params=MODELS)
-def theirs(request, shared):
+def theirs(request):
     """Name and model with their weights, its inputs and outputs."""
-    folder = shared(f"golden/hf_tiny_{request.param}")
+    folder = GOLDEN / f"hf_tiny_{request.param}"
     create, _, _ = MODELS[request.param]
     model = create(AlbertConfig.from_json_file(str(folder / "config.json")))
     load_weights(model, str(folder))

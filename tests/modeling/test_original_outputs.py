@@ -10,12 +10,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from tests.backends import as_numpy, forward, gradient_function
+from tests.conftest import GOLDEN
 
 
 @pytest.fixture(params=["tiny", "groups2", "nomap"])
-def original(request, shared):
+def original(request):
     """Model with the original's weights, and its inputs, outputs and gradients."""
-    folder = shared(f"golden/google_tf1_{request.param}")
+    folder = GOLDEN / f"google_tf1_{request.param}"
     model = AlbertForPreTraining(AlbertConfig.from_json_file(str(folder / "albert_config.json")))
     variables = dict(np.load(folder / "variables.npz"))
     for weight in model.weights:

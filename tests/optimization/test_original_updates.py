@@ -15,6 +15,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.backends import gradient_function, update_function, variable
+from tests.conftest import GOLDEN
 
 
 def assert_close(actual, expected, name):
@@ -43,8 +44,8 @@ def pretraining_losses(scale):
     ("trajectory", "scale"), [("trajectory", 1.0), ("trajectory_loss_x0.1", 0.1)]
 )
 @pytest.mark.parametrize("name", ["lamb", "adamw"])
-def test_eight_steps_equal_the_originals(shared, name, trajectory, scale):
-    start, folder = shared("golden/google_tf1_tiny"), shared(f"golden/google_{name}_tiny")
+def test_eight_steps_equal_the_originals(name, trajectory, scale):
+    start, folder = GOLDEN / "google_tf1_tiny", GOLDEN / f"google_{name}_tiny"
     settings = json.loads((folder / "run.json").read_text())
     model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))
     variables = np.load(start / "variables.npz")
@@ -89,8 +90,8 @@ def test_eight_steps_equal_the_originals(shared, name, trajectory, scale):
             assert_close(variance.numpy(), slots[f"{path}/adam_v"], f"{path}/adam_v")
 
 
-def test_equals_tensorflow_addons_with_bias_correction(shared):
-    folder = shared("golden/tfa_lamb")
+def test_equals_tensorflow_addons_with_bias_correction():
+    folder = GOLDEN / "tfa_lamb"
     settings = json.loads((folder / "run.json").read_text())
     arrays = dict(np.load(folder / "trajectory.npz"))
     names = settings["variables"]

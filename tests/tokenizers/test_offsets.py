@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from albert_tf.tokenizers.base import Tokenizer, preprocess, preprocess_with_spans
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
+from tests import references
 
-MODEL = "data/albert_en_vocab/30k-clean.model"
-GOLDEN = "golden/tokenization/tokenization_en_30k.json"
 NASTY = st.text(
     st.one_of(
         st.sampled_from(
@@ -28,11 +27,16 @@ NASTY = st.text(
 )
 
 
-@pytest.fixture(scope="module", params=["english", "cased", "bytes", "wordpiece", "chinese"])
+@pytest.fixture(
+    scope="module", params=["lower", "cased", "bytes", "wordpiece", "english", "chinese"]
+)
 def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("vocabulary")
-    if request.param in ("english", "cased"):
-        return Tokenizer.load(str(shared(MODEL)), do_lower_case=request.param == "english")
+    if request.param in ("lower", "cased"):
+        path = str(references.OWN_VOCABULARY)
+        return Tokenizer.load(path, do_lower_case=request.param == "lower")
+    if request.param == "english":
+        return Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
     if request.param == "bytes":
         path = folder / "bytes.model"
         path.write_bytes(train(byte_fallback=True, vocab_size=300))
@@ -109,18 +113,21 @@ def test_examples(tokenizer):
     shown = {text[start:end] for start, end in offsets}
     assert "," in shown
     assert offsets[-1] == [len(text.rstrip()) - 1, len(text.rstrip())]
-    if tokenizer.path.endswith("30k-clean.model") and tokenizer.do_lower_case:
+    if tokenizer.path.endswith("30k-clean.model"):
         assert [text[start:end] for start, end in offsets] == [
             "The", "cafe\u0301", "éa", "ﬁne", ",", "1999", ",",
         ]  # fmt: skip
 
 
-def test_a_piece_stands_for_its_own_characters(shared):
-    tokenizer = Tokenizer.load(str(shared(MODEL)))
-    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
-    articles = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
-    paragraphs = [p for article in articles for p in article["paragraphs"]]
-    texts = [e["text"] for e in examples] + [p["context"] for p in paragraphs[:60]]
+@pytest.mark.parametrize("name", references.NAMES)
+def test_a_piece_stands_for_its_own_characters(name, shared):
+    reference = references.tokenizer_reference(name, shared)
+    tokenizer = Tokenizer.load(str(reference.vocabulary))
+    texts = [example["text"] for example in reference.examples]
+    if name == "en_30k":
+        articles = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
+        paragraphs = [p for article in articles for p in article["paragraphs"]]
+        texts += [p["context"] for p in paragraphs[:60]]
     for text in texts:
         offsets = check(tokenizer, text)
         for piece, (start, end) in zip(tokenizer.tokenize(text), offsets, strict=True):
@@ -132,7 +139,7 @@ def test_a_piece_stands_for_its_own_characters(shared):
 
 
 def test_answers_are_found_again(shared):
-    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    tokenizer = Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
     articles = json.loads(next(shared("data/squad").glob("*.json")).read_text("utf-8"))["data"]
     asked = found = at_borders = 0
     for article in articles[:12]:

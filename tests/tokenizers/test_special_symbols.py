@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
+from tests import references
 
-MODEL = "data/albert_en_vocab/30k-clean.model"
 SYMBOLS = "[CLS],[SEP],[MASK],<pad>"
 
 
@@ -78,7 +78,7 @@ def test_names_on_request_are_symbols(tokenizer):
 
 
 def test_a_prompt_of_the_english_vocabulary(shared):
-    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    tokenizer = Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
     text = "[CLS] The capital of France is [MASK].[SEP] [MASK]s, 1999, [mask]"
     assert tokenizer.tokenize(text, special_symbols=True) == [
         "[CLS]", "▁the", "▁capital", "▁of", "▁france", "▁is", "[MASK]", ".", "[SEP]", "[MASK]",
@@ -107,8 +107,20 @@ def test_any_text_with_symbols(tokenizer, data):
         assert ids.tolist() == tokenizer.encode(text)
 
 
-def test_a_model_file_is_read_as_the_library_reads_it(shared):
-    for model in (shared(MODEL).read_bytes(), train(user_defined_symbols="(,[MASK]")):
+def test_a_prompt():
+    tokenizer = Tokenizer.load(str(references.OWN_VOCABULARY))
+    text = "[CLS] The name of the file is [MASK].[SEP] [MASK]s, 1999, [mask]"
+    assert tokenizer.tokenize(text, special_symbols=True) == [
+        "[CLS]", "▁the", "▁name", "▁of", "▁the", "▁file", "▁is", "[MASK]", ".", "[SEP]", "[MASK]",
+        "s", ",", "▁", "19", "99", ",", "▁[", "mask", "]",
+    ]  # fmt: skip
+    ids, offsets = tokenizer.encode_with_offsets(text, special_symbols=True)
+    assert ids.tolist() == tokenizer.encode(text, special_symbols=True)
+
+
+def test_a_model_file_is_read_as_the_library_reads_it():
+    own = references.OWN_VOCABULARY.read_bytes()
+    for model in (own, train(user_defined_symbols="(,[MASK]")):
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         read = sentencepiece_model.read(model)
         ids = range(processor.get_piece_size())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import unicodedata
@@ -11,24 +10,33 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer, preprocess, starts_word
+from tests import references
 
-MODEL = "data/albert_en_vocab/30k-clean.model"
-GOLDEN = "golden/tokenization/tokenization_en_30k.json"
+
+@pytest.fixture(scope="module", params=references.NAMES)
+def reference(request, shared) -> references.TokenizerReference:
+    return references.tokenizer_reference(request.param, shared)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(shared) -> Tokenizer:
-    return Tokenizer.load(str(shared(MODEL)))
+def tokenizer(reference) -> Tokenizer:
+    return Tokenizer.load(str(reference.vocabulary))
+
+
+@pytest.fixture(scope="module")
+def english(shared) -> Tokenizer:
+    return Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
 
 
 @pytest.mark.parametrize("case", ["lower", "cased"])
-def test_ids_and_tokens_of_the_original(shared, case):
-    tokenizer = Tokenizer.load(str(shared(MODEL)), do_lower_case=case == "lower")
-    examples = json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]
-    assert len(examples) > 150
+def test_ids_and_tokens_of_the_original(reference, case):
+    tokenizer = Tokenizer.load(str(reference.vocabulary), do_lower_case=case == "lower")
+    examples = reference.examples
+    assert len(examples) >= 140
     for example in examples:
         expected = example[case]
         assert tokenizer.preprocess(example["text"]) == expected["preprocessed"]
@@ -40,30 +48,47 @@ def test_ids_and_tokens_of_the_original(shared, case):
 
 
 def test_ids_and_tokens_of_the_original_without_its_preprocessing(shared, monkeypatch):
-    tokenizer = Tokenizer.load(str(shared(MODEL)))
+    reference = references.tokenizer_reference("en_30k", shared)
+    tokenizer = Tokenizer.load(str(reference.vocabulary))
     monkeypatch.setattr(tokenizer, "preprocess", lambda text: text)
-    for example in json.loads(shared(GOLDEN).read_text("utf-8"))["examples"]:
+    for example in reference.examples:
         assert tokenizer.tokenize(example["text"]) == example["raw"]["tokens"]
         assert tokenizer.encode(example["text"]) == example["raw"]["ids"]
 
 
-def test_words_of_equal_scores_split_as_in_the_original(tokenizer):
+def test_words_of_equal_scores_split_as_in_the_original(tmp_path):
     # Taken from sentencepiece 0.1.99; 0.2.2 and 0.2.3 put the single letter first.
-    assert tokenizer.tokenize("eee eeeee") == ["▁", "ee", "e", "▁", "ee", "ee", "e"]
+    model = sentencepiece_model_pb2.ModelProto.FromString(references.OWN_VOCABULARY.read_bytes())
+    scores = {"l": -8.80555, "ll": -5.15225}
+    for piece in model.pieces:
+        piece.score = scores.get(piece.piece, piece.score)
+    (tmp_path / "ties.model").write_bytes(model.SerializeToString())
+    tokenizer = Tokenizer.load(str(tmp_path / "ties.model"))
+    assert tokenizer.tokenize("lll") == ["▁", "ll", "l"]
+
+
+def test_words_of_equal_scores_split_as_in_the_published_models(english):
+    assert english.tokenize("eee eeeee") == ["▁", "ee", "e", "▁", "ee", "ee", "e"]
 
 
 def test_special_symbols(tokenizer):
     specials = tokenizer.pad_id, tokenizer.unk_id, tokenizer.cls_id, tokenizer.sep_id
     assert (*specials, tokenizer.mask_id) == (0, 1, 2, 3, 4)
-    assert tokenizer.vocab_size == 30_000
-    assert tokenizer.convert_ids_to_tokens([2, 14, 3]) == ["[CLS]", "▁the", "[SEP]"]
-    assert tokenizer.replacement_ids.tolist() == list(range(5, 30_000))
+    assert tokenizer.replacement_ids.tolist() == list(range(5, tokenizer.vocab_size))
     assert tokenizer.mask_id not in tokenizer.encode("[MASK] [CLS] <pad>")
-    assert tokenizer.decode(np.array([2, 14, 2008, 3, 0])) == "the cat"
+    ids = tokenizer.encode("the file")
+    assert tokenizer.convert_ids_to_tokens([2, *ids, 3]) == ["[CLS]", "▁the", "▁file", "[SEP]"]
+    assert tokenizer.decode(np.array([2, *ids, 3, 0])) == "the file"
+
+
+def test_ids_of_the_published_vocabulary(english):
+    assert english.vocab_size == 30_000
+    assert english.convert_ids_to_tokens([2, 14, 3]) == ["[CLS]", "▁the", "[SEP]"]
+    assert english.decode(np.array([2, 14, 2008, 3, 0])) == "the cat"
 
 
 def test_word_starts_are_the_original_ones(tokenizer):
-    """The rule of the original's `is_start_piece`, on every piece of its own vocabulary."""
+    """The rule of the original's `is_start_piece`, on every piece of a vocabulary."""
     special = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
     letters = set("abcdefghijklmnopqrstuvwxyz")
 

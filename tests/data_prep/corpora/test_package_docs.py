@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 
 import pytest
 
+from albert_tf.errors import InputError
 from data_prep import extract_corpus
 from data_prep.corpora import package_docs
+from data_prep.corpora.base import ReaderOptions
 from data_prep.corpora.prose import prose_paragraphs
 from data_prep.extraction_options import ExtractionOptions
+from tests.conftest import ROOT
 from tests.data_prep.corpora.reading import read
 
 SENTENCE = "This is a sentence of the text that should be kept."
@@ -91,7 +95,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     (tmp_path / "README.md").write_text("# Title\n\nThis is what the package is for.")
     names = ["bad.py", "one.py", "two.py", "README.md"]
     sources = [package_docs.Source(str(tmp_path / name), name, "package") for name in names]
-    monkeypatch.setattr(package_docs, "_find_sources", lambda: sources)
+    monkeypatch.setattr(package_docs, "_find_files", lambda: sources)
     monkeypatch.setattr(package_docs, "_FILES_PER_UNIT", 1)
     documents, counts = read("package_docs", ())
     assert [(d.name, d.source, d.paragraphs) for d in documents] == [
@@ -110,7 +114,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
 
 
 def test_sources_of_this_interpreter():
-    found = package_docs._find_sources()
+    found = package_docs._find_files()
     names = {source.name: source.package for source in found}
     assert len(names) == len(found) > 1000
     assert names["argparse.py"] == "argparse"
@@ -123,3 +127,67 @@ def test_sources_of_this_interpreter():
     assert min(vendored, default=len(order)) > order.index(
         "wheel/__init__.py" if "wheel/__init__.py" in names else "argparse.py"
     )
+
+
+@pytest.fixture
+def interpreter(tmp_path, monkeypatch):
+    """Folders of an interpreter with a standard library and two packages."""
+    roots = {"purelib": tmp_path / "site", "platlib": tmp_path / "site", "stdlib": tmp_path / "lib"}
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {k: str(v) for k, v in roots.items()})
+    write(roots["stdlib"] / "standard.py", "This module comes with the interpreter itself.")
+    for name in ("first", "second"):
+        write(roots["purelib"] / name / "__init__.py", f"This is the package of the name {name}.")
+    return roots["purelib"]
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'"""{SENTENCE}\n\n{text}\n"""\n')
+
+
+def corpus_of(packages, tmp_path):
+    """Every file that extraction writes from the listed packages."""
+    (tmp_path / "packages.txt").write_text(packages)
+    out = tmp_path / "out"
+    extract_corpus.run(
+        ExtractionOptions(
+            format="package_docs",
+            package_list=str(tmp_path / "packages.txt"),
+            output_file=str(out / "train.txt"),
+            eval_output_file=str(out / "eval.txt"),
+            eval_fraction=0.5,
+        )
+    )
+    made = {path.name: path.read_text() for path in out.glob("*.t*")}
+    shutil.rmtree(out)
+    return made
+
+
+def test_what_else_is_installed_does_not_change_the_listed_packages(interpreter, tmp_path):
+    packages = "# What to read.\nfirst\nsecond  # and this\npython\n"
+    alone = corpus_of(packages, tmp_path)
+    text = alone["train.txt"] + alone["eval.txt"]
+    assert text.count(SENTENCE) == 1
+    for part in ("the interpreter itself", "the name first", "the name second"):
+        assert part in text
+    # It comes first, and what it repeats would count as its own.
+    write(interpreter / "another" / "__init__.py", "This is the package of the name first.")
+    assert corpus_of(packages, tmp_path) == alone
+    options = ReaderOptions(package_list=str(tmp_path / "packages.txt"))
+    (tmp_path / "packages.txt").write_text("first\n")
+    ((only,),) = package_docs.units((), options)
+    assert only.name == "first/__init__.py"
+
+
+def test_a_listed_package_that_is_not_installed_is_named(interpreter, tmp_path):
+    with pytest.raises(InputError, match=r"`package_list`=.*: not installed: fourth, third$"):
+        corpus_of("third\nfourth\nfirst\n", tmp_path)
+
+
+def test_the_packages_of_the_demo_are_installed_with_every_python():
+    listed = package_docs.read_package_list(str(ROOT / "configs" / "demo" / "packages.txt"))
+    assert {"python", "numpy", "tensorflow"} < listed
+    # Nothing that only part of the environments of this project has.
+    optional = {"transformers", "torch", "jax", "jaxlib", "tensorflow_text", "tensorflow_hub"}
+    assert not listed & optional
+    assert listed - {"python"} <= {source.package for source in package_docs._find_files()}

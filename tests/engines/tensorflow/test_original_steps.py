@@ -15,6 +15,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
+from tests.conftest import GOLDEN
 
 
 def load_variables(model, path):
@@ -25,9 +26,9 @@ def load_variables(model, path):
 
 @pytest.mark.parametrize("micro_batches", [1, 2])
 @pytest.mark.parametrize("optimizer_name", ["lamb", "adamw"])
-def test_eight_steps_equal_the_originals(shared, optimizer_name, micro_batches):
-    start = shared("golden/google_tf1_tiny")
-    folder = shared(f"golden/google_{optimizer_name}_tiny")
+def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
+    start = GOLDEN / "google_tf1_tiny"
+    folder = GOLDEN / f"google_{optimizer_name}_tiny"
     settings = json.loads((folder / "run.json").read_text())
     model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))
     load_variables(model, start / "variables.npz")
@@ -72,9 +73,9 @@ def test_eight_steps_equal_the_originals(shared, optimizer_name, micro_batches):
             )
 
 
-def test_several_steps_in_one_call_are_the_same_steps(shared):
-    start = shared("golden/google_tf1_tiny")
-    batches = dict(np.load(shared("golden/google_lamb_tiny") / "batches.npz"))
+def test_several_steps_in_one_call_are_the_same_steps():
+    start = GOLDEN / "google_tf1_tiny"
+    batches = dict(np.load(GOLDEN / "google_lamb_tiny" / "batches.npz"))
     weights = []
     for calls in ([1] * 6, [4, 2]):
         model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))

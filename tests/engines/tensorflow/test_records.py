@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from data_prep.records import read_examples
 
 from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
+from tests import references
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 FEATURES = pretraining_features(LENGTH, PREDICTIONS)
@@ -122,12 +124,14 @@ def test_what_was_written_is_read(tmp_path):
         np.testing.assert_array_equal(read[name], values)
 
 
-def test_reads_the_originals_files(shared):
-    path = str(shared("golden/tfrecord/en_30k.tfrecord"))
-    features = pretraining_features(128, 20)
-    check_files([path], features, 30000)
-    expected = np.load(shared("golden/tfrecord/en_30k.npz"))
-    (read,) = evaluation_batches([path], features, 216).as_numpy_iterator()
+@pytest.mark.parametrize(("name", "vocab_size"), [("own_text", 1500), ("en_30k", 30000)])
+def test_reads_the_originals_files(name, vocab_size, shared):
+    reference = references.records_reference(name, shared)
+    path = str(reference.records)
+    features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
+    check_files([path], features, vocab_size)
+    expected = read_examples(path, features)
+    (read,) = evaluation_batches([path], features, reference.examples).as_numpy_iterator()
     for name in features:
         np.testing.assert_array_equal(read[name], expected[name])
 
