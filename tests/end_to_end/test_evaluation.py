@@ -65,7 +65,7 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
     options = dataclasses.replace(
         options, eval_input_file=(str(project.eval),), eval_checkpoints="all"
     )
-    with pytest.raises(InputError, match=r"--output_dir=.*: no checkpoint there"):
+    with pytest.raises(InputError, match=r"`output_dir`=.*: contains no checkpoint"):
         pretrain(options)
     assert not (tmp_path / "out").exists()
     folder = shutil.copytree(pretrained, tmp_path / "out")
@@ -124,8 +124,8 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
         ),
         ({"eval_reading_set": (), "ngram": 3}, "`ngram`=3: is for `eval_reading_set`"),
         ({"eval_reading_set": (), "do_lower_case": False}, "`do_lower_case`=False: is for"),
-        ({}, "no checkpoint there"),
-        ({"eval_reading_set": ("nowhere",), "do_train": True}, "--eval_reading_set: no file match"),
+        ({}, "contains no checkpoint"),
+        ({"eval_reading_set": ("nowhere",), "do_train": True}, "`eval_reading_set`: no file match"),
         ({"do_train": True, "spm_model_file": "x"}, "--spm_model_file: the vocabulary x is not"),
     ],
 )

@@ -103,7 +103,7 @@ def options(short_run):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_file": ("nowhere*.tfrecord",)}, "--input_file: no file matches 'nowhere"),
+        ({"input_file": ("nowhere*.tfrecord",)}, "`input_file`: no file matches 'nowhere"),
         ({"input_file": ()}, "`input_file`"),
         ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
         (
@@ -117,8 +117,8 @@ def options(short_run):
         ({"micro_batch_size": 3}, "`micro_batch_size`=3"),
         ({"optimizer": "sgd"}, "`optimizer`=sgd: must be one of lamb, adamw"),
         ({"strategy": "magic"}, "`strategy`=magic: must be one of"),
-        ({"init_checkpoint": "nowhere"}, "--init_checkpoint=nowhere: no checkpoint"),
-        ({"output_dir": "/proc/here"}, "--output_dir: cannot create the folder '/proc/here'"),
+        ({"init_checkpoint": "nowhere"}, "`init_checkpoint`=nowhere: contains no checkpoint"),
+        ({"output_dir": "/proc/here"}, "`output_dir`: cannot create the folder '/proc/here'"),
         ({"learning_rate": -1.0}, "`learning_rate`=-1.0: must be at least 0"),
     ],
 )
