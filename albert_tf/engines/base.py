@@ -258,7 +258,7 @@ class Engine(abc.ABC):
         Args:
             model: a model of this project, created in `scope`.
             optimizer: created in `scope`; built here, on the model's trainable weights.
-            objective: what is minimised.
+            objective: what is minimized.
             micro_batches: parts into which each replica splits its share of a batch.
             clip_norm: global norm to which gradients are clipped; 0 for no clipping.
             seed: seed of the dropout.

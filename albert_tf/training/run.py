@@ -174,7 +174,7 @@ def train_model(
     Args:
         engine: where training runs.
         model: created in the engine's scope.
-        objective: what is minimised.
+        objective: what is minimized.
         batches_from: global batches of an uninterrupted run, from a given step on.
         options: everything else.
         flops_per_example: operations of the model on an example of the full length, forward and
