@@ -69,7 +69,8 @@ class TrainingStep(abc.ABC):
         """Takes `count` global batches from an iterator, one update each.
 
         A step whose loss or gradient is not finite leaves weights and moments unchanged. It counts
-        as a step all the same: data, dropout and learning rate move on.
+        as a step all the same: data, dropout and learning rate move on. On return, the model's
+        variables have the new weights, so that it can be evaluated and saved.
 
         Raises:
             InputError: the data cannot be read.
@@ -235,7 +236,11 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def set_random_seed(self, seed: int) -> None:
-        """Seeds everything that draws initial weights."""
+        """Seeds everything that draws initial weights.
+
+        Engines other than TensorFlow must not call `keras.utils.set_random_seed`, which imports
+        TensorFlow wherever it is installed.
+        """
 
     @abc.abstractmethod
     def scope(self) -> AbstractContextManager:

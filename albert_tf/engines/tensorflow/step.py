@@ -94,8 +94,8 @@ def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
     return TrainingExecution(ops, copies, traced=not in_xla, remat=remat)
 
 
-def _same_tensor(kernel: tf.Tensor, count: int) -> list[tf.Tensor]:
-    return [kernel] * count
+def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
+    return [weight] * count
 
 
 class TrainStep:
