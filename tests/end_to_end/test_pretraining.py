@@ -108,9 +108,9 @@ def options(short_run):
         ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
         (
             {"max_predictions_per_seq": 7},
-            "--max_predictions_per_seq: 7, but .*manifest.json .* made with 5",
+            "`max_predictions_per_seq`=7: the examples were created with 5 .*manifest.json",
         ),
-        ({"max_seq_length": 16}, "--max_seq_length: 16, but .*train.manifest.json .* made with 32"),
+        ({"max_seq_length": 16}, "`max_seq_length`=16: .* created with 32 .*train.manifest.json"),
         ({"max_seq_length": 64}, "`max_seq_length`=64.*max_position_embeddings 32"),
         ({"do_train": False}, "`do_train`, `do_eval`"),
         ({"train_batch_size": 0}, "`train_batch_size`=0: must be at least 1"),
