@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from albert_tf.engines.base import StepResults
+from albert_tf.engines.steps import StepResults
 from albert_tf.errors import InputError
 from albert_tf.modeling.losses import Objective, means
 

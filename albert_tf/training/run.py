@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.base import Batches, Engine, TrainingStep
+from albert_tf.engines.base import Batches, Engine
 from albert_tf.engines.registry import DEFAULT_ENGINE, create_engine
+from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, write_bytes, write_text
 from albert_tf.flops import encoder_flops

@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.base import HISTORY
+from albert_tf.engines.steps import HISTORY
 from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
