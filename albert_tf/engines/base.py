@@ -16,12 +16,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import keras
-import numpy as np
 
 from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
@@ -32,85 +32,6 @@ from albert_tf.optimization.adamw import AdamW
 
 # Global batches as an engine makes them; opaque to everything else.
 Batches: TypeAlias = Any
-
-# What training steps record of each step: `finite` is 1 where the update was made, else 0;
-# `length` is that of its sequences, padding included.
-HISTORY = ("loss", "gradient_norm", "finite", "length")
-
-
-class StepResults(NamedTuple):
-    """Results of one call of a `TrainingStep`.
-
-    Attributes:
-        sums: sum of each quantity of the objective over the finite steps.
-        weights: weight of each part of the objective over the finite steps.
-        scalars: `learning_rate` and `gradient_norm` (before clipping) of the last step, the
-            optimizer's `measures` of the last finite step, `parameter_norm` after all steps, and
-            `input_wait_seconds`, how long the steps waited for data.
-        history: float32 `[steps]` of every step, by the names in `HISTORY`.
-    """
-
-    sums: dict[str, float]
-    weights: dict[str, float]
-    scalars: dict[str, float]
-    history: dict[str, np.ndarray]
-
-
-class TrainingStep(abc.ABC):
-    """A model, its optimizer and its objective, trained by one engine."""
-
-    @property
-    @abc.abstractmethod
-    def step(self) -> int:
-        """Number of updates made so far, skipped ones included."""
-
-    @abc.abstractmethod
-    def __call__(self, batches: Iterator, count: int) -> StepResults:
-        """Takes `count` global batches from an iterator, one update each.
-
-        A step whose loss or gradient is not finite leaves weights and moments unchanged. It counts
-        as a step all the same: data, dropout and learning rate move on.
-
-        Raises:
-            InputError: the data cannot be read.
-        """
-
-    @abc.abstractmethod
-    def check_replicas(self) -> None:
-        """Compares weights and moments of all replicas.
-
-        Raises:
-            InputError: a replica has other values than the first one.
-        """
-
-
-class EvaluationStep(abc.ABC):
-    """A model and its objective, evaluated without dropout."""
-
-    @abc.abstractmethod
-    def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
-        """Sums and weights of the objective over one global batch."""
-
-
-class PredictionStep(abc.ABC):
-    """A model, run without dropout.
-
-    Attributes:
-        outputs: names of the model's outputs that it returns.
-    """
-
-    outputs: tuple[str, ...]
-
-    @abc.abstractmethod
-    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Takes one global batch from an iterator.
-
-        Returns:
-            `example_number` `[batch]` and the outputs by name, `[batch, ...]`.
-
-        Raises:
-            StopIteration: there are no more batches.
-        """
 
 
 class Checkpoints(AbstractContextManager):
@@ -235,7 +156,11 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def set_random_seed(self, seed: int) -> None:
-        """Seeds everything that draws initial weights."""
+        """Seeds everything that draws initial weights.
+
+        Engines other than TensorFlow must not call `keras.utils.set_random_seed`, which imports
+        TensorFlow wherever it is installed.
+        """
 
     @abc.abstractmethod
     def scope(self) -> AbstractContextManager:
@@ -258,7 +183,7 @@ class Engine(abc.ABC):
         Args:
             model: a model of this project, created in `scope`.
             optimizer: created in `scope`; built here, on the model's trainable weights.
-            objective: what is minimised.
+            objective: what is minimized.
             micro_batches: parts into which each replica splits its share of a batch.
             clip_norm: global norm to which gradients are clipped; 0 for no clipping.
             seed: seed of the dropout.

@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import create_training_step
@@ -79,6 +79,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
+    assert isinstance(step, TrainingStep)
     share = engine.per_replica("train_batch_size", options.train_batch_size)
     features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {

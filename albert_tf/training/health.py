@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from albert_tf.engines.base import StepResults
+from albert_tf.engines.steps import StepResults
 from albert_tf.errors import InputError
 from albert_tf.modeling.losses import Objective, means
 
@@ -66,7 +66,7 @@ class Health:
     """Turns results of steps into metrics, and ends a run whose updates are all skipped.
 
     Args:
-        objective: what is minimised.
+        objective: what is minimized.
         max_nonfinite_steps: number of skipped steps in a row that ends the run.
         advice: the last sentence of the error that ends the run.
     """

@@ -10,14 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from albert_tf.engines.base import (
-    Batches,
-    Checkpoints,
-    Engine,
-    EvaluationStep,
-    PredictionStep,
-    TrainingStep,
-)
+from albert_tf.engines.base import Batches, Checkpoints, Engine
+from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.errors import InputError, Stopped
 from albert_tf.modeling.losses import means
 from albert_tf.training.evaluation import PeriodicEvaluation, describe
@@ -204,6 +198,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
         joined.fill(OUTPUT_PADDING)
     start = 0
     for part in parts:
-        joined[(slice(start, start + len(part)), *map(slice, part.shape[1:]))] = part
+        place = (slice(start, start + len(part)), *map(slice, part.shape[1:]))
+        joined[place] = part
         start += len(part)
     return joined

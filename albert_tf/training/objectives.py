@@ -1,9 +1,10 @@
 """What pretraining can learn, one declarative object each.
 
-Training data says in its manifest which objective it was made for (`pair_objective`). To add one,
-make data with another name there and register a `PretrainingTask` of that name:
+The manifest of the training data names the objective that the data was made for
+(`pair_objective`). To add one, make data with another name there, and register a `PretrainingTask`
+of that name before calling `pretrain`:
 
-    register(PretrainingTask(
+    register_objective(PretrainingTask(
         name="replaced",
         model=AlbertForReplacedTokens,
         heads=("masked_lm", "replaced"),
@@ -77,8 +78,8 @@ class PretrainingTask:
 PRETRAINING_OBJECTIVES: dict[str, PretrainingTask] = {}
 
 
-def register(task: PretrainingTask) -> None:
-    """Makes an objective available to training data of its name."""
+def register_objective(task: PretrainingTask) -> None:
+    """Makes an objective available to training data that names it in its manifest."""
     PRETRAINING_OBJECTIVES[task.name] = task
 
 
@@ -102,7 +103,7 @@ for _name, _heads in (
     ("nsp", ("masked_lm", "sentence_order")),
     ("none", ("masked_lm",)),
 ):
-    register(
+    register_objective(
         PretrainingTask(
             name=_name,
             model=AlbertForPreTraining,

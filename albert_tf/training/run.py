@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.base import Batches, Engine, TrainingStep
+from albert_tf.engines.base import Batches, Engine
 from albert_tf.engines.registry import DEFAULT_ENGINE, create_engine
+from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, write_bytes, write_text
 from albert_tf.flops import encoder_flops
@@ -174,7 +175,7 @@ def train_model(
     Args:
         engine: where training runs.
         model: created in the engine's scope.
-        objective: what is minimised.
+        objective: what is minimized.
         batches_from: global batches of an uninterrupted run, from a given step on.
         options: everything else.
         flops_per_example: operations of the model on an example of the full length, forward and

@@ -33,6 +33,17 @@ TRAIN_FLAGS = (
 )
 
 
+# The modules behind the scripts at the root.
+MODULES = {
+    "run_pretraining.py": "data_prep.pretrain",
+    "run_classifier.py": "albert_tf.cli.classify",
+    "run_squad.py": "albert_tf.cli.squad",
+    "run_race.py": "albert_tf.cli.race",
+    "export_saved_model.py": "albert_tf.cli.export",
+    "convert_checkpoint.py": "albert_tf.cli.convert",
+}
+
+
 def start(*words: str) -> subprocess.Popen:
     """Starts a command of the project as a user would, from the repository's root."""
     return subprocess.Popen(
@@ -58,7 +69,7 @@ def call(program: str, *words: str) -> str:
     For tests of the work: a process of its own loads TensorFlow again, which takes longer than most
     of the work. Tests of the process (what it prints besides, its exit code, signals) use `run`.
     """
-    module = importlib.import_module(program.removesuffix(".py"))
+    module = importlib.import_module(MODULES.get(program, program))
     options_class = typing.get_type_hints(module.run)["options"]
     values = flags.FlagValues()
     define_flags(options_class, values)

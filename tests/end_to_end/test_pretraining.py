@@ -103,22 +103,22 @@ def options(short_run):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_file": ("nowhere*.tfrecord",)}, "--input_file: no file matches 'nowhere"),
+        ({"input_file": ("nowhere*.tfrecord",)}, "`input_file`: no file matches 'nowhere"),
         ({"input_file": ()}, "`input_file`"),
         ({"albert_config_file": "nowhere.json"}, "nowhere.json: no such file"),
         (
             {"max_predictions_per_seq": 7},
-            "--max_predictions_per_seq: 7, but .*manifest.json .* made with 5",
+            "`max_predictions_per_seq`=7: the examples were created with 5 .*manifest.json",
         ),
-        ({"max_seq_length": 16}, "--max_seq_length: 16, but .*train.manifest.json .* made with 32"),
+        ({"max_seq_length": 16}, "`max_seq_length`=16: .* created with 32 .*train.manifest.json"),
         ({"max_seq_length": 64}, "`max_seq_length`=64.*max_position_embeddings 32"),
         ({"do_train": False}, "`do_train`, `do_eval`"),
         ({"train_batch_size": 0}, "`train_batch_size`=0: must be at least 1"),
         ({"micro_batch_size": 3}, "`micro_batch_size`=3"),
         ({"optimizer": "sgd"}, "`optimizer`=sgd: must be one of lamb, adamw"),
         ({"strategy": "magic"}, "`strategy`=magic: must be one of"),
-        ({"init_checkpoint": "nowhere"}, "--init_checkpoint=nowhere: no checkpoint"),
-        ({"output_dir": "/proc/here"}, "--output_dir: cannot create the folder '/proc/here'"),
+        ({"init_checkpoint": "nowhere"}, "`init_checkpoint`=nowhere: contains no checkpoint"),
+        ({"output_dir": "/proc/here"}, "`output_dir`: cannot create the folder '/proc/here'"),
         ({"learning_rate": -1.0}, "`learning_rate`=-1.0: must be at least 0"),
     ],
 )

@@ -14,7 +14,7 @@ from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.training import objectives
-from albert_tf.training.objectives import PretrainingTask, find_objective, register
+from albert_tf.training.objectives import PretrainingTask, find_objective, register_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
@@ -61,7 +61,7 @@ def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
         objectives, "PRETRAINING_OBJECTIVES", dict(objectives.PRETRAINING_OBJECTIVES)
     )
     flops: list[AlbertConfig] = []
-    register(
+    register_objective(
         PretrainingTask(
             name="confident",
             model=AlbertForPreTraining,

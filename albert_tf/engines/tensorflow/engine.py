@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines import base
+from albert_tf.engines import base, steps
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow import batches as memory
 from albert_tf.engines.tensorflow import checkpoints, records
@@ -219,7 +219,7 @@ class TensorFlowEngine(base.Engine):
     def create_checkpoints(
         self,
         folder: str,
-        training_step: base.TrainingStep,
+        training_step: steps.TrainingStep,
         *,
         keep: int = 5,
         keep_every_n_hours: float = 0,
@@ -256,7 +256,7 @@ class TensorFlowEngine(base.Engine):
         checkpoints.keep_only_checkpoint(path)
 
 
-class TrainingStep(base.TrainingStep):
+class TrainingStep(steps.TrainingStep):
     """A `TrainStep` behind the protocol.
 
     Attributes:
@@ -271,7 +271,7 @@ class TrainingStep(base.TrainingStep):
     def step(self) -> int:
         return int(self.program.optimizer.iterations.numpy())
 
-    def __call__(self, batches: Iterator, count: int) -> base.StepResults:
+    def __call__(self, batches: Iterator, count: int) -> steps.StepResults:
         if isinstance(batches, _Iterator):
             batches = batches.distributed
         try:
@@ -282,14 +282,14 @@ class TrainingStep(base.TrainingStep):
         sums, weights = results.pop("sums"), results.pop("weights")
         history = results.pop("history")
         scalars = {name: float(value) for name, value in results.items()}
-        return base.StepResults(sums, weights, scalars, history)
+        return steps.StepResults(sums, weights, scalars, history)
 
     def check_replicas(self) -> None:
         program = self.program
         check_replicas(program.strategy, program.variables, self.step, self._workers)
 
 
-class EvaluationStep(base.EvaluationStep):
+class EvaluationStep(steps.EvaluationStep):
     """An `EvalStep` behind the protocol."""
 
     def __init__(self, program: EvalStep):
@@ -304,7 +304,7 @@ class EvaluationStep(base.EvaluationStep):
         return sums, weights
 
 
-class PredictionStep(base.PredictionStep):
+class PredictionStep(steps.PredictionStep):
     """A `PredictStep` behind the protocol."""
 
     def __init__(self, program: PredictStep):

@@ -1,9 +1,9 @@
 """One training step, the same on one device, several GPUs and TPU.
 
-The gradient is that of (sum of losses over the global batch) / (weight of the global batch): the
-weights are all-reduced before the forward pass, gradients are added up over micro-batches and
-all-reduced as sums, and the global gradient is clipped once. So neither the number of replicas nor
-the micro-batch changes what is computed.
+The loss is (sum of losses over the global batch) / (weight of the global batch). Weights are
+all-reduced before the forward pass, gradients are summed over micro-batches and all-reduced as
+sums, and the global gradient is clipped once. So the result depends neither on the number of
+replicas nor on the micro-batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.base import HISTORY
+from albert_tf.engines.steps import HISTORY
 from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
@@ -26,23 +26,24 @@ from albert_tf.optimization.adamw import AdamW
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
-    """Gradients scaled so that their global norm is at most `clip_norm`; and the norm before.
+    """Scales gradients to a global norm of at most `clip_norm`.
 
-    Where the norm is not finite, the gradients are zeros.
+    Returns:
+        The gradients, zeros if their norm is not finite, and the norm before clipping.
     """
     norm = tf.linalg.global_norm(gradients)
     factor = clip_norm / tf.maximum(norm, clip_norm) if clip_norm else tf.ones([])
     factor = tf.where(tf.math.is_finite(norm), factor, 0.0)
-    # Zero times infinity is zero here, in the one pass that clipping takes anyway.
+    # Zero times infinity is zero here, and clipping needs this pass over memory anyway.
     return [tf.math.multiply_no_nan(gradient, factor) for gradient in gradients], norm
 
 
 @contextlib.contextmanager
-def _graphs_as_they_are() -> Iterator[None]:
-    """Leaves out TensorFlow's rewriting of graphs (Grappler).
+def _unoptimized_graphs() -> Iterator[None]:
+    """Disables TensorFlow's graph optimizer (Grappler).
 
-    Where memory is short, it adds gradients up in temporary variables, which a loop inside a loop
-    leaves behind: the next call ends in an AlreadyExistsError.
+    When memory is short, it sums gradients in temporary variables, which a loop inside a loop
+    leaves behind, so that the next call fails with an AlreadyExistsError.
     """
     option = "disable_meta_optimizer"
     before = tf.config.optimizer.get_experimental_options().get(option, False)
@@ -58,14 +59,14 @@ def _has_any(*kinds: str) -> bool:
 
 
 def _needs_xla(jit_compile: bool | None) -> bool:
-    if _has_any("TPU"):  # all that runs there is compiled
+    if _has_any("TPU"):  # everything is compiled there
         return False
-    # On a CPU bfloat16 takes twice the time in XLA: docs/performance.md.
+    # On CPUs, bfloat16 takes twice as long with XLA: docs/performance.md.
     return _has_any("GPU") if jit_compile is None else jit_compile
 
 
 def _through_xla(function: Callable, compiled: bool) -> Callable:
-    """The function, compiled into one program for every shape that it is called with."""
+    """The function, compiled into one program per shape of its arguments if asked for."""
     return tf.function(function, autograph=False, jit_compile=True) if compiled else function
 
 
@@ -74,7 +75,7 @@ def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
 
 
 def _shape(tensor: tf.Tensor) -> list:
-    """The shape, with numbers where they are known and scalar tensors elsewhere."""
+    """The shape: static sizes as numbers, dynamic ones as scalar tensors."""
     dynamic = tf.shape(tensor)
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
@@ -93,24 +94,24 @@ def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
     return TrainingExecution(ops, copies, traced=not in_xla, remat=remat)
 
 
-def _same_tensor(kernel: tf.Tensor, count: int) -> list[tf.Tensor]:
-    return [kernel] * count
+def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
+    return [weight] * count
 
 
 class TrainStep:
     """Runs training steps inside the graph.
 
     Args:
-        model: a model with an `encoder` that holds the dropout's `seed_generator`.
+        model: a model with an `encoder` that has the dropout's `seed_generator`.
         optimizer: built here, on the model's trainable weights.
-        objective: what is minimised.
-        strategy: where the steps run; model and optimizer were made under its scope.
+        objective: what is minimized.
+        strategy: where the steps run; model and optimizer were created in its scope.
         micro_batches: parts into which each replica's share of a batch is split.
         clip_norm: global norm to clip to, 0 for no clipping.
         seed: seed of the dropout.
-        remat: whether layers are computed again in the backward pass, to save memory.
-        jit_compile: whether XLA compiles what lies between communication with other replicas into
-            one program each; None: on GPUs. TPUs compile everything anyway.
+        remat: whether layers are recomputed in the backward pass, to save memory.
+        jit_compile: whether XLA compiles each part of the step between communications with other
+            replicas into one program; None: on GPUs. TPUs compile everything anyway.
         within_xla: whether the caller has XLA compile the whole step.
     """
 
@@ -154,18 +155,18 @@ class TrainStep:
     def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         """Takes `steps` global batches from a distributed iterator, one update each.
 
-        A step whose loss or gradient is not finite leaves weights and moments as they are and its
-        sums out. It is a step all the same: data, dropout and learning rate move on.
+        A step whose loss or gradient is not finite leaves weights, moments and sums unchanged. It
+        counts as a step all the same: data, dropout and learning rate move on.
 
         Returns:
-            Sums and weights of the objective over the finite steps (`sums`, `weights`); of every
-            step `history`, float32 `[steps]` by the names `HISTORY`; of the last step
-            `learning_rate` and `gradient_norm`, before clipping, and of the last finite one the
-            optimizer's `measures`; `parameter_norm` after all steps; `input_wait_seconds`, float64:
-            how long, step by step, the data came later than the end of the step before. Scalars,
-            float32 where nothing is said.
+            Sums and weights of the objective over the finite steps (`sums`, `weights`);
+            `history`, float32 `[steps]` of every step by the names in `HISTORY`; `learning_rate`
+            and `gradient_norm`, before clipping, of the last step; the optimizer's `measures` of
+            the last finite step; `parameter_norm` after all steps; and `input_wait_seconds`
+            (float64), the total time that batches arrived after the end of the previous step.
+            Scalars are float32 unless stated otherwise.
         """
-        with _graphs_as_they_are() if self.micro_batches > 1 else contextlib.nullcontext():
+        with _unoptimized_graphs() if self.micro_batches > 1 else contextlib.nullcontext():
             return self._steps(iterator, steps)
 
     @tf.function(reduce_retracing=True)
@@ -179,12 +180,12 @@ class TrainStep:
         history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
         wait, free = tf.zeros([], tf.float64), tf.timestamp()
         for number in tf.range(steps):
-            # Nothing of a step is to take memory while the one before it is under way.
+            # A step must not use memory while the previous one is still running.
             tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             batch = next(iterator)
             arrival = self._time_after(batch)
             wait += tf.maximum(arrival - free, 0.0)
-            # Or the clock might be read after the step, where there is a single thread for both.
+            # Otherwise a single thread might read the clock after the step.
             with tf.control_dependencies([arrival]):
                 results = self._one_step(batch)
             free = self._time_after(results["done"])
@@ -211,7 +212,7 @@ class TrainStep:
         }
 
     def _time_after(self, tensors) -> tf.Tensor:
-        """The time, in seconds, at which all of these are there; nothing else waits for it."""
+        """The time, in seconds, at which all of these are available; nothing else waits for it."""
         tensors = tf.nest.flatten(tensors)
         local = [t for each in tensors for t in self.strategy.experimental_local_results(each)]
         with tf.control_dependencies(local):
@@ -220,12 +221,12 @@ class TrainStep:
     def _one_step(self, batch):
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         results = self.strategy.run(self._replica_step, args=(batch,))
-        # Every replica returns what was all-reduced, so any of them will do.
+        # The results are all-reduced, so all replicas have the same.
         results = tf.nest.map_structure(
             lambda value: self.strategy.experimental_local_results(value)[0], results
         )
         self.optimizer.iterations.assign_add(1)
-        # On the host, so that it is there only when the device has come so far.
+        # On the host, so that it is available only when the device has finished the step.
         with tf.device("CPU:0"):
             done = tf.identity(results["done"])
         gradient_norm = results["history"]["gradient_norm"]
@@ -239,15 +240,15 @@ class TrainStep:
         gradients, sums = replica.all_reduce(tf.distribute.ReduceOp.SUM, (gradients, sums))
         results = self._compiled_update(gradients, sums, weights)
         results["history"]["length"] = tf.cast(tf.shape(batch["input_ids"])[-1], tf.float32)
-        # Written last, so whoever has this value knows that the update is made.
+        # This weight is updated last, so its value implies that the update is done.
         done = tf.reshape(self.model.trainable_weights[-1].value, [-1])[0]
         return {**results, "done": done}
 
     def _update(self, gradients, sums, weights):
-        """Makes the update of gradients and sums over the global batch, if they are finite."""
+        """Applies the update if gradients and sums over the global batch are finite."""
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
         loss = self.objective.loss(sums, weights)
-        # All of it was all-reduced, so every replica decides alike.
+        # Everything is all-reduced, so all replicas take the same decision.
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         measures = self.optimizer.update(gradients, finite)
         totals = tf.nest.map_structure(
@@ -265,7 +266,7 @@ class TrainStep:
 
     def _accumulate(self, batch, weights, replica_id):
         """Gradients and sums of a replica's share, one micro-batch at a time."""
-        # Dropout depends on seed, step and place in the batch only: a restart needs no state.
+        # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         first = tf.cast(replica_id, tf.int64) * self.micro_batches
         if self.micro_batches == 1:
@@ -277,7 +278,7 @@ class TrainStep:
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
         sums = _zeros(self.objective.quantities)
         for number in tf.range(self.micro_batches):
-            # Side by side, micro-batches would take the memory that they are there to save.
+            # In parallel, micro-batches would use the memory that they are meant to save.
             tf.autograph.experimental.set_loop_options(parallel_iterations=1)
             micro_batch = {name: value[number] for name, value in parts.items()}
             place = first + tf.cast(number, tf.int64)
@@ -300,12 +301,12 @@ class TrainStep:
         gradients = tape.gradient(
             loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
         )
-        # Repeated rows of an IndexedSlices must be added up before moments and norms are taken.
+        # Repeated rows of an IndexedSlices must be summed before moments and norms are computed.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
 
 class EvalStep:
-    """Runs a model without dropout and adds up its objective; arguments as in `TrainStep`."""
+    """Runs a model without dropout and sums its objective; arguments as in `TrainStep`."""
 
     def __init__(
         self,
@@ -338,10 +339,10 @@ class EvalStep:
 
 
 class PredictStep:
-    """Runs a model without dropout and hands out what it computes; arguments as in `TrainStep`.
+    """Runs a model without dropout and returns its outputs; arguments as in `TrainStep`.
 
     Args:
-        outputs: names of the model's outputs that are handed out.
+        outputs: names of the model's outputs that are returned.
     """
 
     def __init__(
@@ -358,7 +359,7 @@ class PredictStep:
 
     @tf.function(reduce_retracing=True)
     def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Takes a global batch from a distributed iterator, whatever its length.
+        """Takes a global batch of any sequence length from a distributed iterator.
 
         Returns:
             `example_number` `[batch]` and the outputs `[batch, ...]`.

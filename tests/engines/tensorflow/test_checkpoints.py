@@ -259,7 +259,7 @@ def test_a_classifier_takes_the_encoder_and_keeps_its_own_head(tmp_path):
 
 
 def test_places_without_a_checkpoint_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"--init_checkpoint=.*nowhere: no checkpoint"):
+    with pytest.raises(InputError, match=r"`path`=.*nowhere: contains no checkpoint"):
         open_weights(str(tmp_path / "nowhere"))
     (tmp_path / "broken.index").write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match=r"broken: cannot be read"):

@@ -8,9 +8,12 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
+from albert_tf.engines.tensorflow.cluster import Cluster
+from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, WorkerLost
 from tests.conftest import ROOT
 from tests.ports import free_addresses
 
@@ -49,3 +52,20 @@ def test_a_process_alone_agrees_with_itself():
     assert workers.from_chief(lambda: {1, 2}) == {1, 2}
     with pytest.raises(InputError, match="mine"), workers.synchronized():
         raise InputError("mine")
+
+
+def test_errors_about_a_dead_worker_name_it():
+    workers = TensorFlowWorkers(Cluster(("a:1", "b:2"), 0), lambda values: values)
+    dead = tf.errors.UnavailableError(
+        None, None, "Collective ops aborted by /task:1, /task:0"
+    )
+    with (
+        pytest.raises(WorkerLost, match=r"worker 1 \(b:2\) has ended .* rerun the same command"),
+        workers.losses_reported(),
+    ):
+        raise dead
+    other = tf.errors.InternalError(None, None, "a kernel failed")
+    with pytest.raises(tf.errors.InternalError), workers.losses_reported():
+        raise other
+    with pytest.raises(tf.errors.UnavailableError), TensorFlowWorkers().losses_reported():
+        raise dead
