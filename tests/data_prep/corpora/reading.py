@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Sequence
 
 from data_prep.corpora.base import Counts, Document, ReaderOptions
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.formats import CORPUS_FORMATS
 
 
 def read(
@@ -15,9 +15,9 @@ def read(
     """All documents of a corpus and the sum of their counts, units sent as to processes."""
     options = options or ReaderOptions()
     found, counts = [], Counts()
-    for unit in FORMATS[format].units(patterns, options):
+    for unit in CORPUS_FORMATS[format].units(patterns, options):
         unit_counts = Counts()
         unit = pickle.loads(pickle.dumps(unit))
-        found += FORMATS[format].documents(unit, options, unit_counts)
+        found += CORPUS_FORMATS[format].documents(unit, options, unit_counts)
         counts += unit_counts
     return found, counts
