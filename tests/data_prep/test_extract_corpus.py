@@ -121,7 +121,7 @@ def test_long_documents_are_split_between_paragraphs(tmp_path):
         ({"format": "pdf"}, "`format`=pdf: must be one of wikipedia, books, text"),
         ({"input_file": ()}, "`input_file`: text needs files"),
         ({"format": "package_docs"}, "`input_file`: package_docs takes no files"),
-        ({"input_file": ("none-*.txt",)}, "input_file.*: no file matches 'none-"),
+        ({"input_file": ("none-*.txt",)}, "`input_file`: no file matches 'none-"),
         ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "`eval_fraction`=1.5"),
         (
             {"eval_output_file": "e.txt", "eval_fraction": 1e-9},

@@ -262,7 +262,7 @@ def test_statistics_of_the_original(name, tolerance, shared, tmp_path):
         ({"random_next_sentence": True, "pair_objective": "sop"}, "`random_next_sentence`"),
         ({"beam_options": ("--project=p",)}, "`beam_options`: requires `runner`"),
         ({"work_dir": "gs://bucket/work"}, "`work_dir`=gs://bucket/work"),
-        ({"input_file": ("nothing-*.txt",)}, "input_file.*: no file matches 'nothing-\\*.txt'"),
+        ({"input_file": ("nothing-*.txt",)}, "`input_file`: no file matches 'nothing-\\*.txt'"),
     ],
 )
 def test_invalid_options_are_reported(options, change, message):

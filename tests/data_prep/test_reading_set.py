@@ -183,7 +183,7 @@ def test_the_number_of_dynamic_masks_is_an_option(training_options, manifests):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"eval_reading_set": ("nowhere",)}, "eval_reading_set.*: no file matches 'nowhere'"),
+        ({"eval_reading_set": ("nowhere",)}, "`eval_reading_set`: no file matches 'nowhere'"),
         ({"eval_reading_set": (__file__,)}, "test_reading_set.py: neither SQuAD .* nor RACE"),
         (
             {"spm_model_file": "nowhere.model"},

@@ -68,7 +68,7 @@ def test_a_file_that_is_not_utf_8_is_reported(tmp_path):
 
 
 def test_a_folder_without_texts_is_reported(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read("books", [str(tmp_path)])
 
 

@@ -94,7 +94,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     (tmp_path / "two.py").write_text(f'"""{SENTENCE}\n\nThis is only in the second file."""')
     (tmp_path / "README.md").write_text("# Title\n\nThis is what the package is for.")
     names = ["bad.py", "one.py", "two.py", "README.md"]
-    sources = [package_docs.Source(str(tmp_path / name), name, "package") for name in names]
+    sources = [package_docs.PackageFile(str(tmp_path / name), name, "package") for name in names]
     monkeypatch.setattr(package_docs, "_find_files", lambda: sources)
     monkeypatch.setattr(package_docs, "_FILES_PER_UNIT", 1)
     documents, counts = read("package_docs", ())

@@ -79,9 +79,11 @@ def test_other_files_are_reported(tmp_path, content):
 
 
 def test_missing_files_are_reported(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read(tmp_path / "none*")
-    with pytest.raises(InputError, match=r"no \.txt or \.json file in the folder"):
+    with pytest.raises(
+        InputError, match=r"`input_file`=.*: the folder contains no \.txt or \.json"
+    ):
         read(tmp_path)
 
 

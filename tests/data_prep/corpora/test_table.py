@@ -168,7 +168,7 @@ def test_a_missing_column_is_detected_early(tmp_path):
     rows = [{"body": os.urandom(200).hex()} for _ in range(3000)]
     write_compressed(path, rows)
     path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(InputError, match="has no column 'text'; it has body"):
+    with pytest.raises(InputError, match="`text_column`=text: no such column .*; it has body"):
         read(path)
 
 
@@ -210,11 +210,11 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
 def test_a_missing_column_is_reported_with_the_existing_ones(tmp_path, name, column):
     path = tmp_path / name
     WRITERS[path.suffix](path, ROWS)
-    with pytest.raises(InputError, match=f"--{column}: .*{name} has no column 'body'; it has id"):
+    with pytest.raises(InputError, match=f"`{column}`=body: no such column in .*{name}; it has id"):
         read(path, **{column: "body"})
     many = [{"content": "x"}] * 2000
     WRITERS[path.suffix](path, many)
-    with pytest.raises(InputError, match="has no column 'text'; it has content"):
+    with pytest.raises(InputError, match="no such column .*; it has content"):
         read(path)
 
 
@@ -227,22 +227,22 @@ def damaged(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("name", "write", "message"),
     [
-        ("t.txt", lambda path: path.write_text("a"), r"does not end as a table does: \.parquet"),
-        ("t.parquet.gz", lambda path: path.write_text("a"), "does not end as a table does"),
-        ("t.parquet", damaged, "t.parquet: damaged, or not what its name says: "),
+        ("t.txt", lambda path: path.write_text("a"), r"the ending must be one of \.parquet"),
+        ("t.parquet.gz", lambda path: path.write_text("a"), "the ending must be one of"),
+        ("t.parquet", damaged, "t.parquet: damaged, or not the type its ending says: "),
         ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: damaged"),
         ("t.jsonl.gz", damaged, "t.jsonl.gz: damaged"),
         ("t.csv.zst", damaged, "t.csv.zst: damaged"),
         ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: damaged"),
-        ("t.csv", lambda path: path.write_text(""), "no column 'text'; it has none"),
+        ("t.csv", lambda path: path.write_text(""), "no such column in .*; it has none"),
         ("t.csv", lambda path: path.write_bytes(b"text\nCaf\xe9\n"), "t.csv: damaged.*(?i:utf-?8)"),
-        ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "a row a line"),
-        ("t.json", lambda path: path.write_text('[{"text": "a"}]'), "a row a line"),
-        ("t.json", lambda path: path.write_text('{\n "text": "a"\n}'), "a row a line"),
+        ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "one object per line"),
+        ("t.json", lambda path: path.write_text('[{"text": "a"}]'), "one object per line"),
+        ("t.json", lambda path: path.write_text('{\n "text": "a"\n}'), "one object per line"),
         (
             "t.parquet",
             lambda path: write_parquet(path, [{"text": ["a", "b"]}]),
-            "--text_column: column 'text' of .*t.parquet holds list<.*>, not text",
+            "`text_column`=text: must contain text; in .*t.parquet, the type is list<.*>",
         ),
     ],
 )
@@ -272,7 +272,7 @@ def test_a_damaged_parquet_file_is_reported(tmp_path):
 
 
 def test_missing_files_are_reported(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no table in the folder"):
+    with pytest.raises(InputError, match="`input_file`=.*: the folder contains no table"):
         read(tmp_path)
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read(tmp_path / "*.parquet")
