@@ -8,6 +8,8 @@ from albert_tf.errors import InputError
 from albert_tf.options import option
 from data_prep.corpora.formats import CORPUS_FORMATS
 
+_WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
+
 
 @dataclasses.dataclass(frozen=True)
 class ExtractionOptions:
@@ -18,7 +20,7 @@ class ExtractionOptions:
         None, f"Format of --input_file: {', '.join(CORPUS_FORMATS)}. See also --source."
     )
     input_file: tuple[str, ...] = option(
-        (), "Files, globs or folders, separated by commas. Not for package_docs."
+        (), f"Files, globs or folders, separated by commas. Not for {_WITHOUT_INPUT}."
     )
     source: tuple[str, ...] = option(
         (),
