@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
 from data_prep import parallel
-from data_prep.corpora.base import Counts, Document, Format, ReaderOptions
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
+from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import (
     OutputDocument,
@@ -49,7 +49,7 @@ class _Job(NamedTuple):
     options: ExtractionOptions
     reader_options: ReaderOptions
     sources: tuple[Source, ...]
-    formats: tuple[Format, ...]
+    formats: tuple[CorpusFormat, ...]
 
 
 class _ExtractedUnit(NamedTuple):
@@ -87,7 +87,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     for path, argument in zip(outputs, ("output_file", "eval_output_file"), strict=False):
         files.make_folder(os.path.dirname(path), argument)
     inputs = find_inputs(sources, "input_file" if options.format else "source")
-    formats = tuple(FORMATS[source.format] for source in sources)
+    formats = tuple(CORPUS_FORMATS[source.format] for source in sources)
     work = UnfinishedCorpus(
         outputs,
         options.work_dir,

@@ -6,7 +6,9 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.formats import CORPUS_FORMATS
+
+_WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,10 +17,10 @@ class ExtractionOptions:
 
     output_file: str = option(help="Text file to write, with one sentence per line.")
     format: str | None = option(
-        None, f"Format of --input_file: {', '.join(FORMATS)}. See also --source."
+        None, f"Format of --input_file: {', '.join(CORPUS_FORMATS)}. See also --source."
     )
     input_file: tuple[str, ...] = option(
-        (), "Files, globs or folders, separated by commas. Not for package_docs."
+        (), f"Files, globs or folders, separated by commas. Not for {_WITHOUT_INPUT}."
     )
     source: tuple[str, ...] = option(
         (),

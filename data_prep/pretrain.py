@@ -1,6 +1,6 @@
 """The pretraining command.
 
-It is the only command that needs both packages: `--eval_reading_set` makes examples with
+It is the only command that needs both packages: `--eval_reading_set` creates examples with
 `data_prep`, which `albert_tf` does not import.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 from albert_tf.training.options import PretrainingOptions
@@ -23,7 +24,8 @@ def run(options: PretrainingOptions) -> None:
 def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> str:
     from data_prep import reading_set  # the sentence splitter is loaded only where there is text
 
-    return reading_set.make_reading_set(options, manifests)
+    with logs_on_console("data_prep"):  # `command` only shows the logs of the options' package
+        return reading_set.make_reading_set(options, manifests)
 
 
 main = command(PretrainingOptions, run)

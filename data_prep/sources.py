@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 
 # Incremented whenever the same options and input give another corpus.
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     """A part of the corpus.
 
     Attributes:
-        format: name of the format, see `corpora.formats.FORMATS`.
+        format: name of the format, see `corpora.formats.CORPUS_FORMATS`.
         patterns: its files, globs or folders.
         weight: how often its documents are written, on average.
     """
@@ -59,11 +59,11 @@ def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
     )
     names_format, names_files = ("format", "input_file") if options.format else ("source", "source")
     for source in sources:
-        if source.format not in FORMATS:
+        if source.format not in CORPUS_FORMATS:
             raise InputError(
-                f"`{names_format}`={source.format}: must be one of {', '.join(FORMATS)}"
+                f"`{names_format}`={source.format}: must be one of {', '.join(CORPUS_FORMATS)}"
             )
-        needs_input = FORMATS[source.format].needs_input
+        needs_input = CORPUS_FORMATS[source.format].needs_input
         if needs_input and not source.patterns:
             raise InputError(f"`{names_files}`: {source.format} needs files, globs or folders")
         if not needs_input and source.patterns:
@@ -104,7 +104,7 @@ def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]
     found: dict[str, list[int]] = {}
     for source in sources:
         for path in files.expand_globs(source.patterns, argument):
-            for file in _files_below(path, FORMATS[source.format].ending):
+            for file in _files_below(path, CORPUS_FORMATS[source.format].ending):
                 found[file] = files.file_identity(file)
     return found
 

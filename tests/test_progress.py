@@ -51,7 +51,7 @@ def test_a_terminal_gets_one_line_rewritten(clock):
     assert terminal.getvalue() == "\r\x1b[Kstep 0\r\x1b[Kstep 2\n"
 
 
-def test_data_preparation_tells_amount_rate_and_time_left(clock):
+def test_data_preparation_shows_amount_rate_and_time_left(clock):
     log = io.StringIO()
     with ThroughputLine("read", "MB", total=40, stream=log) as shown:
         for done in range(1, 13):
@@ -62,7 +62,7 @@ def test_data_preparation_tells_amount_rate_and_time_left(clock):
     )
 
 
-def test_data_preparation_takes_its_line_away_from_a_terminal(clock):
+def test_data_preparation_clears_its_line_on_a_terminal(clock):
     terminal = Terminal()
     with ThroughputLine("read", "MB", stream=terminal) as shown:
         clock(10)

@@ -1,0 +1,1 @@
+"""The input of models: features of examples, masks, and the manifest of TFRecord files."""

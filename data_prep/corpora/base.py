@@ -87,8 +87,8 @@ class ReaderOptions:
     package_list: str | None = None
 
 
-class Format(NamedTuple):
-    """A corpus format: a row of the table `formats.FORMATS`.
+class CorpusFormat(NamedTuple):
+    """A corpus format: a row of the table `formats.CORPUS_FORMATS`.
 
     A corpus is read in units, so that several processes can share the work. A unit is any small
     value that can be pickled, and so must the two functions be (functions of a module are).

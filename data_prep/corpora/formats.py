@@ -13,7 +13,7 @@ A new format is a module with two functions and a row here:
         yield Document(os.path.basename(path), "letters", paragraphs)
 
     # here
-    "letters": Format(letters.units, letters.documents),
+    "letters": CorpusFormat(letters.units, letters.documents),
 
 Code outside of this package can add a row before it calls `data_prep.extraction.extract`.
 """
@@ -21,15 +21,15 @@ Code outside of this package can add a row before it calls `data_prep.extraction
 from __future__ import annotations
 
 from data_prep.corpora import books, package_docs, reading_sets, table, text, wikipedia
-from data_prep.corpora.base import Format
+from data_prep.corpora.base import CorpusFormat
 
-FORMATS: dict[str, Format] = {
-    "wikipedia": Format(wikipedia.units, wikipedia.documents),
-    "books": Format(books.units, books.documents, ending=".txt"),
-    "text": Format(text.units, text.documents, has_sentences=True),
-    "table": Format(table.units, table.documents),
-    "reading_sets": Format(reading_sets.units, reading_sets.documents),
-    "package_docs": Format(
+CORPUS_FORMATS: dict[str, CorpusFormat] = {
+    "wikipedia": CorpusFormat(wikipedia.units, wikipedia.documents),
+    "books": CorpusFormat(books.units, books.documents, ending=".txt"),
+    "text": CorpusFormat(text.units, text.documents, has_sentences=True),
+    "table": CorpusFormat(table.units, table.documents),
+    "reading_sets": CorpusFormat(reading_sets.units, reading_sets.documents),
+    "package_docs": CorpusFormat(
         package_docs.units, package_docs.documents, needs_input=False, unique_paragraphs=True
     ),
 }

@@ -16,7 +16,7 @@ from data_prep.sentences import split_sentences
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> pathlib.Path:
-    """Forty documents, a sentence a line."""
+    """Forty documents, one sentence per line."""
     documents = []
     for _, text in sorted(pydoc_data.topics.topics.items())[:40]:
         paragraphs = [" ".join(block.split()) for block in text.split("\n\n")]
@@ -54,7 +54,7 @@ def options(corpus, model_file, tmp_path) -> PretrainingDataOptions:
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """A small corpus in as many pieces as a large one."""
+    """Splits a small corpus into as many pieces as a large one."""
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)

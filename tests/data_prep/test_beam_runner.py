@@ -1,4 +1,4 @@
-"""Apache Beam gives the files that this machine alone gives."""
+"""Apache Beam writes the same files as a single machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def contents(folder) -> dict:
 
 
 @pytest.mark.parametrize("changes", [{}, {"masking": "dynamic", "pair_objective": "nsp"}])
-def test_the_files_are_those_of_the_local_engine(options, tmp_path, monkeypatch, changes):
+def test_the_files_are_those_of_the_local_runner(options, tmp_path, monkeypatch, changes):
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 20_000)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)

@@ -1,4 +1,4 @@
-"""The three commands as a user starts them."""
+"""The three commands as users run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(*arguments: str, **options) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     "command", ["extract_corpus", "train_vocabulary", "create_pretraining_data"]
 )
-def test_help_is_there_without_heavy_imports(command):
+def test_help_needs_no_heavy_imports(command):
     code = (
         f"import sys, data_prep.{command};"
         "sys.exit(bool({'tensorflow', 'keras', 'numba', 'sentencepiece'} & set(sys.modules)))"
@@ -30,7 +30,7 @@ def test_help_is_there_without_heavy_imports(command):
     assert "--input_file" in run(f"data_prep/{command}.py", "--help").stdout
 
 
-def test_no_module_but_the_record_writer_loads_tensorflow():
+def test_no_module_loads_tensorflow():
     modules = [
         "pretraining_data",
         "local_runner",

@@ -1,4 +1,4 @@
-"""Corpora: held out, cut, sampled, and never half written."""
+"""Corpora: held-out documents, splits, samples, and no partial output."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_documents_are_held_out_by_name(options, tmp_path):
     assert read(held_out.eval_output_file) == [d for d in evaluation if "file 0" not in d[0]]
 
 
-def test_a_part_of_the_corpus_is_drawn_uniformly(options):
+def test_the_sample_is_uniform(options):
     extract_corpus.run(options)
     whole = read(options.output_file)
     size = os.path.getsize(options.output_file)
@@ -77,8 +77,8 @@ def test_a_part_of_the_corpus_is_drawn_uniformly(options):
     assert all(document in part for document in read(options.output_file))
 
 
-def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
-    """What is kept are the smallest hashes, even where a later document would still fit."""
+def test_the_sample_does_not_depend_on_the_size_of_documents(tmp_path):
+    """The documents with the smallest hashes are kept, even if another one would still fit."""
     documents = [f"{'word ' * (200 if n < 250 else 1)}{n}." for n in range(300)]
     (tmp_path / "in.txt").write_text("\n\n".join(documents))
     options = ExtractionOptions(
@@ -97,7 +97,7 @@ def test_the_draw_does_not_depend_on_the_size_of_documents(tmp_path):
     assert 30 < len(kept) < 250
 
 
-def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
+def test_long_documents_are_split_between_paragraphs(tmp_path):
     paragraphs = [f"This is paragraph {n}. It has a second sentence." for n in range(10)]
     (tmp_path / "book.txt").write_text("\n\n".join(paragraphs) + "\n\nOne. Two. Three. Four. Five.")
     options = ExtractionOptions(
@@ -121,7 +121,7 @@ def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
         ({"format": "pdf"}, "`format`=pdf: must be one of wikipedia, books, text"),
         ({"input_file": ()}, "`input_file`: text needs files"),
         ({"format": "package_docs"}, "`input_file`: package_docs takes no files"),
-        ({"input_file": ("none-*.txt",)}, "input_file.*: no file matches 'none-"),
+        ({"input_file": ("none-*.txt",)}, "`input_file`: no file matches 'none-"),
         ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "`eval_fraction`=1.5"),
         (
             {"eval_output_file": "e.txt", "eval_fraction": 1e-9},
@@ -132,7 +132,9 @@ def test_long_documents_are_cut_at_ends_of_paragraphs(tmp_path):
         ({"language": "English!"}, "`language`=English!"),
     ],
 )
-def test_bad_flags_are_named_and_leave_nothing(options, tmp_path, monkeypatch, changes, message):
+def test_invalid_options_are_reported_and_leave_nothing(
+    options, tmp_path, monkeypatch, changes, message
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
         extract_corpus.run(dataclasses.replace(options, **changes))

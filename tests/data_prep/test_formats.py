@@ -11,8 +11,8 @@ import pytest
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep import parallel
-from data_prep.corpora.base import Counts, Document, Format, ReaderOptions, find_files
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions, find_files
+from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 
@@ -30,7 +30,7 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
 
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_a_format_of_other_code_is_extracted(tmp_path, monkeypatch, num_processes):
-    monkeypatch.setitem(FORMATS, "letters", Format(units, documents))
+    monkeypatch.setitem(CORPUS_FORMATS, "letters", CorpusFormat(units, documents))
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     for number in range(3):
         (tmp_path / f"{number}.letter").write_text(f"Dear reader. This is letter {number}.\n")
@@ -55,4 +55,4 @@ def test_an_unknown_format_is_answered_with_the_table(tmp_path: pathlib.Path):
     )
     with pytest.raises(InputError) as error:
         extract(options)
-    assert str(error.value) == f"`format`=letters: must be one of {', '.join(FORMATS)}"
+    assert str(error.value) == f"`format`=letters: must be one of {', '.join(CORPUS_FORMATS)}"

@@ -1,4 +1,4 @@
-"""What is shown of TFRecord files is what is in them."""
+"""The output of `inspect` matches the content of the files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run(*paths, **flags) -> None:
 
 
 def predictions(example) -> dict[int, int]:
-    """What is to be predicted of an example, by position."""
+    """The predictions of an example, by position."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     rows = zip(*(example[name] for name in names), strict=True)
     return {int(position): int(id) for position, id, weight in rows if weight}
@@ -80,7 +80,7 @@ def pieces_shown(block: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["static", "words"])
-def test_printed_examples_say_what_was_masked_and_how(made, capsys, monkeypatch, name):
+def test_printed_examples_show_masks_and_replacements(made, capsys, monkeypatch, name):
     monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 5)
     path = made / f"{name}-a.tfrecord"
     run(path, num_examples=20, first=8)
@@ -135,7 +135,7 @@ def test_files_without_masks_show_whole_text(made, capsys, tokenizer):
     assert "none in the files; training draws them" in table
 
 
-def test_statistics_are_those_of_the_arrays(made, tokenizer, monkeypatch):
+def test_statistics_match_the_arrays(made, tokenizer, monkeypatch):
     monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 50)
     paths = [str(made / "static-a.tfrecord"), str(made / "static-b.tfrecord")]
     features = reading.find_features(paths)
@@ -221,14 +221,14 @@ def test_a_file_of_the_original(name, shared, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["static", "dynamic", "words"])
-def test_pictures(made, tmp_path, name):
+def test_plots(made, tmp_path, name):
     picture = tmp_path / "new" / "data.png"
     run(made / f"{name}-*.tfrecord", num_examples=0, plot=str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in picture.parent.iterdir()] == ["data.png"]
 
 
-def test_ids_are_shown_where_the_vocabulary_is_gone(made, tmp_path, capsys):
+def test_ids_are_shown_without_a_vocabulary(made, tmp_path, capsys):
     path = tmp_path / "x.tfrecord"
     path.write_bytes((made / "static-a.tfrecord").read_bytes())
     manifest = json.loads((made / "static-a.manifest.json").read_text())
@@ -250,7 +250,7 @@ def written(path: pathlib.Path, **arrays) -> pathlib.Path:
     return path
 
 
-def test_what_cannot_be_shown_is_one_line(made, tmp_path, model_file):
+def test_invalid_input_is_one_line(made, tmp_path, model_file):
     good = made / "static-a.tfrecord"
     encoder = {"input_ids": [2, 9, 3], "input_mask": [1, 1, 1], "segment_ids": [0, 0, 0]}
     cut = tmp_path / "cut.tfrecord"
@@ -265,7 +265,7 @@ def test_what_cannot_be_shown_is_one_line(made, tmp_path, model_file):
         ((text,), {}, r"text\.tfrecord: damaged"),
         ((empty,), {}, r"empty\.tfrecord: contains no example"),
         ((), {}, "`input_file`: name at least one"),
-        ((tmp_path / "none*",), {}, "input_file.*: no file matches"),
+        ((tmp_path / "none*",), {}, "`input_file`: no file matches"),
         ((good,), {"first": 100_000}, r"`first`=100000: the files contain only \d+ examples"),
         ((good,), {"num_examples": -1}, "`num_examples`=-1"),
         ((good,), {"plot": "a.jpg"}, r"`plot`=a\.jpg: must end in \.png"),
@@ -299,7 +299,7 @@ def test_what_cannot_be_shown_is_one_line(made, tmp_path, model_file):
         assert "\n" not in str(error.value)
 
 
-def test_the_command_as_it_is_typed(made, tmp_path):
+def test_the_command(made, tmp_path):
     def type_(*arguments) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "data_prep.inspect", *map(str, arguments)]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Killed, or without room: nothing half-made under a final name, and nothing finished is lost."""
+"""Kills and full disks: no partial file under a final name, and no finished work lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def shards(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(corpus, model_file, tmp_path_factory) -> dict[str, bytes]:
-    """What an uninterrupted run gives."""
+    """The output of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     done = run(corpus, model_file, folder)
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def expected(corpus, model_file, tmp_path_factory) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("records", [1, 4, 12])
-def test_killed_and_started_again(corpus, model_file, tmp_path, expected, records):
+def test_a_killed_run_resumes(corpus, model_file, tmp_path, expected, records):
     work = tmp_path / ".train.tfrecord-00000-of-00004.work"
     process = subprocess.Popen(command(corpus, model_file, tmp_path), cwd=ROOT)
     while len(list(work.glob("*.json"))) < records:
@@ -72,7 +72,7 @@ def test_killed_and_started_again(corpus, model_file, tmp_path, expected, record
     assert len(list(tmp_path.iterdir())) == 5
 
 
-def test_without_room_on_the_disk(corpus, model_file, tmp_path, expected):
+def test_a_full_disk(corpus, model_file, tmp_path, expected):
     def limit():
         # A file that grows beyond this cannot be written, as on a disk that is full.
         resource.setrlimit(resource.RLIMIT_FSIZE, (800_000, 800_000))
@@ -87,7 +87,7 @@ def test_without_room_on_the_disk(corpus, model_file, tmp_path, expected):
     assert shards(tmp_path) == expected
 
 
-def test_a_worker_that_is_killed_is_no_hang(corpus, model_file, tmp_path, expected):
+def test_a_killed_worker_is_an_error_and_not_a_hang(corpus, model_file, tmp_path, expected):
     process = subprocess.Popen(
         command(corpus, model_file, tmp_path), cwd=ROOT, stderr=subprocess.PIPE, text=True
     )

@@ -1,4 +1,4 @@
-"""From text to TFRecords: what is in the files follows from text, flags and seed alone."""
+"""From text to TFRecords: the files depend on text, options and seed only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unmasked(examples) -> np.ndarray:
     return ids
 
 
-def test_examples_are_text_of_one_document_with_true_labels(options, corpus, tokenizer):
+def test_examples_are_text_of_one_document_with_correct_labels(options, corpus, tokenizer):
     manifest, examples = create(options)
     documents = tokenized(corpus, tokenizer)
     ends = documents.sentence_offsets[documents.document_offsets]
@@ -167,7 +167,7 @@ def test_without_pairs_an_example_is_one_segment(options, tokenizer):
     assert ((unmasked(examples) == tokenizer.sep_id).sum(1) == 1).all()
 
 
-def test_dynamic_files_hold_the_text_that_static_ones_mask(options):
+def test_dynamic_files_contain_the_text_that_static_ones_mask(options):
     _, static = create(options)
     manifest, dynamic = create(dataclasses.replace(options, masking="dynamic"))
     assert (dynamic["input_ids"] == unmasked(static)).all()
@@ -262,10 +262,10 @@ def test_statistics_of_the_original(name, tolerance, shared, tmp_path):
         ({"random_next_sentence": True, "pair_objective": "sop"}, "`random_next_sentence`"),
         ({"beam_options": ("--project=p",)}, "`beam_options`: requires `runner`"),
         ({"work_dir": "gs://bucket/work"}, "`work_dir`=gs://bucket/work"),
-        ({"input_file": ("nothing-*.txt",)}, "input_file.*: no file matches 'nothing-\\*.txt'"),
+        ({"input_file": ("nothing-*.txt",)}, "`input_file`: no file matches 'nothing-\\*.txt'"),
     ],
 )
-def test_flags_out_of_range_are_named(options, change, message):
+def test_invalid_options_are_reported(options, change, message):
     with pytest.raises(InputError, match=message):
         create(dataclasses.replace(options, **change))
 
@@ -288,14 +288,14 @@ def test_one_sentence_documents(options, tmp_path):
         (b"caf\xe9 society\n", r"in\.txt: line 1 is not UTF-8"),
     ],
 )
-def test_a_bad_text_leaves_nothing_behind(options, tmp_path, content, message):
+def test_invalid_text_leaves_nothing(options, tmp_path, content, message):
     (tmp_path / "in.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         create(dataclasses.replace(options, input_file=(str(tmp_path / "in.txt"),)))
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_sentences_without_a_token_are_left_out(tmp_path, tokenizer):
+def test_sentences_without_tokens_are_dropped(tmp_path, tokenizer):
     (tmp_path / "in.txt").write_text("one\n\u200b\ntwo three\n\n\ufeff\u200b\n\nfour\n", "utf-8")
     documents = tokenized(tmp_path / "in.txt", tokenizer)
     assert documents.document_offsets.tolist() == [0, 2, 2, 3]
@@ -312,7 +312,7 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
 
 
 def test_remote_files(options, tmp_path, monkeypatch):
-    """Everything on TensorFlow's file layer, through a file system that it keeps in memory."""
+    """All files are remote: in TensorFlow's in-memory file system."""
     from tensorflow.io import gfile
 
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)

@@ -1,4 +1,4 @@
-"""Unfinished work: gone on with, verified, made again, and never in the way of a final name."""
+"""Unfinished work is resumed, verified, repeated if damaged, and never has a final name."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.data_prep.texts import contents, create
 
 
 class Killed(BaseException):
-    """A kill, as far as a test can have one without a process of its own."""
+    """Stands for a kill, inside the process of the test."""
 
 
 @pytest.mark.parametrize("after", [0, 1, 5, 12, 20, 30])
-def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces, after, capsys):
+def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, small_pieces, after, capsys):
     options = dataclasses.replace(options, num_processes=1, num_shards=2)
     create(options)
     expected = contents(tmp_path / "out")
@@ -54,7 +54,7 @@ def test_an_interrupted_run_goes_on(options, tmp_path, monkeypatch, small_pieces
     assert "resuming the unfinished run" in capsys.readouterr().out
 
 
-def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces):
+def test_damaged_work_is_repeated(options, tmp_path, monkeypatch, small_pieces):
     options = dataclasses.replace(options, num_processes=1)
     create(options)
     expected = contents(tmp_path / "out")
@@ -70,8 +70,8 @@ def test_damaged_work_is_made_again(options, tmp_path, monkeypatch, small_pieces
     assert contents(tmp_path / "out") == expected
 
 
-def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces):
-    """Even where its parts are gone already."""
+def test_a_lost_file_is_written_again(options, tmp_path, monkeypatch, small_pieces):
+    """Even if its parts have been removed."""
     options = dataclasses.replace(options, num_processes=1, num_shards=2)
     create(options)
     expected = contents(tmp_path / "out")
@@ -86,21 +86,21 @@ def test_a_lost_file_is_made_again(options, tmp_path, monkeypatch, small_pieces)
     assert contents(tmp_path / "out") == expected
 
 
-def test_two_runs_on_the_same_files_do_not_meet(options, monkeypatch):
+def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(local_runner, "join_parts", lambda *arguments: create(options))
-        with pytest.raises(InputError, match="output_file.*: another process is at work"):
+        with pytest.raises(InputError, match="`output_file`: another process is at work"):
             create(options)
 
 
-def test_shards_of_another_run_are_named(options, tmp_path, capsys):
+def test_shards_of_another_run_are_reported(options, tmp_path, capsys):
     create(dataclasses.replace(options, num_shards=2))
     assert not capsys.readouterr().err
     create(dataclasses.replace(options, num_shards=3))
     assert "train.tfrecord-00001-of-00002" in capsys.readouterr().err
 
 
-def test_other_flags_or_input_start_anew(options, tmp_path, monkeypatch, capsys):
+def test_other_options_or_input_start_from_scratch(options, tmp_path, monkeypatch, capsys):
     text = tmp_path / "in.txt"
     shutil.copy(options.input_file[0], text)
     options = dataclasses.replace(options, input_file=(str(text),))

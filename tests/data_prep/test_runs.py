@@ -1,4 +1,4 @@
-"""The shuffle: nothing lost, uniform, and the same however the buckets and blocks fall."""
+"""The shuffle: complete, uniform, and independent of buckets and blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_prep.segments import Pairs
 
 
 def block(count: int, first: int, seed: int = 0, copies: int = 1):
-    """Pairs of 1 to 6 tokens; every token is the number of its pair."""
+    """Pairs of 1 to 6 tokens; every token is the index of its pair."""
     random = np.random.default_rng(seed + first)
     sizes = random.integers(1, 4, (count, 2))
     ids = np.repeat(np.arange(first, first + count), sizes.sum(1)).astype(np.uint16)
@@ -61,7 +61,9 @@ def shuffled(blocks, folder, buckets: int) -> list[int]:
 
 @settings(deadline=None, max_examples=20)
 @given(counts=st.lists(st.integers(1, 40), min_size=1, max_size=4), buckets=st.integers(1, 9))
-def test_every_pair_comes_once_in_an_order_of_its_own(tmp_path_factory, counts, buckets):
+def test_every_pair_occurs_once_in_an_order_that_depends_on_seeds_only(
+    tmp_path_factory, counts, buckets
+):
     firsts = np.cumsum([0, *counts])
     blocks = [block(count, int(first)) for count, first in zip(counts, firsts, strict=False)]
     order = shuffled(blocks, tmp_path_factory.mktemp("runs"), buckets)
@@ -70,7 +72,7 @@ def test_every_pair_comes_once_in_an_order_of_its_own(tmp_path_factory, counts, 
     assert order == shuffled(blocks, tmp_path_factory.mktemp("runs"), 1)
 
 
-def test_copies_are_shuffled_among_one_another(tmp_path):
+def test_copies_are_shuffled_together(tmp_path):
     order = shuffled([block(500, 0, copies=3)], tmp_path, 4)
     assert np.bincount(order).tolist() == [3] * 500
     assert len(set(order[:500])) < 400
@@ -82,6 +84,6 @@ def test_the_order_is_random(tmp_path):
     assert abs(np.corrcoef(order[1:], order[:-1])[0, 1]) < 0.07
 
 
-def test_tokens_take_two_bytes_where_they_can():
+def test_tokens_take_two_bytes_if_possible():
     assert token_dtype(30000) == token_dtype(2**16) == np.uint16
     assert token_dtype(2**16 + 1) == np.uint32

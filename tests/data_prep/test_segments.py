@@ -1,4 +1,4 @@
-"""Pairs of segments: nothing mixed, nothing lost, labels that say what they should."""
+"""Pairs of segments: documents are not mixed, no token is lost, labels are correct."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_si
 
 
 def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
-    """Documents whose every token is its own place, so that a token tells where it comes from."""
+    """Documents in which every token is its own position, which identifies its origin."""
     sentences = [n for document in lengths for n in document]
     return TokenizedDocuments(
         ids=np.arange(sum(sentences), dtype=np.int32),
@@ -38,7 +38,7 @@ def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
 
 
 def cut(documents: TokenizedDocuments, pairing: Pairing, seed: int, word_starts=None) -> Pairs:
-    """Pairs of documents whose every token is a word, unless told otherwise."""
+    """Pairs of documents in which, by default, every token is a word."""
     if word_starts is None:
         word_starts = every_word(documents)
     numbers = np.arange(len(documents.document_offsets) - 1)
@@ -87,7 +87,7 @@ def test_pairs_neither_mix_documents_nor_lose_tokens(
 
 @settings(deadline=None)
 @given(lengths=LENGTHS, seed=st.integers(0, 2**32))
-def test_a_document_gives_the_same_pairs_whatever_stands_around_it(lengths, seed):
+def test_the_pairs_of_a_document_do_not_depend_on_other_documents(lengths, seed):
     documents = numbered(lengths)
     pairing = Pairing(24)
     whole = cut(documents, pairing, seed)
@@ -107,7 +107,7 @@ def test_a_document_gives_the_same_pairs_whatever_stands_around_it(lengths, seed
 @settings(deadline=None)
 @given(lengths=LENGTHS)
 def test_chunks_end_where_the_original_ends_them(lengths):
-    """Sentences are collected up to the target length; the segments meet between two of them."""
+    """Sentences are collected up to the target length; segments are split between sentences."""
     documents = numbered(lengths)
     pairs = cut(documents, Pairing(1003, "sop", 0.0, "drop"), 0)
     one_chunk_each = [d for d in lengths if len(d) > 1]
@@ -147,7 +147,7 @@ def test_a_single_sentence_is_split_where_a_word_starts():
     assert not len(cut(documents, Pairing(64, "sop", 0.0, "drop"), 5, word_starts).spans)
 
 
-def test_truncation_takes_from_both_ends_of_the_longer_segment():
+def test_truncation_removes_tokens_from_both_ends_of_the_longer_segment():
     documents = numbered([[55, 30]] * 300)
     pairs = cut(documents, Pairing(63, "sop", 0.0), 5)
     first_long = pairs.spans[~pairs.labels]

@@ -1,4 +1,4 @@
-"""A corpus in units: every document once, whoever reads which range."""
+"""A corpus in units: every document is read once, for any ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read(path, length: int, counts: Counter | None = None) -> list:
 
 @settings(deadline=None, max_examples=200)
 @given(lines=LINES, end=ENDS, last=st.booleans(), mark=st.booleans(), length=st.integers(1, 60))
-def test_units_of_any_length_give_every_document_once(
+def test_units_of_any_length_contain_every_document_once(
     tmp_path_factory, lines, end, last, mark, length
 ):
     path = tmp_path_factory.mktemp("units") / "in.txt"
@@ -57,7 +57,7 @@ def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
         assert read(path, 20) == expected
 
 
-def test_long_lines_are_left_out_and_counted(tmp_path):
+def test_long_lines_are_skipped_and_counted(tmp_path):
     path = tmp_path / "in.txt"
     path.write_bytes(b"before\n" + b"x" * 50_000_000 + b"\nafter\n\n" + b"y " * 700_000)
     counts = Counter()
@@ -66,7 +66,7 @@ def test_long_lines_are_left_out_and_counted(tmp_path):
     assert counts == {"skipped_lines": 2}
 
 
-def test_long_documents_come_in_parts(tmp_path, monkeypatch):
+def test_long_documents_are_read_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(text_units, "MAX_DOCUMENT_BYTES", 100)
     path = tmp_path / "in.txt"
     lines = [f"This is line {number:03d}." for number in range(50)]
@@ -79,14 +79,14 @@ def test_long_documents_come_in_parts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("length", [5, 1000])
-def test_bytes_that_are_not_utf_8_are_named_by_their_line(tmp_path, length):
+def test_invalid_utf_8_is_reported_with_its_line(tmp_path, length):
     path = tmp_path / "in.txt"
     path.write_bytes(b"one\ntwo\n\nthree\ncaf\xe9\n")
     with pytest.raises(InputError, match=r"in\.txt: line 5 is not UTF-8 .*0xe9"):
         read(path, length)
 
 
-def test_a_corpus_is_divided_by_its_size(tmp_path, monkeypatch):
+def test_the_size_of_units_depends_on_the_corpus(tmp_path, monkeypatch):
     paths = []
     for number, size in enumerate((250, 0, 100)):
         paths.append(str(tmp_path / f"{number}.txt"))

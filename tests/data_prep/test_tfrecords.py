@@ -1,4 +1,4 @@
-"""Files that either side can read, in the very bytes that TensorFlow writes."""
+"""Files that both projects can read, with the bytes that TensorFlow writes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_file_is_that_of_tensorflow(tmp_path):
     assert ours.read_bytes() == theirs.read_bytes()
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_examples_are_read(tmp_path):
     path = tmp_path / "a.tfrecord"
     with open(path, "wb") as file:
         for part in (slice(4), slice(4, 7)):
@@ -79,7 +79,7 @@ def test_what_is_written_is_read(tmp_path):
     assert read["weights"].dtype == np.float32
 
 
-def test_a_batch_of_none():
+def test_an_empty_batch():
     assert write_records(io.BytesIO(), batch(0)) == 0
 
 
@@ -112,7 +112,7 @@ def test_the_original_reads_ours(original):
         assert tf.train.Example.FromString(ours) == example
 
 
-def test_other_lengths_and_broken_files_are_named(tmp_path):
+def test_other_lengths_and_damaged_files_are_reported(tmp_path):
     path = tmp_path / "a.tfrecord"
     with open(path, "wb") as file:
         write_records(file, batch(3))

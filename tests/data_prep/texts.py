@@ -1,4 +1,4 @@
-"""Texts as data preparation holds them, and runs of it."""
+"""Tokenized texts, and runs of data preparation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(options: PretrainingDataOptions):
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    """All files of a folder, but the manifests' times and number of processes."""
+    """All files of a folder, without durations and numbers of processes in manifests."""
     found = {}
     for path in folder.iterdir():
         found[path.name] = path.read_bytes()

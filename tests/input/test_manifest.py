@@ -1,4 +1,4 @@
-"""Manifests: found by the files they list, and checked against the flags by name."""
+"""Manifests are found by the files they list, and checked against options."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_only_manifests_that_list_a_file_are_found(tmp_path):
     found = find_manifests([str(tmp_path / "a-00001-of-00002"), str(tmp_path / "c")])
     assert found == {str(tmp_path / "a.manifest.json"): MANIFEST}
     assert find_manifests([str(tmp_path / "c")]) == {}
-    # The manifest of an extracted corpus, or a damaged one of other files, is not in the way.
+    # The manifest of an extracted corpus, or a damaged one of other files, is ignored.
     (tmp_path / "corpus.manifest.json").write_text('{"documents": 3}')
     assert list(find_manifests([str(tmp_path / "b")])) == [str(tmp_path / "b.manifest.json")]
     with pytest.raises(InputError, match=r"corpus\.manifest\.json: not a manifest"):
@@ -69,13 +69,13 @@ def test_only_manifests_that_list_a_file_are_found(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {}}'])
-def test_what_is_no_manifest_is_named(tmp_path, content):
+def test_a_file_that_is_not_a_manifest_is_reported(tmp_path, content):
     (tmp_path / "a.manifest.json").write_text(content)
     with pytest.raises(InputError, match=r"a\.manifest\.json: not a manifest"):
         read_manifest(str(tmp_path / "a.manifest.json"))
 
 
-def test_mismatches_are_named_by_the_flag():
+def test_mismatches_are_reported():
     manifests = {"a.manifest.json": MANIFEST}
     check_manifests(manifests, 64, 10, 1000)
     for arguments, message in (
@@ -85,7 +85,7 @@ def test_mismatches_are_named_by_the_flag():
     ):
         with pytest.raises(InputError, match=message):
             check_manifests(manifests, *arguments)
-    # With dynamic masks the number of predictions is training's own.
+    # With dynamic masks, the number of predictions is an option of training.
     check_manifests({"a": changed(masking="dynamic")}, 64, 20, 1000)
 
 
@@ -101,7 +101,7 @@ def test_dynamic_masks_take_their_settings_from_the_manifest():
     assert masks.replacement_ids.dtype == np.int32
 
 
-def test_files_that_do_not_go_together_are_named():
+def test_files_that_do_not_match_are_reported():
     dynamic = changed(masking="dynamic")
     with pytest.raises(InputError, match=r"b: has masking=static"):
         dynamic_masks({"a": dynamic, "b": MANIFEST}, 10)

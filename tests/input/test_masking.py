@@ -1,4 +1,4 @@
-"""Masks: what is masked, how much, and with what distribution."""
+"""Masks: which tokens are masked, how many, and with which distribution."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw(ids, lengths, starts, seeds, settings):
 
 
 def words_of(ids, length, starts) -> list[list[int]]:
-    """The oracle of what a word is: positions, none of them special, from one start to the next."""
+    """Reference implementation of words: positions between word starts and special tokens."""
     words: list[list[int]] = []
     for position in range(length):
         if ids[position] in (CLS, SEP):
@@ -61,7 +61,7 @@ def words_of(ids, length, starts) -> list[list[int]]:
     word_length=st.floats(1.0, 4.0),
     seed=st.integers(0, 2**32),
 )
-def test_whole_words_within_the_budget_and_every_label_is_what_stood_there(
+def test_whole_words_are_masked_within_the_budget_with_correct_labels(
     seq, padding, settings, word_length, seed
 ):
     ids, lengths, starts = examples(3, seq, seed, word_length)
@@ -103,9 +103,7 @@ def test_whole_words_within_the_budget_and_every_label_is_what_stood_there(
     masked_lm_prob=st.floats(0.01, 0.5),
     seed=st.integers(0, 2**32),
 )
-def test_permuted_tokens_change_places_and_are_predicted_too(
-    seq, max_predictions, masked_lm_prob, seed
-):
+def test_permuted_tokens_are_predicted_too(seq, max_predictions, masked_lm_prob, seed):
     ids, lengths, starts = examples(3, seq, seed)
     seeds = derive_seeds(seed, np.arange(3))
     settings = Masking(max_predictions, masked_lm_prob)
@@ -150,7 +148,7 @@ def test_drawn_lengths_follow_the_paper(seq, max_predictions, favor_shorter_ngra
     assert stats.chisquare(drawn, expected * drawn.sum()).pvalue > 1e-3
 
 
-def test_lengths_masked_without_a_budget_in_the_way_follow_the_paper():
+def test_masked_lengths_follow_the_paper_if_the_budget_allows():
     settings = Masking(max_predictions=600, masked_lm_prob=0.15)
     ids, lengths, starts = examples(500, 2000)
     masked = draw(ids, lengths, starts, derive_seeds(7, np.arange(500)), settings)
@@ -159,7 +157,7 @@ def test_lengths_masked_without_a_budget_in_the_way_follow_the_paper():
     )
 
 
-def test_amount_kinds_and_places():
+def test_amount_replacements_and_positions():
     settings = Masking(max_predictions=80)
     ids, lengths, starts = examples(4000, 512)
     masked = draw(ids, lengths, starts, derive_seeds(3, np.arange(4000)), settings)
@@ -184,7 +182,7 @@ def test_amount_kinds_and_places():
     assert inner.min() > 0.08
 
 
-def test_the_last_span_is_cut_to_the_budget():
+def test_the_last_span_is_shortened_to_the_budget():
     ids, lengths, starts = examples(2000, 64, word_length=1.0)
     settings = Masking(max_predictions=2, favor_shorter_ngram=False)
     masked = draw(ids, lengths, starts, derive_seeds(0, np.arange(2000)), settings)
@@ -193,7 +191,7 @@ def test_the_last_span_is_cut_to_the_budget():
     assert abs(masked.masked_lengths[1] / 2000 - 9 / 11) < 0.03
 
 
-def test_spans_stay_in_their_segment():
+def test_spans_do_not_cross_segments():
     ids = np.array([[CLS, 10, SEP, 11, SEP]], np.int32).repeat(2000, 0)
     settings = Masking(max_predictions=2, masked_lm_prob=0.4, ngram=3)
     masked = draw(
@@ -226,7 +224,7 @@ def test_seeds_are_distinct_and_stable():
     assert abs(bits.mean(0) - 0.5).max() < 0.02
 
 
-def test_works_where_the_cache_folder_cannot_be_written(monkeypatch):
+def test_the_cache_folder_need_not_be_writable(monkeypatch):
     def no_cache(*args, cache=False, **kwargs):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")

@@ -1,4 +1,4 @@
-"""What tests of readers share."""
+"""Helpers for tests of corpus readers."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import pickle
 from collections.abc import Sequence
 
 from data_prep.corpora.base import Counts, Document, ReaderOptions
-from data_prep.corpora.formats import FORMATS
+from data_prep.corpora.formats import CORPUS_FORMATS
 
 
 def read(
     format: str, patterns: Sequence[str], options: ReaderOptions | None = None
 ) -> tuple[list[Document], Counts]:
-    """All documents of a corpus and the sum of their counts, units sent as to processes."""
+    """All documents of a corpus and the sum of their counts; units are pickled as for processes."""
     options = options or ReaderOptions()
     found, counts = [], Counts()
-    for unit in FORMATS[format].units(patterns, options):
+    for unit in CORPUS_FORMATS[format].units(patterns, options):
         unit_counts = Counts()
         unit = pickle.loads(pickle.dumps(unit))
-        found += FORMATS[format].documents(unit, options, unit_counts)
+        found += CORPUS_FORMATS[format].documents(unit, options, unit_counts)
         counts += unit_counts
     return found, counts

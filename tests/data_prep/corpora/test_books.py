@@ -1,4 +1,4 @@
-"""Plain text books, however their lines are broken."""
+"""Books as plain text, however their lines are wrapped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wrapped(paragraph: str) -> str:
     ],
     ids=["wrapped", "a line each, blank lines between", "a line each", "CRLF", "ornaments"],
 )
-def test_paragraphs_come_out_whatever_the_line_breaks(tmp_path, text):
+def test_paragraphs_do_not_depend_on_line_breaks(tmp_path, text):
     (tmp_path / "book.txt").write_bytes(text.encode())
     (document,), counts = read("books", [str(tmp_path)])
     assert document.paragraphs == PARAGRAPHS
@@ -42,14 +42,14 @@ def test_paragraphs_come_out_whatever_the_line_breaks(tmp_path, text):
     assert counts.characters == sum(map(len, PARAGRAPHS))
 
 
-def test_wrapped_text_without_blank_lines_is_cut_where_a_line_had_room():
+def test_wrapped_text_without_blank_lines_is_split_where_a_line_had_room():
     found = books.paragraphs("\n".join(map(wrapped, PARAGRAPHS)).split("\n"))
     assert " ".join(found) == " ".join(PARAGRAPHS)
     assert set(found) & set(PARAGRAPHS)
     assert len(found) > len(PARAGRAPHS) * 0.7
 
 
-def test_the_frame_of_project_gutenberg_goes():
+def test_the_frame_of_project_gutenberg_is_removed():
     lines = [
         "The Project Gutenberg eBook of Emma",
         "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***",
@@ -61,14 +61,14 @@ def test_the_frame_of_project_gutenberg_goes():
     assert books.without_frame(lines[2:3]) == lines[2:3]
 
 
-def test_a_file_that_is_not_utf_8_is_named(tmp_path):
+def test_a_file_that_is_not_utf_8_is_reported(tmp_path):
     (tmp_path / "latin.txt").write_bytes("Café\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin\.txt: line 1 is not UTF-8.*iconv"):
         read("books", [str(tmp_path)])
 
 
-def test_a_folder_without_texts_is_named(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+def test_a_folder_without_texts_is_reported(tmp_path):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read("books", [str(tmp_path)])
 
 

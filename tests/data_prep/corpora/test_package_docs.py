@@ -1,4 +1,4 @@
-"""Prose out of docstrings and README files."""
+"""Prose from docstrings and README files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ SENTENCE = "This is a sentence of the text that should be kept."
         ("", []),
     ],
 )  # fmt: skip
-def test_prose_stays_and_markup_goes(text, expected):
+def test_prose_is_kept_and_markup_removed(text, expected):
     assert list(prose_paragraphs(text)) == expected
 
 

@@ -40,7 +40,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_each_passage_is_a_document_once(folder):
+def test_each_distinct_passage_is_a_document(folder):
     counts = Counts()
     found = read(folder, counts=counts)
     assert found == [
@@ -61,7 +61,7 @@ def test_files_and_globs_may_overlap(folder):
     assert read(folder / "RACE/dev/high/*.txt") == everything[:2]
 
 
-def test_several_passages_in_a_file_a_line_each(tmp_path):
+def test_one_passage_per_line(tmp_path):
     path = tmp_path / "race.json"
     path.write_text(race("One.", id="a") + "\n" + race("Two.", id="b") + "\n")
     assert [document.name for document in read(path)] == ["a", "b"]
@@ -72,16 +72,18 @@ def test_several_passages_in_a_file_a_line_each(tmp_path):
     ["no JSON", "", "[]", "5", '{"a": 1}', '{"data": [{"paragraphs": [{}]}]}', '{"article": 5}',
      race("cut off")[:-3], '{"data": 5}', '{"article": "a"}\n{"art'],
 )  # fmt: skip
-def test_a_file_of_neither_kind_is_named(tmp_path, content):
+def test_other_files_are_reported(tmp_path, content):
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(InputError, match=r"x\.json: neither SQuAD .* nor RACE"):
         read(tmp_path / "x.json")
 
 
-def test_what_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+def test_missing_files_are_reported(tmp_path):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read(tmp_path / "none*")
-    with pytest.raises(InputError, match=r"no \.txt or \.json file in the folder"):
+    with pytest.raises(
+        InputError, match=r"`input_file`=.*: the folder contains no \.txt or \.json"
+    ):
         read(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Tables of every kind give the same documents, a part at a time, or a clear refusal."""
+"""Tables of every type give the same documents, part by part, or a clear error."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def read(path: pathlib.Path | str, counts: Counts | None = None, **options) -> l
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_kind_gives_the_same_documents(tmp_path, name):
+def test_all_types_give_the_same_documents(tmp_path, name):
     path = tmp_path / name
     WRITERS[path.suffix](path, ROWS)
     counts = Counts()
@@ -93,7 +93,7 @@ def test_every_kind_gives_the_same_documents(tmp_path, name):
     assert [d.name for d in read(path)] == [f"{name}:1", f"{name}:2", f"{name}:5"]
 
 
-def test_tab_separated_values_have_no_quotes(tmp_path):
+def test_tsv_has_no_quotes(tmp_path):
     (tmp_path / "t.tsv").write_text('id\ttext\n1\t"The\n2\tcat" sat\n3\ta\tb\n')
     counts = Counts()
     assert [d.paragraphs for d in read(tmp_path / "t.tsv", counts)] == [['"The'], ['cat" sat']]
@@ -105,14 +105,14 @@ def test_tab_separated_values_have_no_quotes(tmp_path):
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=9)),
     st.sampled_from(["t.parquet", "t.jsonl", "t.csv"]),
 )
-def test_any_text_comes_out_as_it_went_in(tmp_path, texts, name):
+def test_text_is_preserved(tmp_path, texts, name):
     path = tmp_path / name
     WRITERS[path.suffix](path, [{"text": "!" + text, "n": 1} for text in [*texts, ""]])
     expected = [table.paragraphs("!" + text) for text in [*texts, ""]]
     assert [document.paragraphs for document in read(path)] == expected
 
 
-def test_row_groups_are_units_and_make_up_the_table(tmp_path):
+def test_row_groups_are_units(tmp_path):
     rows = [{"text": f"Row {number}."} for number in range(25)]
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=10)
     write_json(tmp_path / "a.jsonl", rows[:2])
@@ -129,7 +129,7 @@ def test_row_groups_are_units_and_make_up_the_table(tmp_path):
     assert [d.paragraphs for d in last] == [[f"Row {number}."] for number in range(20, 25)]
 
 
-def test_types_of_text_that_parquet_knows(tmp_path):
+def test_text_types_of_parquet(tmp_path):
     texts = ["one", None, "two"]
     for number, column in enumerate(
         [
@@ -154,7 +154,7 @@ def test_a_bad_json_line_is_skipped_and_counted(tmp_path):
     assert (counts.skipped, counts.left_out) == (6, {"rows without text": 1})
 
 
-def test_rows_may_lie_across_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
+def test_rows_may_cross_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "_BLOCK_BYTES", 100)
     rows = [{"text": f"Row {number},\nits second line,\n\nits third."} for number in range(50)]
     write_csv(tmp_path / "t.csv", rows)
@@ -163,17 +163,17 @@ def test_rows_may_lie_across_the_blocks_of_a_csv_file(tmp_path, monkeypatch):
     assert {tuple(d.paragraphs[1:]) for d in found} == {("its second line,", "its third.")}
 
 
-def test_a_long_file_is_not_read_to_its_end_for_a_column_that_is_not_there(tmp_path):
+def test_a_missing_column_is_detected_early(tmp_path):
     path = tmp_path / "t.jsonl.gz"
     rows = [{"body": os.urandom(200).hex()} for _ in range(3000)]
     write_compressed(path, rows)
     path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(InputError, match="has no column 'text'; it has body"):
+    with pytest.raises(InputError, match="`text_column`=text: no such column .*; it has body"):
         read(path)
 
 
 def test_remote_files_are_read_through_tensorflow(tmp_path, monkeypatch):
-    """TensorFlow's files lack much of what Python's have; these are local, opened by it."""
+    """Files of TensorFlow lack methods of Python's files; these are local files opened by it."""
     from tensorflow.io import gfile
 
     opened = []
@@ -190,7 +190,7 @@ def test_remote_files_are_read_through_tensorflow(tmp_path, monkeypatch):
     assert len(opened) >= len(NAMES)
 
 
-def test_memory_stays_small_however_long_the_table(tmp_path):
+def test_memory_does_not_grow_with_the_table(tmp_path):
     path = tmp_path / "t.jsonl.gz"
     with gzip.open(path, "wt", compresslevel=1) as file:
         for _ in range(4000):
@@ -207,14 +207,14 @@ def test_memory_stays_small_however_long_the_table(tmp_path):
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.jsonl", "t.csv", "t.csv.gz"])
 @pytest.mark.parametrize("column", ["text_column", "title_column"])
-def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path, name, column):
+def test_a_missing_column_is_reported_with_the_existing_ones(tmp_path, name, column):
     path = tmp_path / name
     WRITERS[path.suffix](path, ROWS)
-    with pytest.raises(InputError, match=f"--{column}: .*{name} has no column 'body'; it has id"):
+    with pytest.raises(InputError, match=f"`{column}`=body: no such column in .*{name}; it has id"):
         read(path, **{column: "body"})
     many = [{"content": "x"}] * 2000
     WRITERS[path.suffix](path, many)
-    with pytest.raises(InputError, match="has no column 'text'; it has content"):
+    with pytest.raises(InputError, match="no such column .*; it has content"):
         read(path)
 
 
@@ -227,33 +227,33 @@ def damaged(path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("name", "write", "message"),
     [
-        ("t.txt", lambda path: path.write_text("a"), r"does not end as a table does: \.parquet"),
-        ("t.parquet.gz", lambda path: path.write_text("a"), "does not end as a table does"),
-        ("t.parquet", damaged, "t.parquet: damaged, or not what its name says: "),
+        ("t.txt", lambda path: path.write_text("a"), r"the ending must be one of \.parquet"),
+        ("t.parquet.gz", lambda path: path.write_text("a"), "the ending must be one of"),
+        ("t.parquet", damaged, "t.parquet: damaged, or not the type its ending says: "),
         ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: damaged"),
         ("t.jsonl.gz", damaged, "t.jsonl.gz: damaged"),
         ("t.csv.zst", damaged, "t.csv.zst: damaged"),
         ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: damaged"),
-        ("t.csv", lambda path: path.write_text(""), "no column 'text'; it has none"),
+        ("t.csv", lambda path: path.write_text(""), "no such column in .*; it has none"),
         ("t.csv", lambda path: path.write_bytes(b"text\nCaf\xe9\n"), "t.csv: damaged.*(?i:utf-?8)"),
-        ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "a row a line"),
-        ("t.json", lambda path: path.write_text('[{"text": "a"}]'), "a row a line"),
-        ("t.json", lambda path: path.write_text('{\n "text": "a"\n}'), "a row a line"),
+        ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "one object per line"),
+        ("t.json", lambda path: path.write_text('[{"text": "a"}]'), "one object per line"),
+        ("t.json", lambda path: path.write_text('{\n "text": "a"\n}'), "one object per line"),
         (
             "t.parquet",
             lambda path: write_parquet(path, [{"text": ["a", "b"]}]),
-            "--text_column: column 'text' of .*t.parquet holds list<.*>, not text",
+            "`text_column`=text: must contain text; in .*t.parquet, the type is list<.*>",
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path, name, write, message):
+def test_unreadable_files_are_reported(tmp_path, name, write, message):
     write(tmp_path / name)
     with pytest.raises(InputError, match=message) as error:
         read(tmp_path / name)
     assert "\n" not in str(error.value)
 
 
-def test_a_quotation_mark_that_never_ends_is_named(tmp_path, monkeypatch):
+def test_an_unclosed_quotation_mark_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "_BLOCK_BYTES", 1000)
     path = tmp_path / "t.csv"
     path.write_text('text\n"' + "the cat sat\n" * 500)
@@ -261,7 +261,7 @@ def test_a_quotation_mark_that_never_ends_is_named(tmp_path, monkeypatch):
         read(path)
 
 
-def test_a_parquet_file_damaged_inside_is_named(tmp_path):
+def test_a_damaged_parquet_file_is_reported(tmp_path):
     path = tmp_path / "t.parquet"
     write_parquet(path, [{"text": f"some text {n}" * 20} for n in range(10)])
     content = bytearray(path.read_bytes())
@@ -271,8 +271,8 @@ def test_a_parquet_file_damaged_inside_is_named(tmp_path):
         read(path)
 
 
-def test_files_that_are_not_there_are_named(tmp_path):
-    with pytest.raises(InputError, match="--input_file: no table in the folder"):
+def test_missing_files_are_reported(tmp_path):
+    with pytest.raises(InputError, match="`input_file`=.*: the folder contains no table"):
         read(tmp_path)
-    with pytest.raises(InputError, match="--input_file: no file matches"):
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
         read(tmp_path / "*.parquet")

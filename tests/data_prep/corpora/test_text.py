@@ -9,7 +9,7 @@ from data_prep.corpora import text
 from tests.data_prep.corpora.reading import read
 
 
-def test_blank_lines_stand_between_documents(tmp_path):
+def test_blank_lines_separate_documents(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf\n\none \r\ntwo\r\n\r\n \n\nthree")
     (tmp_path / "b.txt").write_text("four\n")
     found, counts = read("text", [str(tmp_path / "*.txt")])
@@ -27,6 +27,6 @@ def test_units_of_any_length_give_the_same_documents(tmp_path, monkeypatch):
     assert read("text", [str(tmp_path / "a.txt")]) == whole
 
 
-def test_a_folder_is_named(tmp_path):
-    with pytest.raises(InputError, match="--input_file: .* is a folder"):
+def test_a_folder_is_reported(tmp_path):
+    with pytest.raises(InputError, match="`input_file`=.*: is a folder"):
         read("text", [str(tmp_path)])

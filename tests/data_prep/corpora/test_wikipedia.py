@@ -1,4 +1,4 @@
-"""Dumps: every article once, whatever the compression, the units and the damage."""
+"""Dumps: every article once, for any compression, units and damage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TITLES = [f"Artikel {n}" for n in range(30)]
 
 
 def streams(xml: bytes, length: int) -> bytes:
-    """As `pbzip2` does it: streams end anywhere, inside of pages and tags too."""
+    """As `pbzip2` does: streams end anywhere, also inside pages and tags."""
     return b"".join(bz2.compress(xml[i : i + length]) for i in range(0, len(xml), length))
 
 
@@ -68,7 +68,7 @@ def titles(path) -> list[str]:
     return [document.name for document in read("wikipedia", [str(path)])[0]]
 
 
-def test_what_is_an_article(tmp_path):
+def test_only_articles_are_kept(tmp_path):
     (tmp_path / "dump.xml").write_bytes(
         dump(
             [
@@ -108,16 +108,16 @@ def test_what_is_an_article(tmp_path):
     chunk=st.integers(16, 5000),
     form=st.sampled_from(["xml", "one stream", "streams"]),
 )
-def test_every_article_once_whatever_the_units(tmp_path_factory, length, unit, chunk, form):
+def test_every_article_is_read_once_for_any_units(tmp_path_factory, length, unit, chunk, form):
     xml = dump(ARTICLES)
     path = tmp_path_factory.mktemp("dump") / "dump.xml.bz2"
     content = {"xml": xml, "one stream": bz2.compress(xml), "streams": streams(xml, length)}[form]
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dumps, "_SMALLEST_RANGE", unit)
-        patch.setattr(dumps, "_LARGEST_RANGE", unit)
-        patch.setattr(dumps, "_XML_PER_UNIT", unit)
-        patch.setattr(dumps, "_CHUNK", chunk)
+        patch.setattr(dumps, "_MIN_RANGE_BYTES", unit)
+        patch.setattr(dumps, "_MAX_RANGE_BYTES", unit)
+        patch.setattr(dumps, "_XML_BYTES_PER_UNIT", unit)
+        patch.setattr(dumps, "_CHUNK_BYTES", chunk)
         documents, counts = read("wikipedia", [str(path)])
     assert [document.name for document in documents] == TITLES
     assert documents[1].paragraphs == ["Text von 1 – ä."] * 2
@@ -127,8 +127,8 @@ def test_every_article_once_whatever_the_units(tmp_path_factory, length, unit, c
 
 @pytest.mark.parametrize("form", ["xml", "one stream", "streams"])
 @pytest.mark.parametrize("share", [0.4, 0.75, 0.999])
-def test_what_comes_before_a_cut_is_used(tmp_path, monkeypatch, form, share):
-    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 1000)
+def test_pages_before_a_truncation_are_used(tmp_path, monkeypatch, form, share):
+    monkeypatch.setattr(dumps, "_MIN_RANGE_BYTES", 1000)
     # Blocks of 100 kB, or little would be whole in a dump of this size.
     xml = dump([page(f"Artikel {n}", f"Text {n * n * 7919}. " * 300) for n in range(100)])
     content = {
@@ -148,8 +148,8 @@ def test_what_comes_before_a_cut_is_used(tmp_path, monkeypatch, form, share):
 
 
 @pytest.mark.parametrize("length", range(2500, 3500, 100))
-def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch, length):
-    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", 500)
+def test_only_damaged_pages_are_lost(tmp_path, monkeypatch, length):
+    monkeypatch.setattr(dumps, "_MIN_RANGE_BYTES", 500)
     content = bytearray(streams(dump(ARTICLES), length))
     path = tmp_path / "dump.xml.bz2"
     path.write_bytes(content)
@@ -164,8 +164,8 @@ def test_damage_costs_the_pages_in_it_only(tmp_path, monkeypatch, length):
     assert re.match(rf"{re.escape(str(path))} is damaged in the bzip2 stream .* \d+", warning)
 
 
-def test_what_stands_around_damage_is_not_one_page(tmp_path):
-    """The start of a page and the end of another one, with both of their texts open."""
+def test_text_around_damage_is_not_one_page(tmp_path):
+    """The start of one page and the end of another one, cut inside their texts."""
     xml = dump(ARTICLES).decode()
     cuts = [xml.index(f"[[Artikel {n}|") for n in (3, 5)]
     parts = [xml[: cuts[0]], xml[cuts[0] : cuts[1]], xml[cuts[1] :]]
@@ -178,7 +178,7 @@ def test_what_stands_around_damage_is_not_one_page(tmp_path):
 
 @pytest.mark.parametrize("chunk", [10, 11, 17, 40, 1000])
 def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(dumps, "_CHUNK", chunk)
+    monkeypatch.setattr(dumps, "_CHUNK_BYTES", chunk)
     stream = bz2.compress(b"x")
     places = [0, 50, 50 + len(stream)]
     content = stream.ljust(50, b"-") + stream * 2
@@ -191,9 +191,9 @@ def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
 
 
 @pytest.mark.parametrize("unit", [20, 200, 10_000])
-def test_damaged_xml_costs_its_page_only(tmp_path, monkeypatch, unit):
-    monkeypatch.setattr(dumps, "_SMALLEST_RANGE", unit)
-    monkeypatch.setattr(dumps, "_LARGEST_RANGE", unit)
+def test_only_a_page_with_damaged_xml_is_lost(tmp_path, monkeypatch, unit):
+    monkeypatch.setattr(dumps, "_MIN_RANGE_BYTES", unit)
+    monkeypatch.setattr(dumps, "_MAX_RANGE_BYTES", unit)
     pages = list(ARTICLES)
     pages[10] = pages[10].replace("</text>", "")
     pages[15] = pages[15].replace("</page>", "")
@@ -211,22 +211,22 @@ def test_damaged_xml_costs_its_page_only(tmp_path, monkeypatch, unit):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty"),
-        (b"hello", "is not the XML of a wiki dump"),
-        (b"<html></html>", "is not the XML of a wiki dump"),
-        (bz2.compress(b"hello"), "is not the XML of a wiki dump"),
-        (b"BZh9 and not really", "is damaged at its start"),
+        (b"", "empty"),
+        (b"hello", "not the XML of a wiki dump"),
+        (b"<html></html>", "not the XML of a wiki dump"),
+        (bz2.compress(b"hello"), "not the XML of a wiki dump"),
+        (b"BZh9 and not really", "damaged at its start"),
     ],
 )
-def test_a_file_that_is_no_dump_is_named(tmp_path, content, message):
+def test_a_file_that_is_not_a_dump_is_reported(tmp_path, content, message):
     (tmp_path / "dump.xml.bz2").write_bytes(content)
-    with pytest.raises(InputError, match=rf"--input_file: .*dump\.xml\.bz2 {message}.*; right is"):
+    with pytest.raises(InputError, match=rf"`input_file`=.*dump\.xml\.bz2: {message}.*; must be"):
         titles(tmp_path / "dump.xml.bz2")
 
 
 def test_a_page_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(dumps, "_LONGEST_PAGE", 10_000)
-    monkeypatch.setattr(dumps, "_CHUNK", 1000)
+    monkeypatch.setattr(dumps, "_MAX_PAGE_BYTES", 10_000)
+    monkeypatch.setattr(dumps, "_CHUNK_BYTES", 1000)
     pages = [*ARTICLES[:3], page("Lang", "Text. " * 10_000), *ARTICLES[3:]]
     (tmp_path / "dump.xml").write_bytes(dump(pages))
     documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])

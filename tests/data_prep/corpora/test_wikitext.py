@@ -81,7 +81,7 @@ GERMAN = Site("dewiki", frozenset({"file", "image", "category", "datei", "katego
          "电脑软件和程序，很好。"),
     ],
 )  # fmt: skip
-def test_text_stays_and_markup_goes(wikitext, expected):
+def test_text_is_kept_and_markup_removed(wikitext, expected):
     assert "\n".join(paragraphs(wikitext, GERMAN)) == expected
 
 
@@ -110,7 +110,7 @@ This is [http://x.org a site].
 """
 
 
-def test_sections_without_text_and_references_go():
+def test_sections_without_text_and_references_are_removed():
     assert paragraphs(ARTICLE, GERMAN) == ["Lead.", "Once.", "He noted this."]
     assert paragraphs(ARTICLE, GERMAN, keep_headings=True) == [
         "Lead.", "History", "Once.", "Notes", "He noted this.",
@@ -142,7 +142,7 @@ def test_any_markup_gives_clean_lines(wikitext):
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["plain", "words", "and,", "more.", "é", "中文。"]), min_size=1))
-def test_plain_text_stays_as_it_is(words):
+def test_plain_text_is_unchanged(words):
     text = " ".join(words)
     assert paragraphs(text, GERMAN) == [text]
 
@@ -162,7 +162,7 @@ def test_plain_text_stays_as_it_is(words):
         ("", ""),
     ],
 )
-def test_formulas_of_a_line_stay(tex, expected):
+def test_simple_formulas_are_kept(tex, expected):
     assert formula_text(tex) == expected
 
 
