@@ -78,7 +78,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     engine = TensorFlowEngine(SliceStrategy(replicas), within_xla=True)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
-    step = create_training_step(engine, model, task.objective, options)
+    step: Any = create_training_step(engine, model, task.objective, options)
     share = engine.per_replica("train_batch_size", options.train_batch_size)
     features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {

@@ -204,6 +204,7 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
         joined.fill(OUTPUT_PADDING)
     start = 0
     for part in parts:
-        joined[(slice(start, start + len(part)), *map(slice, part.shape[1:]))] = part
+        place = (slice(start, start + len(part)), *map(slice, part.shape[1:]))
+        joined[place] = part
         start += len(part)
     return joined
