@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 
 # Figures are created without pyplot, which would choose a backend for the whole process.
@@ -98,7 +99,13 @@ def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
     return svg[0]
 
 
-def scatter(title: str, x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
+def scatter(
+    title: str,
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    x_label: str,
+    y_label: str,
+) -> str:
     """Draws points and the line of equal values, as SVG text."""
     with _drawing(title, x_label) as (_, axes, svg):
         low, high = min(*x, *y), max(*x, *y)
