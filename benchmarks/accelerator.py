@@ -200,7 +200,7 @@ def measurements(
 def run(options: Options) -> None:
     works = _works(options)
     if options.json:  # before anything is measured
-        make_folder(os.path.dirname(options.json) or ".", "--json")
+        make_folder(os.path.dirname(options.json) or ".", "json")
     report = _Report(options)
     progress = ProgressLine()
     for model, config in works:

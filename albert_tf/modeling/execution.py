@@ -41,7 +41,7 @@ class Execution:
         Returns:
             One function per use, called as `layer(hidden, attention_mask, **options)`.
         """
-        calls = [functools.partial(layer, ops=self.ops) for layer in layers]
+        calls: list[Callable] = [functools.partial(layer, ops=self.ops) for layer in layers]
         return [rematerialize(call) for call in calls] if self.remat else calls
 
 

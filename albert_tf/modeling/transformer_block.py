@@ -25,6 +25,13 @@ class TransformerBlock(keras.layers.Layer):
         attention: a name or function as in `albert_tf.modeling.attention`.
     """
 
+    attention: SelfAttention
+    attention_output: keras.layers.Dense
+    attention_norm: keras.layers.LayerNormalization
+    intermediate: keras.layers.Dense
+    ffn_output: keras.layers.Dense
+    ffn_norm: keras.layers.LayerNormalization
+
     def __init__(
         self,
         config: AlbertConfig,

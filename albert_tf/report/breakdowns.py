@@ -14,26 +14,26 @@ _MOST_BINS = 5
 
 
 def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str = "") -> Section:
-    """Accuracy of each group.
+    """Returns a section with the accuracy of each group.
 
     Args:
-        title: of the section.
-        names: of each example's group.
-        right: `[examples]`, whether each was guessed right.
-        x_label: what the names are.
+        title: title of the section.
+        names: group of each example.
+        right: `[examples]`, whether each prediction is correct.
+        x_label: label of the axis with the groups.
     """
     return _section(title, np.array(names), sorted(set(names)), right, x_label)
 
 
 def by_length(lengths: np.ndarray, right: np.ndarray) -> list[Section]:
-    """Accuracy of examples of similar length, in up to five bins with about as many examples each.
+    """Computes accuracy by length, in up to five bins of about equal size.
 
     Args:
-        lengths: `[examples]`, tokens.
-        right: `[examples]`, whether each was guessed right.
+        lengths: `[examples]`, lengths in tokens.
+        right: `[examples]`, whether each prediction is correct.
 
     Returns:
-        One section, or none where nearly all are of one length.
+        One section, or none if nearly all examples have the same length.
     """
     inner = np.quantile(lengths, np.linspace(0, 1, _MOST_BINS + 1)[1:-1], method="lower")
     starts = sorted({int(lengths.min()), *(int(edge) + 1 for edge in inner)})

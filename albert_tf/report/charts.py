@@ -1,4 +1,4 @@
-"""Charts as SVG text, to be put into a page; drawn 360 points wide, to be read on a telephone."""
+"""Charts as SVG text for a page, 360 points wide so that they are readable on a phone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 
-# Figures are made without pyplot, which would choose a backend for the whole process.
+# Figures are created without pyplot, which would choose a backend for the whole process.
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 INK, GRID = "#1f2933", "#e4e7eb"
 COLOURS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 
-# Text stays text; a fixed salt makes the same identifiers, and so the same file, every time.
+# Text is kept as text; a fixed salt gives the same identifiers, and so the same file, every time.
 _STYLE: dict[Any, Any] = {
     "font.size": 12,
     "font.family": "sans-serif",
@@ -39,7 +40,7 @@ class Line(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A horizontal reference, such as chance, or what held-out documents gave."""
+    """A horizontal reference line, such as chance or a held-out result."""
 
     name: str
     y: float
@@ -62,7 +63,7 @@ def chart(
     percent: bool = False,
     x_label: str = "training step",
 ) -> str:
-    """SVG text of curves over the training steps; those of one point show it."""
+    """Draws curves over training steps as SVG text; a curve of one point is drawn as a point."""
     with _drawing(title, x_label) as (figure, axes, svg):
         for line, colour in zip(lines, COLOURS, strict=False):
             point = "o" if len(line.x) == 1 else None
@@ -81,7 +82,7 @@ def chart(
 
 
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
-    """SVG text of shares with their intervals, one bar each."""
+    """Draws a bar with its interval for each value, as SVG text."""
     with _drawing(title, x_label) as (_, axes, svg):
         heights = [bar.value for bar in values]
         errors = [
@@ -98,12 +99,18 @@ def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
     return svg[0]
 
 
-def scatter(title: str, x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
-    """SVG text of points, with the line on which both values are the same."""
+def scatter(
+    title: str,
+    x: Sequence[float] | np.ndarray,
+    y: Sequence[float] | np.ndarray,
+    x_label: str,
+    y_label: str,
+) -> str:
+    """Draws points and the line of equal values, as SVG text."""
     with _drawing(title, x_label) as (_, axes, svg):
         low, high = min(*x, *y), max(*x, *y)
         axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
-        # Thousands of points are a picture, or the page would weigh megabytes.
+        # Thousands of points become a bitmap; as vectors they would take megabytes.
         rasterized = len(x) > 2000
         axes.scatter(x, y, s=10, color=COLOURS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
         axes.set_ylabel(y_label)
@@ -112,10 +119,10 @@ def scatter(title: str, x: Sequence[float], y: Sequence[float], x_label: str, y_
 
 @contextlib.contextmanager
 def _drawing(title: str, x_label: str) -> Iterator[tuple[Figure, Axes, list[str]]]:
-    """Yields a figure, its axes and a list that holds the SVG text after the block."""
+    """Yields a figure, its axes and a list that contains the SVG text after the block."""
     svg: list[str] = []
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # The reader's fonts are used, not those that are here.
+        # The page uses the reader's fonts, not those of this machine.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=(5.0, 3.5), layout="constrained")
         axes = figure.subplots()
@@ -132,7 +139,7 @@ def _drawing(title: str, x_label: str) -> Iterator[tuple[Figure, Axes, list[str]
 
 
 def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:
-    """Exponential moving average, corrected for its start."""
+    """Returns the exponential moving average with bias correction."""
     smoothed, average = [], 0.0
     for number, value in enumerate(values, start=1):
         average = weight * average + (1 - weight) * value

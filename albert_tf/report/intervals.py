@@ -1,4 +1,4 @@
-"""95 % intervals: what a measured value may be by the chance of which examples were drawn."""
+"""95 % confidence intervals of results, for the random choice of examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESAMPLES = 1000
 
 
 class Interval(NamedTuple):
-    """A 95 % interval and how it was found."""
+    """A 95 % interval and the method that computed it."""
 
     low: float
     high: float
@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A share of right answers, with its 95 % interval (Wilson)."""
+    """A share of correct predictions with its 95 % interval (Wilson)."""
 
     value: float
     low: float
@@ -42,11 +42,11 @@ class Share(NamedTuple):
 
 
 def wilson(right: int, count: int) -> Interval:
-    """Of a share, by Wilson's score interval.
+    """Returns Wilson's score interval of a share.
 
     Args:
-        right: examples that count, at most `count`.
-        count: all examples, at least 1.
+        right: number of correct predictions, at most `count`.
+        count: number of examples, at least 1.
     """
     interval = scipy.stats.binomtest(int(right), int(count)).proportion_ci(method="wilson")
     return Interval(float(interval.low), float(interval.high), "Wilson")
@@ -55,19 +55,19 @@ def wilson(right: int, count: int) -> Interval:
 def bootstrap(
     statistic: Callable[..., float], *arrays: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
-    """Of any statistic of examples: percentiles over sets drawn from them with replacement.
+    """Returns the bootstrap percentile interval of any statistic of examples.
 
     Args:
-        statistic: of arrays like `arrays`; draws for which it is not a number are left out.
-        *arrays: `[examples, ...]`, drawn from together.
-        resamples: sets that are drawn.
-        seed: of the draws; the same gives the same interval.
+        statistic: function of arrays like `arrays`; samples for which it is NaN are left out.
+        *arrays: `[examples, ...]`, resampled together.
+        resamples: number of samples with replacement.
+        seed: random seed; the same seed gives the same interval.
     """
     draw = np.random.default_rng(seed)
     count = len(arrays[0])
     values = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of draws that lack a label, say
+        warnings.simplefilter("ignore")  # for example of samples that lack a label
         for _ in range(resamples):
             rows = draw.integers(0, count, count)
             values.append(float(statistic(*(array[rows] for array in arrays))))

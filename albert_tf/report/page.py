@@ -11,7 +11,7 @@ from albert_tf.report.sections import Section, Shade
 
 
 class Result(NamedTuple):
-    """A line of the results: name, value and interval as they are to be read, "" for none."""
+    """A row of the results: name, value and interval as displayed; "" if there is none."""
 
     name: str
     value: str
@@ -20,15 +20,15 @@ class Result(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a page shows, from top to bottom.
+    """The content of a page, from top to bottom.
 
     Attributes:
         title: heading.
-        subtitle: below it.
-        headline: the result shown large; None for none.
+        subtitle: line below the heading.
+        headline: result to show in large type; None for none.
         results: all results.
         sections: everything else.
-        command: the command that made it.
+        command: the command that created the report.
         settings: every option and its value.
         versions: program or library -> version.
     """
@@ -44,7 +44,7 @@ class Page(NamedTuple):
 
 
 def render(page: Page) -> str:
-    """The HTML text of a page."""
+    """Returns the HTML text of a page."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("albert_tf.report", "."),
         autoescape=True,

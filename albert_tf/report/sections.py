@@ -1,6 +1,6 @@
-"""What a report is made of, as data: sections with texts, tables and charts.
+"""The parts of a report as data: sections with texts, tables and charts.
 
-All texts are plain: the page escapes them.
+Texts are plain text; the page escapes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MOST_CHARACTERS = 600
 
 
 class Shade(NamedTuple):
-    """A cell of a table with a background; `share` from 0 (none) to 1 (full)."""
+    """A table cell with a shaded background; `share` ranges from 0 (none) to 1 (full)."""
 
     text: str
     share: float
@@ -26,11 +26,11 @@ class Table(NamedTuple):
 
     Attributes:
         columns: headings.
-        rows: as many cells as columns; line breaks in a cell are kept.
-        numbers: which columns are numbers, set to the right.
+        rows: cells, as many as columns; line breaks in a cell are kept.
+        numbers: indices of numeric columns, which are aligned to the right.
         title: heading; "" for none.
-        wide: whether it is scrolled sideways on a narrow screen, as a matrix must be; otherwise
-            the cells of a row go below one another there.
+        wide: whether the table scrolls horizontally on a narrow screen, as a matrix must; otherwise
+            the cells of a row are stacked there.
     """
 
     columns: Sequence[str]
@@ -45,10 +45,10 @@ class Section(NamedTuple):
 
     Attributes:
         title: heading.
-        text: below the heading.
-        charts: SVG texts, put into the page as they are.
-        tables: after the charts.
-        intervals: of results, by their names in eval_results.txt; shown where the results are.
+        text: text below the heading.
+        charts: SVG texts, inserted into the page unchanged.
+        tables: tables below the charts.
+        intervals: name in eval_results.txt -> interval, shown next to the results.
     """
 
     title: str
@@ -65,26 +65,26 @@ def error_section(
     numbers: frozenset[int] = frozenset(),
     unit: str = "examples",
 ) -> Section:
-    """The errors of a model, the worst first.
+    """Returns a section with the errors of a model, worst first.
 
     Args:
         columns: headings.
-        rows: of the errors, the worst first; the first `MOST_ERRORS` are shown.
-        count: examples that were evaluated.
-        numbers: which columns are numbers.
+        rows: rows for the errors, worst first; the first `MOST_ERRORS` are shown.
+        count: number of evaluated examples.
+        numbers: indices of numeric columns.
         unit: what was evaluated, in the plural.
     """
     if not rows:
-        return Section("Errors", f"None of {count:,} {unit} was guessed wrong.")
-    were = "was" if len(rows) == 1 else "were"
-    text = f"{len(rows):,} of {count:,} {unit} {were} guessed wrong"
+        return Section("Errors", f"All {count:,} {unit} are predicted correctly.")
+    verb = "is" if len(rows) == 1 else "are"
+    text = f"{len(rows):,} of {count:,} {unit} {verb} predicted incorrectly"
     if len(rows) > MOST_ERRORS:
         text += f"; the {MOST_ERRORS} worst are shown"
     return Section("Worst errors", f"{text}.", tables=[Table(columns, rows[:MOST_ERRORS], numbers)])
 
 
 def excerpt(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """A text, without its middle where it is long."""
+    """Shortens a long text by leaving out its middle."""
     if len(text) <= most:
         return text
     half = most // 2

@@ -1,9 +1,9 @@
-"""WordPiece vocabularies (`vocab.txt`) of BERT and of the Chinese ALBERT models; no TensorFlow.
+"""Tokenizer for the WordPiece vocabularies (`vocab.txt`) of BERT and the Chinese ALBERT models.
 
-Words are found as by the `BasicTokenizer` of the original's tokenization.py, and split as by its
-`WordpieceTokenizer`: greedily, the longest piece first. The `BertNormalizer` of the `tokenizers`
-library differs from it at a final sigma, private-use characters, 256 ideographs and whatever is
-younger than its Unicode tables, so only the splitting of words is left to that library.
+Words are found as by the original's `BasicTokenizer`, and split as by its `WordpieceTokenizer`:
+greedily, longest piece first. The `BertNormalizer` of the `tokenizers` library treats a final
+sigma, private-use characters, 256 ideographs and characters newer than its Unicode tables
+differently, so that library only splits words here. Loads no TensorFlow.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CONTINUES = "##"  # what a piece inside a word begins with
-LONGEST_WORD = 200  # a longer one is unknown as a whole
+CONTINUES = "##"  # prefix of pieces that continue a word
+LONGEST_WORD = 200  # longer words become the unknown piece
 
-# Characters that are words of their own: the blocks of CJK ideographs that the original names.
+# Characters that are words on their own: the blocks of CJK ideographs listed in the original.
 IDEOGRAPHS = (
     "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f"
 )
-_UNUSED = re.compile(r"\[unused\d+\]")  # rows kept free for pieces that somebody may add
-_MOST_WORDS = 200_000  # words whose ids are remembered, some 50 MB
+_UNUSED = re.compile(r"\[unused\d+\]")  # rows reserved for additional pieces
+_MOST_WORDS = 200_000  # words whose ids are cached, about 50 MB
 
 
 class WordPieceTokenizer(Tokenizer, suffix=".txt"):
-    """A vocabulary of a piece a line, with the special symbols anywhere in it."""
+    """A vocabulary with one piece per line, including the special symbols."""
 
     def __init__(self, path: str, do_lower_case: bool = True):
         super().__init__(path, do_lower_case)
@@ -65,7 +65,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         self._ids_of_word = _IdsOfWord(ids)
 
     def preprocess(self, text: str) -> str:
-        """The words of a text with a space between them."""
+        """Returns the words of a text, separated by spaces."""
         return " ".join(words(text, self.do_lower_case))
 
     def _tokenize(self, part: TextPart) -> list[str]:
@@ -101,7 +101,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
 
 class _IdsOfWord(dict):
-    """word -> ids, split when first asked for: most words of a text are few words again."""
+    """Maps words to ids and caches them, since few distinct words make up most of a text."""
 
     def __init__(self, vocabulary: dict[str, int]):
         from tokenizers.models import WordPiece
@@ -122,11 +122,11 @@ class _IdsOfWord(dict):
 
 
 def read_pieces(path: str) -> list[str]:
-    """The pieces of a vocabulary file, by id; as in the original, a blank line stands for a space.
+    """Reads the pieces of a vocabulary file; as in the original, a blank line is a space.
 
     Raises:
-        InputError: the file is missing, not UTF-8, or has a piece twice, which would leave open
-            whether the ids are the numbers of the lines.
+        InputError: if the file is missing or not UTF-8, or contains a piece twice, which makes ids
+            ambiguous.
     """
     if not files.exists(path):
         raise InputError(f"{path}: no such vocabulary file")
@@ -144,34 +144,35 @@ def read_pieces(path: str) -> list[str]:
 
 
 def words(text: str, do_lower_case: bool) -> list[str]:
-    """The words of a text: punctuation marks and CJK ideographs are words of their own.
+    """Splits a text into words; punctuation marks and CJK ideographs are words on their own.
 
-    Control characters go; if lower-cased, accents go too (NFD without nonspacing marks).
+    Control characters are removed, and with lower-casing also accents (NFD nonspacing marks).
     """
     text = _normalize(without_controls(text), do_lower_case)
     return _words_in(text).findall(text)
 
 
 def count(text: str) -> int:
-    """How many words a text has that needs no normalising."""
+    """Counts the words of a text that is already normalised."""
     return len(_words_in(text).findall(text))
 
 
 def without_controls(text: str) -> str:
-    """A text without control characters, and without U+FFFD."""
+    """Removes control characters and U+FFFD."""
     return _patterns().dropped.sub("", text)
 
 
 def without_accents(text: str) -> str:
-    """NFD without nonspacing marks."""
+    """Applies NFD and removes nonspacing marks."""
     return _patterns().marks.sub("", unicodedata.normalize("NFD", text))
 
 
 def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
-    """What the words of a text are found in, and where each of its characters comes from.
+    """Normalises a text before it is split into words.
 
     Returns:
-        The text, and int64 `[characters, 2]`: start and end in the raw text.
+        The normalised text, and the start and end of each of its characters in the raw text, int64
+        `[characters, 2]`.
     """
     positions = np.ones(len(text), bool)
     for match in _patterns().dropped.finditer(text):
@@ -195,7 +196,7 @@ def _words_in(text: str) -> re.Pattern:
 
 
 class _Patterns(NamedTuple):
-    """Compiled once: the characters of the Unicode version of this Python, by category."""
+    """Patterns for the categories of characters in this Python's version of Unicode."""
 
     dropped: re.Pattern
     marks: re.Pattern
@@ -209,7 +210,7 @@ def _patterns() -> _Patterns:
     for character in range(sys.maxunicode + 1):
         of_category[unicodedata.category(chr(character))].append(character)
     control = {*of_category["Cc"], *of_category["Cf"], 0xFFFD}.difference(map(ord, "\t\n\r"))
-    # ASCII symbols such as ^ and $ count as punctuation, those of other scripts do not.
+    # ASCII symbols such as ^ and $ count as punctuation, other symbols do not.
     punctuation = set(map(ord, string.punctuation))
     for category, characters in of_category.items():
         if category.startswith("P"):
@@ -241,7 +242,7 @@ def character_ranges(
 
 
 def _words_pattern(alone: str) -> re.Pattern:
-    """One of the characters `alone`, or as many others as there are without white space."""
+    """Returns a pattern for one of the characters `alone`, or a run of others but white space."""
     return re.compile(rf"[{alone}]|[^\s{alone}]+")
 
 

@@ -1,1 +1,1 @@
-"""What is asked of the TPU compiler without a TPU."""
+"""Runs the TPU compiler without a TPU to check a configuration."""

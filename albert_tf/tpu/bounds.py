@@ -1,4 +1,4 @@
-"""From what the compiler says of a program to the time that its slice needs at the least."""
+"""Lower bounds and estimates of step time, from the compiler's figures for a program."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from albert_tf.hardware.slices import GIB, Slice
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """What the compiler said.
+    """The result of compiling one training step.
 
     Attributes:
-        fits: whether the program fits the memory of a device.
-        memory: bytes of HBM that a device needs: variables, batch, temporaries and the program.
-        available: bytes of HBM that the compiler has there, where it names them.
+        fits: whether the program fits in the memory of a device.
+        memory: bytes of HBM that a device needs for variables, batch, temporaries and program.
+        available: bytes of HBM available to the compiler, if it reports them.
         flops: operations of the matrix products of one step on one device.
         memory_bytes: traffic between a device and its HBM in one step.
         cycles: the compiler's estimate for one step, without communication.
-        reduced_bytes: what is all-reduced in one step.
-        update_memory_bytes: of `memory_bytes`, what is not in the loop over micro-batches.
-        update_cycles: the same of `cycles`.
-        seconds: that compiling took.
-        error: one line, where the program did not compile for another reason than memory.
+        reduced_bytes: bytes that are all-reduced in one step.
+        update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
+        update_cycles: part of `cycles` outside the loop over micro-batches.
+        seconds: compilation time.
+        error: one line, if compilation failed for another reason than memory.
     """
 
     fits: bool
@@ -44,10 +44,10 @@ class StepTime(NamedTuple):
     """Seconds of one step on a slice.
 
     Attributes:
-        compute: of the matrix products at the device's peak.
-        memory: of the traffic with HBM at its bandwidth.
-        network: of an all-reduce in which every chip sends at the bandwidth of all its links.
-        estimate: by the compiler's count of cycles, and the network; None without a known clock.
+        compute: for the matrix products at the peak rate of the device.
+        memory: for the traffic with HBM at its bandwidth.
+        network: for an all-reduce in which every chip uses the bandwidth of all its links.
+        estimate: from the compiler's cycles, plus the network; None if the clock is unknown.
     """
 
     compute: float
@@ -57,24 +57,24 @@ class StepTime(NamedTuple):
 
     @property
     def bound(self) -> float:
-        """No step is quicker, even with all three at work all the time."""
+        """The lower bound: no step is faster, even if all three overlap completely."""
         return max(self.compute, self.memory, self.network)
 
     @property
     def bound_by(self) -> str:
-        """Which of the three takes longest."""
+        """The name of the longest of the three."""
         return max(("compute", "memory", "network"), key=lambda name: getattr(self, name))
 
 
 def step_time(compiled: Compiled, where: Slice) -> StepTime:
-    """What one step takes on a slice.
+    """Returns the time of one step on a slice.
 
     Args:
-        compiled: one replica's program.
-        where: the slice; `compiled` may be from a smaller one of the same generation.
+        compiled: the program of one replica.
+        where: the slice; `compiled` may come from a smaller slice of the same generation.
     """
     data = where.data
-    # In an all-reduce every chip sends all but its own part twice: reduced, and then the result.
+    # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.
     sent = 2 * compiled.reduced_bytes * (where.chips - 1) / where.chips
     network = sent / data.network_bandwidth
     return StepTime(
@@ -86,13 +86,13 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
 
 
 def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, share: int) -> Compiled:
-    """The costs of another share of the batch, from those of a program with a loop.
+    """Scales the costs of a program to another share of the batch.
 
     Args:
-        compiled: a program of `compiled_trips` micro-batches of `compiled_micro` examples.
-        compiled_micro: its micro-batch.
-        compiled_trips: how many of them it computes.
-        share: examples of a device in the other program.
+        compiled: a program with a loop over `compiled_trips` micro-batches.
+        compiled_micro: examples per micro-batch in that program.
+        compiled_trips: number of micro-batches in that program.
+        share: examples per device in the other program.
     """
     times = share / (compiled_micro * compiled_trips)
 
@@ -116,7 +116,7 @@ _MESSAGES = (
 
 
 def out_of_memory(message: str) -> tuple[float, float] | None:
-    """Bytes of HBM needed and there, as the compiler's error says; None for another error."""
+    """Extracts the needed and available bytes of HBM from an error; None for other errors."""
     for pattern in _MESSAGES:
         if found := re.search(pattern, message):
             needed, unit, available, other = found.groups()

@@ -2,9 +2,9 @@
 
     python -m albert_tf.tpu.compiling PROGRAM TOPOLOGY TRIPS RESULT
 
-A process of its own, since the compiler may end its process, and holds gigabytes. PROGRAM is a
-serialised HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file of
-`Compiled`. Loads no TensorFlow.
+It runs in a separate process because the compiler may crash and uses gigabytes of memory. PROGRAM
+is a serialised HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file
+with the fields of `Compiled`. Loads no TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any
 
-# Before JAX loads: no TPU is looked for on this machine or in Cloud's metadata.
+# Set before JAX loads, so that it looks for no TPU on this machine or in Cloud metadata.
 os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
 
 import numpy as np
@@ -33,10 +33,10 @@ from albert_tf.tpu.costs import program_costs
 
 
 def parse(program: bytes) -> ir.Module:
-    """The StableHLO of a serialised HLO module that was lowered for a CPU, as for a TPU.
+    """Converts a serialised HLO module that was lowered for a CPU to StableHLO for a TPU.
 
-    TensorFlow's `mhlo.copy`, which StableHLO does not have, gives way to its operand. Random bits
-    come of the device's own generator, which TensorFlow chooses on a TPU, and not of Philox.
+    `mhlo.copy`, which StableHLO does not have, is replaced by its operand. Random bits come from
+    the generator of the device, which TensorFlow uses on TPUs, instead of Philox.
     """
     text = _jax.mlir.hlo_to_stablehlo(program)
     context = jax_mlir.make_ir_context()
@@ -60,22 +60,22 @@ def parse(program: bytes) -> ir.Module:
 
 
 def _draw_by_the_device(generator: ir.Operation) -> None:
-    """Puts the device's own generator in the place of Philox."""
+    """Replaces Philox by the generator of the device."""
     with ir.InsertionPoint(generator), generator.location:
-        # A key and a counter of two words, of which the device's generator takes the first.
+        # The state is a key and a two-word counter, of which the device uses the first two words.
         state = stablehlo.slice(generator.operands[0], [0], [2], [1])
         after, bits = generator.results
         drawn = stablehlo.RngBitGeneratorOp(
             state.type, bits.type, stablehlo.RngAlgorithmAttr.get("DEFAULT"), state
         )
     bits.replace_all_uses_with(drawn.results[1])
-    # TensorFlow cuts the state after it up, and looks at none of the pieces.
+    # TensorFlow slices the new state but uses none of the slices.
     after.replace_all_uses_with(generator.operands[0])
     generator.erase()
 
 
 def product_flops(module: ir.Module, trips: int) -> float:
-    """Operations of the matrix products of a program, whose loops run `trips` times."""
+    """Counts the operations of the matrix products of a program whose loops run `trips` times."""
     operations: Any = module.body.operations
     functions = {operation.attributes["sym_name"].value: operation for operation in operations}
 
@@ -104,7 +104,7 @@ def product_flops(module: ir.Module, trips: int) -> float:
 
 
 def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
-    """Compiles one replica's program for all devices of a slice."""
+    """Compiles the program of one replica for all devices of a slice."""
     started = time.monotonic()
     devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings

@@ -1,7 +1,7 @@
-"""What a compiled TPU program costs, added up over its text (HLO as the compiler scheduled it).
+"""Costs of a compiled TPU program, summed over its text (HLO as scheduled by the compiler).
 
-XLA's own totals count the body of a loop once and count what stays on the chip like memory traffic;
-here a loop counts as often as it runs, and only what goes to or comes from HBM is traffic.
+XLA's own totals count the body of a loop once and include data that stays on the chip. Here, a loop
+is counted as often as it runs, and only data that is read from or written to HBM is counted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ class Costs(NamedTuple):
     """Costs of a program on one device.
 
     Attributes:
-        memory_bytes: read from and written to HBM.
-        cycles: the compiler's estimate; without communication.
-        reduced_bytes: what is all-reduced.
+        memory_bytes: bytes read from and written to HBM.
+        cycles: the compiler's estimate, without communication.
+        reduced_bytes: bytes that are all-reduced.
     """
 
     memory_bytes: float = 0.0
@@ -48,13 +48,13 @@ _OPERAND = re.compile(r"%([\w.\-]+)")
 _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-# Names for values, and the ends of what started elsewhere.
+# Instructions that only name values or end an operation that started elsewhere.
 _FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"}
 _ALL_REDUCES = {"all-reduce", "all-reduce-start"}
 
 
 def _balanced(text: str, start: int) -> int:
-    """The place after the parenthesis that closes the one at `start`."""
+    """Returns the position after the parenthesis that closes the one at `start`."""
     depth = 0
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -77,7 +77,7 @@ def _instruction(line: str) -> Instruction | None:
 
 
 def computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """The computations of a module by name, and the name of the one that runs first."""
+    """Parses the computations of a module by name, and finds the name of the entry computation."""
     found: dict[str, list[Instruction]] = {}
     entry = name = ""
     for line in text.splitlines():
@@ -91,7 +91,7 @@ def computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
 
 
 def memory_bytes(type_text: str) -> float:
-    """Bytes of a type, or of all members of a tuple, that lie in HBM."""
+    """Returns the bytes of a type, or of all members of a tuple type, that are in HBM."""
     total = 0.0
     for dtype, shape, layout in _ARRAY.findall(type_text):
         if not _ON_CHIP.search(layout):
@@ -105,24 +105,24 @@ def memory_bytes(type_text: str) -> float:
 
 
 def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
-    """Bytes that an instruction moves from and to HBM."""
+    """Returns the bytes that an instruction reads from and writes to HBM."""
     inputs = [types.get(name, "") for name in instruction.operands]
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
         return 2 * memory_bytes(instruction.type)
     if instruction.opcode == "dynamic-update-slice":
         return 2 * memory_bytes(inputs[1])
     if instruction.opcode in ("copy-start", "async-start"):
-        # Their type repeats the operand, which they move, beside the result.
+        # Their type contains both the operand and the result.
         return memory_bytes(instruction.type)
     return memory_bytes(instruction.type) + sum(memory_bytes(text) for text in inputs)
 
 
 def program_costs(text: str, trips: int = 1) -> Costs:
-    """Costs of an optimized HLO module.
+    """Returns the costs of an optimized HLO module.
 
     Args:
         text: the module.
-        trips: how often a loop runs of which the text does not say it; 0 leaves all loops out.
+        trips: number of iterations of loops whose text does not contain it; 0 excludes all loops.
     """
     found, entry = computations(text)
     return _computation_costs(found, entry, trips)
@@ -141,7 +141,7 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
             count = int(known[1]) if known and trips else trips
             total += _computation_costs(found, body, trips).times(count)
         elif opcode in ("call", "conditional"):
-            # Of the branches of a condition, the dearest.
+            # Of the branches of a conditional, the most expensive one is counted.
             names = _OPERAND.findall(rest.split("metadata=")[0])
             branches = [_computation_costs(found, b, trips) for b in names if b in found]
             total += max(branches, default=Costs())
@@ -151,7 +151,7 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
             total += Costs(
                 _traffic(instruction, types),
                 float(cycles[1]) if cycles else 0.0,
-                # Operands may lie on the chip: what matters is their size.
+                # Operands on the chip count too, since they are sent over the network.
                 sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in reduced)
                 if opcode in _ALL_REDUCES
                 else 0.0,

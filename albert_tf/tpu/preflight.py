@@ -1,4 +1,4 @@
-"""Would this pretraining run on that TPU slice? Asks the TPU compiler, without a TPU.
+"""Checks whether a pretraining configuration fits a TPU slice, without a TPU.
 
     python -m albert_tf.tpu.preflight --flagfile=configs/pretraining/xxlarge_v1.cfg \\
         --topology=v3:16x16
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -26,27 +27,29 @@ from albert_tf.tpu.bounds import Compiled, for_share
 from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
 
-_LARGEST = 256  # micro-batches beyond it gain nothing: the matrix units are busy long before
-_PROBE_TRIPS = 2  # two micro-batches: the loop and its accumulators are there
+logger = logging.getLogger(__name__)
+
+_LARGEST = 256  # larger micro-batches gain nothing, as the matrix units are already saturated
+_PROBE_TRIPS = 2  # two micro-batches, so that the program contains the loop and its accumulators
 _PROBE_DEVICES = 4
 
 
 def check_installed() -> None:
-    """Raises InputError where the compiler, or what asks it, is not installed."""
+    """Raises InputError if JAX or the TPU compiler is not installed."""
     for package in ("jax", "libtpu"):
         if importlib.util.find_spec(package) is None:
             raise InputError(
-                f"the preflight needs {package}, which is not installed: "
+                f"the preflight requires {package}, which is not installed: "
                 "pip install 'albert-tf[cpu,preflight]'"
             )
 
 
 class Compiler:
-    """Compiles training steps for slices, each in processes of its own.
+    """Compiles training steps for slices, each in separate processes.
 
     Args:
-        options: the run that this is about.
-        line: shows what is being done.
+        options: the training run and the settings of the preflight.
+        line: shows the progress.
     """
 
     def __init__(self, options: PreflightOptions, line: ProgressLine):
@@ -56,13 +59,13 @@ class Compiler:
         self._programs: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
-        """The step of one replica of a slice.
+        """Compiles the training step of one replica of a slice.
 
         Args:
             where: the slice.
-            batch: global batch.
-            micro: examples of a micro-batch.
-            remat: whether layers are computed again in the backward pass; None: no such choice.
+            batch: global batch size.
+            micro: examples per micro-batch.
+            remat: whether layers are recomputed in the backward pass; None if not supported.
         """
         changes = {} if remat is None else {"remat": remat}
         asked = self.options.pretraining(micro, train_batch_size=batch, **changes)
@@ -77,21 +80,25 @@ class Compiler:
             return Compiled(**json.load(file))
 
     def _program(self, replicas: int, asked: PretrainingOptions, what: str) -> str:
-        """The file of a program, which is made once for all slices with as many devices."""
+        """Returns the file of a program, which all slices with as many devices share."""
         request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
         if request not in self._programs:
             path = os.path.join(self._folder.name, f"program-{len(self._programs)}")
             with open(f"{path}.json", "w", encoding="utf-8") as file:
                 file.write(request)
-            if error := self._run("lowering", [f"{path}.json", path], f"{what}: building it"):
+            if error := self._run("lowering", [f"{path}.json", path], f"{what}: building"):
                 raise InputError(f"{what}: the training step cannot be built ({error})")
             self._programs[request] = path
         return self._programs[request]
 
     def _run(self, module: str, arguments: list[str], what: str) -> str | None:
-        """Runs a module in a process of its own; one line that says why it failed, if it did."""
+        """Runs a module in a separate process.
+
+        Returns:
+            None if it succeeded, and otherwise the reason in one line.
+        """
         seconds = 60 * self.options.compile_minutes
-        # TensorFlow is to leave GPUs alone, and nobody's Keras backend is wanted here.
+        # TensorFlow must not use GPUs, and the user's choice of a Keras backend does not apply.
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow"}
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         started = time.monotonic()
@@ -119,34 +126,36 @@ class Compiler:
             errors.seek(0)
             lines = [line.strip() for line in errors if line.strip()]
         if process.returncode < 0:
-            return f"ended by signal {-process.returncode}, perhaps for want of memory here"
+            return f"ended by signal {-process.returncode}; this machine may be out of memory"
         return lines[-1] if lines else f"ended with code {process.returncode}"
 
 
-def candidates(share: int, asked: list[int], flag: str = "micro_batch_sizes") -> list[int]:
-    """Micro-batch sizes to try, the smallest first.
+def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
+    """Returns the micro-batch sizes to try in ascending order.
 
     Args:
-        share: examples of a device.
-        asked: the sizes asked for; empty for powers of two, and the whole share, up to a limit.
-        flag: named in errors.
+        share: examples per device.
+        micro_batch_sizes: requested sizes; [] for the powers of two and the whole share, up to a
+            limit.
 
     Raises:
-        InputError: a size asked for does not divide the share.
+        InputError: if a requested size does not divide the share.
     """
-    for size in asked:
+    for size in micro_batch_sizes:
         if share % size:
-            raise InputError(f"--{flag}={size}: does not divide the {share} examples of a device")
+            raise InputError(
+                f"`micro_batch_sizes`={size}: does not divide the {share} examples of a device"
+            )
     powers = [2**n for n in range(share.bit_length()) if share % 2**n == 0]
-    return asked or sorted({size for size in (*powers, share) if size <= _LARGEST})
+    return micro_batch_sizes or sorted({size for size in (*powers, share) if size <= _LARGEST})
 
 
 def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
-    """The lines of the report on one slice."""
+    """Yields the lines of the report on one slice."""
     batch = options.train_batch_size
     if batch % where.replicas:
         raise InputError(
-            f"--train_batch_size={batch}: must be a multiple of the {where.replicas} devices of "
+            f"`train_batch_size`={batch}: must be a multiple of the {where.replicas} devices of "
             f"{where.name}"
         )
     share = batch // where.replicas
@@ -165,20 +174,20 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
                 fitting.append((micro, remat))
             else:
                 failures.append(compiled.error)
-                break  # larger ones need more
+                break  # larger micro-batches need more memory
     yield ""
     if not fitting:
-        reason = next((error for error in failures if error), "memory of a device is too small")
-        raise InputError(f"--topology={where.name}: no micro-batch can run ({reason})")
+        reason = next((error for error in failures if error), "a device has too little memory")
+        raise InputError(f"`topology`={where.name}: no micro-batch can run ({reason})")
     yield from report.conclusion(fitting, share)
     yield from report.legend(where)
 
 
 def all_slices(options: PreflightOptions) -> Iterator[str]:
-    """The lines of the table of all known slices.
+    """Yields the lines of the table of all known slices.
 
-    A generation is probed on a small slice, for the largest micro-batch that fits; memory and costs
-    of a micro-batch do not depend on how many devices there are.
+    For every generation, the largest micro-batch that fits is found on a small slice, since memory
+    and costs of a micro-batch do not depend on the number of devices.
     """
     compiler = Compiler(options, ProgressLine())
     remat = options.rematerialization[-1] if options.rematerialization == (True,) else None
@@ -210,29 +219,29 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
 def _on_slice(
     options: PreflightOptions, where: Slice, fitting: list[int], found: dict[int, Compiled]
 ) -> tuple[int | None, Compiled | str]:
-    """The largest micro-batch of a slice and the costs with it; or None and why there is none."""
+    """Returns the largest micro-batch of a slice with its costs, or None with the reason."""
     share, left = divmod(options.train_batch_size, where.replicas)
     if left or not share:
-        return None, f"the batch does not divide by {where.replicas} devices"
+        return None, f"the batch is not divisible by {where.replicas} devices"
     if not fitting:
         errors = [compiled.error for compiled in found.values() if compiled.error]
         return None, errors[0] if errors else "does not fit"
     possible = [size for size in fitting if share % size == 0]
     if not possible:
         return None, f"no micro-batch of {fitting} divides {share} examples"
-    # Not every size was compiled: the costs of an example are those of the next larger one.
+    # Sizes that were not compiled get the costs per example of the next larger one.
     micro = max(possible)
     nearest = min(size for size in found if size >= micro and found[size].fits)
     return micro, for_share(found[nearest], nearest, _PROBE_TRIPS, share)
 
 
 def last_true(holds, count: int, first: int) -> int:
-    """The last index below `count` for which `holds`, which is false ever after; -1 for none.
+    """Returns the last index below `count` for which `holds` is true; -1 if there is none.
 
     Args:
-        holds: asked of as few indices as can be.
-        count: how many indices there are.
-        first: the index asked of first.
+        holds: a function that is true up to some index and false after it; expensive to call.
+        count: number of indices.
+        first: index to try first.
     """
     low, high, middle = -1, count, first
     while high - low > 1:
@@ -245,17 +254,17 @@ def last_true(holds, count: int, first: int) -> int:
 
 
 def preflight(options: PreflightOptions) -> None:
-    """Prints whether and how fast the options' training step can run.
+    """Reports whether and how fast the training step of the options can run.
 
     Raises:
-        InputError: a flag is not what it should be, nothing fits, or the compiler is missing.
+        InputError: if an option is invalid, nothing fits, or the compiler is not installed.
     """
     options.check()
     AlbertConfig.from_json_file(options.albert_config_file)
     where = parse_slice(options.topology) if options.topology else None
     check_installed()
     for line in all_slices(options) if where is None else one_slice(options, where):
-        print(line, flush=True)
+        logger.info("%s", line)
 
 
 cli = command(PreflightOptions, preflight)

@@ -12,39 +12,40 @@ from albert_tf.training.options import PretrainingOptions
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreflightOptions(PretrainingOptions):
-    """Flags of run_pretraining.py, so that its flagfiles do, and what is asked of the compiler."""
+    """Flags of run_pretraining.py, so that its flag files can be used, and of the preflight."""
 
-    output_dir: str = option("", "Not used here.")
+    output_dir: str = option("", "Not used.")
     topology: str | None = option(
-        None, "TPU slice: generation and shape in chips (v3:16x16), or Cloud's name (v3-512)."
+        None,
+        "TPU slice: generation and shape in chips (v3:16x16), or accelerator type (v3-512).",
     )
-    all_topologies: bool = option(False, "A table of all known slices instead of one slice.")
+    all_topologies: bool = option(False, "Print a table of all known slices.")
     micro_batch_sizes: tuple[str, ...] = option(
         (),
-        "Micro-batch sizes to compile; by default 1, 2, 4, ... as far as they divide a device's "
-        "share of the batch and fit its memory.",
+        "Micro-batch sizes to compile; by default the powers of two that divide a device's share "
+        "of the batch and fit in its memory.",
     )
-    compile_minutes: float = option(60.0, "How long one program may take to compile.")
+    compile_minutes: float = option(60.0, "Time limit for compiling one program, in minutes.")
 
     def check(self) -> None:
-        """Raises InputError for values out of range or flags that do not go together."""
+        """Raises InputError if a value is out of range or options contradict each other."""
         self.pretraining(self.micro_batch_size).check()
         if bool(self.topology) == self.all_topologies:
-            raise InputError("give --topology=SLICE (such as v3:16x16) or --all_topologies")
+            raise InputError("set either `topology` (such as v3:16x16) or `all_topologies`")
         self._check_minimum("compile_minutes", 0)
         self.sizes()
 
     def sizes(self) -> list[int]:
-        """The micro-batch sizes asked for, in order; empty for all that make sense."""
+        """Returns the requested micro-batch sizes in ascending order; [] for the default."""
         one = (str(self.micro_batch_size),) if self.micro_batch_size else ()
         asked = self.micro_batch_sizes or one
         for size in asked:
             if not size.isdecimal() or int(size) < 1:
-                raise InputError(f"--micro_batch_sizes={size}: must be whole numbers, such as 4,8")
+                raise InputError(f"`micro_batch_sizes`={size}: must be whole numbers, such as 4,8")
         return sorted({int(size) for size in asked})
 
     def pretraining(self, micro_batch_size: int, **changes: Any) -> PretrainingOptions:
-        """The options of the run that this is about, with another micro-batch size."""
+        """Returns the options of the training run with another micro-batch size."""
         names = [field.name for field in dataclasses.fields(PretrainingOptions)]
         values = {name: getattr(self, name) for name in names}
         values.update(
@@ -57,7 +58,7 @@ class PreflightOptions(PretrainingOptions):
 
     @property
     def rematerialization(self) -> tuple[bool | None, ...]:
-        """Whether layers are computed twice: both ways, or the one asked for; None: no choice."""
+        """The settings of rematerialisation to try; None if the model does not support it."""
         if not hasattr(self, "remat"):
             return (None,)
         return (True,) if self.remat else (False, True)

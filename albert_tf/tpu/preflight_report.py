@@ -19,7 +19,7 @@ _DAY = 24 * 60 * 60
 
 
 def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
-    """What is asked."""
+    """Returns the lines that describe the training run."""
     config = AlbertConfig.from_json_file(options.albert_config_file)
     lines = [
         f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
@@ -45,7 +45,7 @@ def _times(time: StepTime, steps: int) -> str:
 
 
 def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps: int) -> str:
-    """One micro-batch size on one slice."""
+    """Returns the line for one micro-batch size on one slice."""
     how = {None: "-", False: "no", True: "yes"}[remat]
     start = f"{micro:11}  {how:5}"
     if compiled.error:
@@ -61,7 +61,7 @@ def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps:
 
 
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
-    """One slice, with its largest micro-batch or the reason why there is none."""
+    """Returns the line for one slice, with its largest micro-batch or why there is none."""
     start = f"{where.name:12}  {where.accelerator:13}  {where.replicas:7}"
     if isinstance(found, str):
         return f"{start}  {found}"
@@ -69,24 +69,24 @@ def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int
 
 
 def conclusion(fitting: list[tuple[int, bool | None]], share: int) -> list[str]:
-    """The largest micro-batch that fits, for each way to keep activations."""
+    """Returns the largest micro-batch that fits, with and without rematerialisation."""
     lines = []
     for remat in dict.fromkeys(remat for _, remat in fitting):
         micro = max(size for size, how in fitting if how == remat)
-        flags = f"--micro_batch_size={micro}" if micro < share else "the whole share at once"
+        flags = f"--micro_batch_size={micro}" if micro < share else "the whole share of a device"
         with_remat = {None: "", False: " without --remat", True: " with --remat"}[remat]
         lines.append(f"largest micro-batch that fits{with_remat}: {micro} ({flags})")
     return lines
 
 
 def legend(where: Slice | None = None) -> list[str]:
-    """How to read the numbers."""
+    """Returns an explanation of the columns."""
     lines = [
-        "TFLOP and GB moved from and to HBM: of one step on one device. bound: no step is quicker, "
-        "even at the full speed of what it is bound by.",
-        "estimate: the compiler's own count of cycles, and the network; input, evaluation and "
-        "checkpoints come on top.",
+        "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
+        "bound of the step time, at the full rate of the limiting resource (by).",
+        "estimate: the compiler's cycle count plus the network; without input, evaluation and "
+        "checkpoints.",
     ]
     if where and not where.data.clock:
-        lines[-1] = f"There is no estimate: the clock of {where.generation} is not known."
+        lines[-1] = f"No estimate is available: the clock rate of {where.generation} is unknown."
     return lines

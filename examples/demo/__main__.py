@@ -32,7 +32,7 @@ class DemoOptions:
 
 def run(options: DemoOptions) -> None:
     if options.corpus and not os.path.isdir(options.corpus):
-        raise InputError(f"--corpus={options.corpus}: no such folder of .txt files")
+        raise InputError(f"`corpus`={options.corpus}: no such folder of .txt files")
     corpus = os.path.abspath(options.corpus) if options.corpus else "package_docs"
     state = State.open(options.output_dir, corpus)
     start = time.monotonic()

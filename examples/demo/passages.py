@@ -65,8 +65,8 @@ def run(options: PassageOptions) -> None:
     labels = sorted(usable[: options.num_labels])
     if len(labels) < 2:
         raise InputError(
-            f"--corpus_dir={options.corpus_dir}: fewer than two sources have passages in both "
-            "train.txt and eval.txt; more text, or a larger --eval_fraction, is needed"
+            f"`corpus_dir`={options.corpus_dir}: fewer than two sources have passages in both "
+            "train.txt and eval.txt; more text, or a larger --eval_fraction, is required"
         )
     limits = {"train": options.max_train_passages, "eval": options.max_eval_passages}
     for split, limit in limits.items():

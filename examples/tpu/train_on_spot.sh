@@ -86,7 +86,7 @@ while true; do
         *) say "$TPU does not answer" ;;
       esac ;;
     SUSPENDED | FAILED)
-      say "the TPU was taken away ($now)"
+      say "the TPU was preempted ($now)"
       started=
       try queue delete "$TPU" --force --quiet --async ;;
     *) say "$now" ;;

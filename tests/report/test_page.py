@@ -94,11 +94,12 @@ def test_errors_are_counted_and_the_first_shown():
     rows = [(f"text {n}",) for n in range(MOST_ERRORS + 5)]
     section = error_section(["text"], rows, 100)
     assert (
-        section.text == f"{len(rows)} of 100 examples were guessed wrong; the 20 worst are shown."
+        section.text
+        == f"{len(rows)} of 100 examples are predicted incorrectly; the 20 worst are shown."
     )
     assert section.tables[0].rows == rows[:MOST_ERRORS]
     none = error_section(["text"], [], 7, unit="questions")
-    assert none.text == "None of 7 questions was guessed wrong."
+    assert none.text == "All 7 questions are predicted correctly."
     assert not none.tables
 
 

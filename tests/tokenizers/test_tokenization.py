@@ -142,7 +142,7 @@ def test_unusable_vocabularies_are_named(tmp_path):
         ("none.model", None, "no such vocabulary file"),
         ("empty.model", b"", "not a SentencePiece model"),
         ("text.model", b"the cat sat on the mat\n" * 50, "not a SentencePiece model"),
-        ("vocab.json", b"{}", "ends in .model"),
+        ("vocab.json", b"{}", "must end in .model"),
     ]:
         path = tmp_path / name
         if content is not None:

@@ -225,7 +225,7 @@ def copies_in_groups(weight, count: int) -> list[tf.Tensor]:
     if count == 1:
         return [weight]
     fixed, rest = tf.stop_gradient(weight), tf.cast(weight, tf.float32)
-    copies = []
+    copies: list[tf.Tensor] = []
     while len(copies) < count - _GROUP_SIZE:
         *group, rest = _group(fixed, rest, _GROUP_SIZE)
         copies += group

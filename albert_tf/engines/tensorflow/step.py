@@ -88,10 +88,8 @@ def _accepted(function: Callable, **arguments) -> dict[str, Any]:
 
 def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
     if in_xla or _has_any("GPU"):  # XLA fuses the plain operations by itself
-        ops, copies = PLAIN_OPS, _same_tensor
-    else:
-        ops, copies = CPU_OPS, copies_in_groups
-    return TrainingExecution(ops, copies, traced=not in_xla, remat=remat)
+        return TrainingExecution(PLAIN_OPS, _same_tensor, traced=not in_xla, remat=remat)
+    return TrainingExecution(CPU_OPS, copies_in_groups, traced=not in_xla, remat=remat)
 
 
 def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
