@@ -144,7 +144,7 @@ def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):
         f"--output_dir={out}", code=1,
     )  # fmt: skip
     assert errors.splitlines()[-1].startswith(f"run_race.py: error: {bad}:2: answer 9")
-    with pytest.raises(InputError, match=f"--data_dir={tmp_path}: no .txt file in") as error:
+    with pytest.raises(InputError, match=f"`data_dir`={tmp_path}: no .txt file in") as error:
         call(*words, f"--data_dir={tmp_path}", f"--output_dir={out}")
     assert "\n" not in str(error.value)
     assert not out.exists()
