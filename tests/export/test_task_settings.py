@@ -21,7 +21,7 @@ from albert_tf.interop.companions import TARGET_FILE
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
     target = OneLabel(ClassificationDataset("table", {}), ("a", "b"))
-    for name, text in target.description(pairs=True, max_seq_length=77).items():
+    for name, text in target.companion_files(pairs=True, max_seq_length=77).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
     expected = ClassifierSettings("classification", True, 77)
