@@ -169,7 +169,7 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
     assert [float(s) for s in submitted] == pytest.approx(values.clip(0, 5), rel=1e-4)
     assert not (out / "labels.json").exists()
     (tmp_path / "new.tsv").write_text("text\nx\n")
-    with pytest.raises(InputError, match="holds a model for regression, not for classification"):
+    with pytest.raises(InputError, match="contains a model for regression, not for classification"):
         classify("--do_predict", f"--predict_file={tmp_path}/new.tsv", *words)
 
 
@@ -260,7 +260,7 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
 
     two = "text\tlabel\nx\ta\ny\tb\n"
     assert "a.tsv:3: 1 fields, but the header has 2" in table("a.tsv", "text\tlabel\nx\ta\ny\n")
-    assert "a.csv:2: a quotation mark" in table("a.csv", 'text,label\n"x,a\ny,b\n')
+    assert "a.csv:2: the quotation mark" in table("a.csv", 'text,label\n"x,a\ny,b\n')
     assert "b.tsv: empty" in table("b.tsv", "")
     assert "b.tsv: no row after the header" in table("b.tsv", "text\tlabel\n")
     assert "b.csv: line 2 is not UTF-8" in table("b.csv", "text,label\nschön,a\n".encode("cp1252"))

@@ -103,7 +103,7 @@ def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
     page = read_page((out / "report.html").read_text())
     for line in (out / "eval_results.txt").read_text().splitlines():
         assert line.replace(" = ", " ") in page.text
-    for title in ("By set", "Letters", "How it learned", "Data", "Letters (predict)"):
+    for title in ("By set", "Letters", "Training curves", "Data", "Letters (predict)"):
         assert title in page.text
 
     # The folder alone is enough to evaluate again, and gives the same.

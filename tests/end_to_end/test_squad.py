@@ -195,7 +195,7 @@ def test_as_a_command_on_real_questions(shared, project, tmp_path):
         "--max_seq_length=32", "--max_query_length=12", "--doc_stride=8",
         "--train_feature_file=unused", "--predict_feature_file=unused",
     )  # fmt: skip
-    assert f"1 of {len(asked)} questions left out, the answer is not in the context" in output
+    assert f"skipped 1 of {len(asked)} questions, because the context does not contain" in output
     assert f"  {asked[0]['id']}: " in output
     assert "f1 = " in output
     assert set(contents_of(tmp_path / "out", "predictions.json")) == {each["id"] for each in asked}

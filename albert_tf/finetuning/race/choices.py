@@ -94,7 +94,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
     if options.data_dir is None:
         raise InputError("`data_dir`: the folder of RACE is required")
     if _files(options)[split]:
-        logger.warning("--%s_file is ignored: --task_name=race reads --data_dir", split)
+        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
     levels = [
         level
         for level in LEVELS
