@@ -6,7 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=128
 """
 
-from albert_tf.cli.classify import main
+from albert_tf.cli.finetuning import classify
 
 if __name__ == "__main__":
-    main()
+    classify()

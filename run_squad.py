@@ -6,7 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=384 --num_train_epochs=3
 """
 
-from albert_tf.cli.squad import main
+from albert_tf.cli.finetuning import squad
 
 if __name__ == "__main__":
-    main()
+    squad()

@@ -17,9 +17,12 @@ from tests.conftest import ROOT
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
 
 PROGRAMS = {
-    "run_classifier.py": ("albert_tf.finetuning.finetuning_options", "ClassifierOptions"),
+    "run_classifier.py": (
+        "albert_tf.finetuning.classification.classifier_options",
+        "ClassifierOptions",
+    ),
     "run_squad.py": ("albert_tf.finetuning.squad.squad_options", "SquadOptions"),
-    "run_race.py": ("albert_tf.finetuning.finetuning_options", "RaceOptions"),
+    "run_race.py": ("albert_tf.finetuning.race.race_options", "RaceOptions"),
 }
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,

@@ -1,7 +1,7 @@
-"""What examples were turned into, kept in files that are named by what it was made from.
+"""Encoded examples, cached in files.
 
-The name of a file is a hash of everything its content depends on, so it is never out of date: other
-text, another vocabulary or another setting is another file.
+The name of a file is a hash of everything that its content depends on, so it is never out of date:
+other text, another vocabulary or another setting gives another file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import sys
+import logging
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,9 @@ import numpy as np
 
 from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes
 
-# To be raised when the same text is turned into something else.
+logger = logging.getLogger(__name__)
+
+# Must be raised when the same text is encoded differently.
 VERSION = 1
 
 Arrays = dict[str, np.ndarray]
@@ -30,18 +32,17 @@ def cached_arrays(
     settings: Mapping[str, Any],
     make: Callable[[], Arrays],
 ) -> Arrays:
-    """What `make` returns, read from `folder` where it was made before.
+    """What `make` returns, or its cached copy in `folder`.
 
-    A file there is written whole or not at all; one that is damaged is named on standard error and
-    made anew.
+    Files are written completely or not at all; a damaged one is reported and replaced.
 
     Args:
-        folder: `--cached_dir`; None to make it every time.
+        folder: of the cache; None for no cache.
         sources: what the content depends on, the examples and the vocabulary: paths of files, or
             bytes.
-        settings: everything else that it depends on, as JSON can hold it; the kind of problem
-            among it.
-        make: returns arrays by name, of any dtype but objects.
+        settings: everything else that it depends on, the kind of task included; must be
+            serialisable as JSON.
+        make: returns arrays by name, of any dtype except objects.
 
     Raises:
         InputError: the folder cannot be written.
@@ -53,7 +54,7 @@ def cached_arrays(
         try:
             return _read(path)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            print(f"warning: {path} is damaged and made anew: {error}", file=sys.stderr)
+            logger.warning("%s is damaged and will be replaced: %s", path, error)
     make_folder(folder, "cached_dir")
     arrays = make()
     content = io.BytesIO()
@@ -63,7 +64,7 @@ def cached_arrays(
 
 
 def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:
-    """SHA-256, in hexadecimal, of the content of files, or bytes, and of settings."""
+    """SHA-256, in hexadecimal, of the content of files (or bytes) and of settings."""
     digest = hashlib.sha256(json.dumps([VERSION, settings], sort_keys=True).encode())
     for source in sources:
         if isinstance(source, str):
@@ -74,7 +75,7 @@ def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> st
 
 
 def _read(path: str) -> Arrays:
-    """All arrays of a file; reading each compares its checksum."""
+    """All arrays of a file; reading each checks its checksum."""
     with open_file(path, "rb") as file:
         content = io.BytesIO(file.read())
     with np.load(content, allow_pickle=False) as arrays:

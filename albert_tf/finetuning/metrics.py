@@ -1,4 +1,4 @@
-"""Scores of predictions, all from scikit-learn and SciPy."""
+"""Metrics by name, all from scikit-learn and SciPy."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from sklearn import metrics
 
 
 class Metric(NamedTuple):
-    """A score.
+    """A metric.
 
     Attributes:
-        key: its name in `eval_results.txt`, the original's where it has the score.
-        of: computes it from the truth and the predictions: `[examples]` ids or values, or
+        key: its name in `eval_results.txt`, the same as in the original where that has it.
+        compute: computes it from the truth and the predictions: `[examples]` ids or values, or
             `[examples, labels]` of 0 and 1.
     """
 
     key: str
-    of: Callable[[np.ndarray, np.ndarray], float]
+    compute: Callable[[np.ndarray, np.ndarray], float]
 
 
 def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
-    return lambda truth, guesses: metrics.f1_score(truth, guesses, average=average, zero_division=0)
+    return lambda truth, predicted: metrics.f1_score(
+        truth, predicted, average=average, zero_division=0
+    )
 
 
-def _correlation(of: Callable) -> Callable[[np.ndarray, np.ndarray], float]:
-    """0 where truth or predictions are constant, as Matthews' is there."""
+def _correlation(statistic: Callable) -> Callable[[np.ndarray, np.ndarray], float]:
+    """0 where truth or predictions are constant, like Matthews correlation."""
 
-    def correlation(truth: np.ndarray, guesses: np.ndarray) -> float:
-        if np.ptp(truth) == 0 or np.ptp(guesses) == 0:
+    def correlation(truth: np.ndarray, predicted: np.ndarray) -> float:
+        if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
             return 0.0
-        return of(truth.astype(np.float64), guesses.astype(np.float64)).statistic
+        return statistic(truth.astype(np.float64), predicted.astype(np.float64)).statistic
 
     return correlation
 
@@ -51,23 +53,12 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def score(names: tuple[str, ...], truth: np.ndarray, guesses: np.ndarray) -> dict[str, float]:
-    """Scores by their keys.
+def score(names: tuple[str, ...], truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Results by their keys.
 
     Args:
         names: keys of `METRICS`.
-        truth: what is right.
-        guesses: what is predicted, alike.
+        truth: the labels.
+        predicted: of the same shape.
     """
-    return {METRICS[name].key: float(METRICS[name].of(truth, guesses)) for name in names}
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Probabilities over the last axis, float64."""
-    exponentials = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """A probability for every logit, float64."""
-    return 1 / (1 + np.exp(-np.clip(logits.astype(np.float64), -700, 700)))
+    return {METRICS[name].key: float(METRICS[name].compute(truth, predicted)) for name in names}

@@ -1,16 +1,17 @@
-"""The report of a fine-tuning run: `report.html` in its folder."""
+"""The report on fine-tuning: `report.html` in the output folder."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -18,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf.files import exists, read_lines, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
-from albert_tf.finetuning.task import ExampleSet, Problem
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
@@ -31,29 +32,32 @@ REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
 
 
-class Outputs(NamedTuple):
-    """What the model gave for a set of a split."""
-
-    split: str
-    examples: ExampleSet
-    outputs: dict[str, np.ndarray]
+logger = logging.getLogger(__name__)
 
 
-def write_report(options: FineTuningOptions, problem: Problem, given: Sequence[Outputs]) -> None:
-    """Writes the report of what was evaluated or predicted into `--output_dir`.
+def write_report(
+    options: FineTuningOptions,
+    task: FineTuningTask,
+    sets: Sequence[ExampleSet],
+    reported: Sequence[tuple[ExampleSet, Outputs]],
+) -> None:
+    """Writes the report on what was evaluated or predicted into `output_dir`.
 
-    `report.html`, with the results in `eval_results.txt`; or, of predictions alone,
-    `report_predictions.html`, so that the report of an evaluation stays.
+    Its name is `report.html`, with the results of `eval_results.txt`; or, for predictions alone,
+    `report_predictions.html`, which leaves the report on an evaluation in place.
 
     Args:
         options: of the program.
-        problem: supplies sections.
-        given: the model's outputs, set by set.
+        task: supplies sections.
+        sets: all examples.
+        reported: the evaluated or predicted sets, each with the model's outputs.
     """
     folder = options.output_dir
-    evaluated = any(each.split == "eval" for each in given)
+    evaluated = any(examples.split == "eval" for examples, _ in reported)
     sections = [
-        section for each in given for section in _named(problem.report(*each), each.examples.name)
+        section
+        for examples, outputs in reported
+        for section in _named(task.report_sections(examples, outputs), examples.name)
     ]
     intervals = {}
     for section in sections:
@@ -62,24 +66,24 @@ def write_report(options: FineTuningOptions, problem: Problem, given: Sequence[O
     named = {result.name: result for result in results}
     best = _comparison(folder).get("best")
     curves = f"{folder}/{best}" if best else folder
-    learned = _learning(curves, problem.metric) if options.do_train or evaluated else []
+    learned = _learning(curves, task.metric) if options.do_train or evaluated else []
     page = Page(
         title="Fine-tuning report" if evaluated else "Predictions",
         subtitle=folder,
-        headline=_rounded(named.get(problem.metric)),
+        headline=_rounded(named.get(task.metric)),
         results=results,
-        sections=[*sections, *_runs(folder), *learned, _data(options, problem)],
+        sections=[*sections, *_runs(folder), *learned, _data(options, sets)],
         command=command_line(options),
         settings=[(name, str(value)) for name, value in _flags(options).items()],
         versions=versions(),
     )
     path = f"{folder}/{REPORT_FILE if evaluated else PREDICTIONS_REPORT_FILE}"
     write_text(path, render(page))
-    print(f"report in {path}")
+    logger.info("report in %s", path)
 
 
 def _named(sections: Sequence[Section], name: str) -> list[Section]:
-    """Sections of a set, with its name in their titles where it has one."""
+    """Adds the name of a set, if it has one, to the titles of its sections."""
     if not name:
         return list(sections)
     return [section._replace(title=f"{section.title}: {name}") for section in sections]
@@ -102,7 +106,7 @@ def _rounded(result: Result | None) -> Result | None:
 
 
 def _rows(path: str) -> list[dict[str, float]]:
-    """The objects of a file of JSON lines, without a line that a kill cut short."""
+    """The objects of a file of JSON lines, except a last line that a kill left incomplete."""
     rows = []
     for line in read_lines(path) if exists(path) else ():
         try:
@@ -113,17 +117,17 @@ def _rows(path: str) -> list[dict[str, float]]:
 
 
 def _comparison(folder: str) -> dict[str, Any]:
-    """What `seeds.json` says of the runs of a folder; empty where there is none."""
+    """The comparison of the runs of a folder; empty if there is none."""
     path = f"{folder}/{SEEDS_FILE}"
     return json.loads(read_text(path)) if exists(path) else {}
 
 
 def _runs(folder: str) -> list[Section]:
-    """Several runs compared, where the folder holds them."""
-    there = _comparison(folder)
+    """The comparison of several runs, if there is one."""
+    comparison = _comparison(folder)
     tables = []
     for name, title in (("settings", "Over the seeds of each setting"), ("runs", "All runs")):
-        if rows := there.get(name):
+        if rows := comparison.get(name):
             cells = [[_cell(value) for value in row.values()] for row in rows]
             numbers = frozenset(
                 number
@@ -131,7 +135,7 @@ def _runs(folder: str) -> list[Section]:
                 if isinstance(value, (int, float))
             )
             tables.append(Table(list(rows[0]), cells, numbers, title))
-    return [Section("Runs", f"The best: {there['best']}.", tables=tables)] if tables else []
+    return [Section("Runs", f"Best run: {comparison['best']}.", tables=tables)] if tables else []
 
 
 def _cell(value: Any) -> str:
@@ -141,7 +145,7 @@ def _cell(value: Any) -> str:
 
 
 def _learning(folder: str, metric: str) -> list[Section]:
-    """Curves of training, and of the evaluations in its course."""
+    """Curves of training, and of the evaluations during training."""
 
     def line(name: str, rows: list[dict[str, float]], quantity: str, smoothed: bool) -> list[Line]:
         points = [(row["step"], row[quantity]) for row in rows if quantity in row]
@@ -159,20 +163,18 @@ def _learning(folder: str, metric: str) -> list[Section]:
             *line("training", training, "loss", True),
             *line("evaluation", evaluations, "eval_loss", False),
         ],
-        "Training: guessed right": [
-            each for name in shares for each in line(name, training, name, True)
-        ],
+        "Training accuracy": [each for name in shares for each in line(name, training, name, True)],
         metric: line(metric, evaluations, metric, False),
         "Learning rate": line("learning rate", training, "learning_rate", False),
     }
     charts = [chart(title, lines) for title, lines in curves.items() if lines]
     if not charts:
         return []
-    text = "Training curves are moving averages over the logged steps."
-    return [Section("How it learned", text, charts=charts)]
+    text = "Curves of training are moving averages over the logged steps."
+    return [Section("Training curves", text, charts=charts)]
 
 
-def _data(options: FineTuningOptions, problem: Problem) -> Section:
+def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
     flags = {name: value for name, value in _flags(options).items() if value}
     files = [
         (f"--{name}", str(value))
@@ -180,40 +182,42 @@ def _data(options: FineTuningOptions, problem: Problem) -> Section:
         if name.endswith(("_file", "_dir", "_checkpoint"))
         and name not in ("output_dir", "cached_dir")
     ]
-    sets = []
-    for split, of_split in problem.sets.items():
-        for examples in of_split:
-            lengths = examples.features.example_lengths
-            sets.append(
-                (
-                    split,
-                    examples.name,
-                    f"{len(examples.features):,}",
-                    f"{(examples.features.tokens_cut > 0).sum():,}",
-                    f"{examples.features.tokens_cut.sum():,}",
-                    f"{np.median(lengths):.0f}",
-                    f"{lengths.max()}",
-                )
+    rows = []
+    for examples in sets:
+        lengths, dropped = examples.features.example_lengths, examples.features.tokens_cut
+        rows.append(
+            (
+                examples.split,
+                examples.name,
+                f"{len(examples.features):,}",
+                f"{(dropped > 0).sum():,}",
+                f"{dropped.sum():,}",
+                f"{np.median(lengths):.0f}",
+                f"{lengths.max()}",
             )
-    columns = ("split", "set", "examples", "cut", "tokens lost", "median length", "longest")
+        )
+    columns = (
+        *("split", "set", "examples", "truncated", "tokens dropped"),
+        *("median length", "longest"),
+    )
     tables = [
-        Table(columns, sets, frozenset(range(2, 7))),
+        Table(columns, rows, frozenset(range(2, 7))),
         Table(("flag", "file or folder"), files),
     ]
     text = (
-        "Lengths are in tokens, those cut off left out; cut are examples that lost some, to "
+        "Lengths are in tokens, after truncation. Truncated examples exceeded "
         f"--max_seq_length={options.max_seq_length} or another limit."
     )
     return Section("Data", text, tables=tables)
 
 
 def _flags(options: FineTuningOptions) -> dict[str, Any]:
-    """Flag -> value, of all options."""
+    """Flag -> value of all options."""
     return {flag_name(field): getattr(options, field.name) for field in dataclasses.fields(options)}
 
 
 def command_line(options: FineTuningOptions) -> str:
-    """A command that does the same: the program, and the flags that differ from their defaults."""
+    """The command: the program, and the flags that differ from their defaults."""
     words = [os.path.basename(sys.argv[0])]
     if words[0].endswith(".py"):
         words.insert(0, "python")
@@ -230,7 +234,7 @@ def command_line(options: FineTuningOptions) -> str:
 
 
 def versions() -> list[tuple[str, str]]:
-    """What ran: this project, its framework and Python."""
+    """Versions of this project, its framework and Python."""
     try:
         own = importlib.metadata.version("albert-tf")
     except importlib.metadata.PackageNotFoundError:

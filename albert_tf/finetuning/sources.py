@@ -1,4 +1,4 @@
-"""The model and vocabulary that fine-tuning starts from, found from flags and folders."""
+"""Finds the config and the vocabulary of the model to fine-tune."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
 from albert_tf.tokenizers import Tokenizer
 
-# What the original's flags of vocabularies say for the one inside the module.
+# The original's value of the vocabulary flags for the vocabulary inside the module.
 FROM_HUB = "from_tf_hub"
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
 
 def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
-    """The options with `--albert_hub_module_handle` as the weights to start from.
+    """The options with `albert_hub_module_handle` as the weights to start from.
 
     Raises:
-        InputError: it is no local folder, or contradicts `--init_checkpoint`.
+        InputError: it is not a local folder, or contradicts `init_checkpoint`.
     """
     handle = options.albert_hub_module_handle
     if not handle:
-        for flag in ("spm_model_file", "vocab_file"):
-            if getattr(options, flag) == FROM_HUB:
-                raise InputError(f"--{flag}={FROM_HUB}: --albert_hub_module_handle is needed too")
+        for name in ("spm_model_file", "vocab_file"):
+            if getattr(options, name) == FROM_HUB:
+                raise InputError(f"`{name}`={FROM_HUB}: needs `albert_hub_module_handle`")
         return options
     if options.init_checkpoint:
         raise InputError(
-            f"--albert_hub_module_handle={handle}: give this or "
-            f"--init_checkpoint={options.init_checkpoint}, not both"
+            f"`albert_hub_module_handle`={handle}: give either this or "
+            f"`init_checkpoint`={options.init_checkpoint}, not both"
         )
     if not is_folder(handle):
-        where = "download the module first and name its folder" if "://" in handle else "no folder"
-        raise InputError(f"--albert_hub_module_handle={handle}: {where}")
+        where = "download the module and name its folder" if "://" in handle else "not a folder"
+        raise InputError(f"`albert_hub_module_handle`={handle}: {where}")
     return dataclasses.replace(options, init_checkpoint=encoder_folder(handle))
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:
-    """The model's config, with `--albert_dropout` in it.
+    """The model's config, with `albert_dropout` applied.
 
-    From `--albert_config_file`, else `--output_dir`, else what stands beside `--init_checkpoint`.
+    It comes from `albert_config_file`, else from `output_dir`, else from the folder of
+    `init_checkpoint`.
 
     Raises:
-        InputError: there is none, or it cannot be read.
+        InputError: there is none, or it is invalid.
     """
     config = _config_of(options)
     rate = options.albert_dropout
@@ -62,33 +63,33 @@ def find_config(options: FineTuningOptions) -> AlbertConfig:
 def _config_of(options: FineTuningOptions) -> AlbertConfig:
     if options.albert_config_file:
         return AlbertConfig.from_json_file(options.albert_config_file)
-    there = f"{options.output_dir}/{CONFIG_FILE}"
-    if exists(there):
-        return AlbertConfig.from_json_file(there)
+    trained = f"{options.output_dir}/{CONFIG_FILE}"
+    if exists(trained):
+        return AlbertConfig.from_json_file(trained)
     if options.init_checkpoint:
         with arguments_renamed(path="init_checkpoint"):
             config = open_weights(options.init_checkpoint).config
         if config:
             return config
         raise InputError(
-            f"--albert_config_file: needed, since there is no {CONFIG_FILE} beside "
+            f"`albert_config_file`: required, because there is no {CONFIG_FILE} next to "
             f"{options.init_checkpoint}"
         )
     if not options.do_train:
-        raise InputError(f"--output_dir={options.output_dir}: holds no trained model")
-    raise InputError("--albert_config_file: the model's albert_config.json is needed")
+        raise InputError(f"`output_dir`={options.output_dir}: contains no trained model")
+    raise InputError("`albert_config_file`: the model's albert_config.json is required")
 
 
 def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     """The tokenizer of the model.
 
-    Its vocabulary is that of `--spm_model_file`, else of `--vocab_file`, else what stands in
-    `--output_dir`, else beside `--init_checkpoint`.
+    Its vocabulary is `spm_model_file`, else `vocab_file`, else the one in `output_dir`, else the
+    one next to `init_checkpoint`.
 
     Raises:
-        InputError: there is none, or it cannot be read.
+        InputError: there is none, or it is invalid.
     """
-    # The output folder may not be there yet; of a file, the folder around it is looked at.
+    # The output folder may not exist yet; for a file, its folder is searched.
     places = [options.output_dir] if is_folder(options.output_dir) else []
     places += [options.init_checkpoint] if options.init_checkpoint else []
     companions = [find_companions(path) for path in places]
@@ -106,17 +107,17 @@ def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> 
             return found.vocabulary
     if options.albert_hub_module_handle:
         raise InputError(
-            f"--albert_hub_module_handle={options.albert_hub_module_handle}: holds no vocabulary; "
-            "name one with --spm_model_file"
+            f"`albert_hub_module_handle`={options.albert_hub_module_handle}: contains no "
+            "vocabulary; name one with `spm_model_file`"
         )
     raise InputError(
-        "--spm_model_file: the vocabulary of the model is needed; there is none in --output_dir"
-        + (f" or beside {options.init_checkpoint}" if options.init_checkpoint else "")
+        "`spm_model_file`: the vocabulary of the model is required; there is none in `output_dir`"
+        + (f" or next to {options.init_checkpoint}" if options.init_checkpoint else "")
     )
 
 
 def companion_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
-    """What is to stand in the folder of a fine-tuned model, so that it is enough to predict.
+    """What a folder of a fine-tuned model needs, so that prediction needs nothing else.
 
     Returns:
         File name -> content.

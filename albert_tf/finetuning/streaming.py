@@ -1,53 +1,56 @@
-"""Predictions of texts as they come: lines of standard input, a line of results for each."""
+"""Predictions for lines of standard input as they arrive, one line of results each."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from albert_tf.errors import InputError
 from albert_tf.files import open_file, replacing
-from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.finetuning.finetuning_run import Work
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+
+logger = logging.getLogger(__name__)
 
 
-def predict_lines(work: Work) -> None:
-    """Predicts the lines of standard input until its end.
+def predict_stream(
+    options: FineTuningOptions, predict: Callable[[Sequence[str], int], list[str]]
+) -> None:
+    """Predicts the lines of standard input until it ends.
 
-    A batch is what has come, up to `--predict_batch_size` lines: whoever writes a line and waits
-    gets its result, and whoever writes many has them computed together.
+    A batch holds the lines that have arrived, at most `predict_batch_size`: a client that writes
+    one line and waits gets its result; many lines are computed together.
 
     Args:
-        work: with the weights to use.
+        options: of the program.
+        predict: maps lines, and the number of the first, to a line of results each.
 
     Raises:
-        InputError: a line is not what it should be; results of those before it are written.
+        InputError: a line is invalid; the results of earlier lines are written.
     """
     number = 1
-    with _output(work.options.predict_output) as output:
-        for lines in _batches_as_they_come(sys.stdin, work.options.predict_batch_size):
-            examples = work.problem.read_lines(lines, number)
-            outputs = work.outputs_of(examples, work.options.predict_batch_size)
-            for line in work.problem.result_lines(examples, outputs):
+    with _output(options.predict_output) as output:
+        for lines in _available_batches(sys.stdin, options.predict_batch_size):
+            for line in predict(lines, number):
                 output.write(f"{line}\n")
             output.flush()
             number += len(lines)
-    print(f"{number - 1} lines predicted")
+    logger.info("%s lines predicted", f"{number - 1:,}")
 
 
 @contextlib.contextmanager
 def _output(path: str) -> Iterator[TextIO]:
-    """Where results go: a file, whole at the end, or the program's own standard output."""
+    """Where results go: a file, which appears once complete, or the real standard output."""
     if path != STANDARD_STREAM:
         with replacing(path) as partial, open_file(partial, "w") as file:
             yield file
         return
-    # What `sys.stdout` is at the moment takes what is told of the work.
+    # `sys.stdout` is redirected and takes the messages.
     with open(os.dup(1), "w", encoding="utf-8", newline="\n") as file:
         yield file
 
@@ -55,8 +58,8 @@ def _output(path: str) -> Iterator[TextIO]:
 _END = object()
 
 
-def _batches_as_they_come(stream: TextIO, size: int) -> Iterator[list[str]]:
-    """Lines of a UTF-8 stream, without their ends: as many as are there, `size` at most."""
+def _available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
+    """Lines of a UTF-8 stream without their ends: as many as are available, at most `size`."""
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
 
     def read() -> None:
@@ -67,7 +70,7 @@ def _batches_as_they_come(stream: TextIO, size: int) -> Iterator[list[str]]:
             lines.put(error)
         lines.put(_END)
 
-    # A thread, since only so can it be known whether there is more without waiting for it.
+    # Only another thread can wait for input while this one learns whether there is more.
     threading.Thread(target=read, name="standard input", daemon=True).start()
     batch: list[str] = []
     while True:
@@ -87,10 +90,10 @@ def _batches_as_they_come(stream: TextIO, size: int) -> Iterator[list[str]]:
 
 
 def _lines(descriptor: int) -> Iterator[str]:
-    """The lines of a file, each as soon as it is there.
+    """The lines of a file, each as soon as it arrives.
 
-    Python's own readers hold a lock while they wait, which a program that ends meanwhile trips
-    over.
+    Python's own readers hold a lock while they wait, which makes a program that exits meanwhile
+    crash.
     """
     rest, number = b"", 0
     while block := os.read(descriptor, 2**16):
@@ -107,6 +110,6 @@ def _decode(line: bytes, number: int) -> str:
         return line.decode("utf-8").rstrip("\r")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"--predict_file=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "
+            f"`predict_file`=-: line {number} of standard input is not UTF-8 ({error.reason}, byte "
             f"0x{line[error.start]:02x})"
         ) from None

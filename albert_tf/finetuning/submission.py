@@ -1,8 +1,8 @@
-"""Gathers what GLUE's server takes, from the output folders of the tasks, into one zip file.
+"""Collects the files for the GLUE server from the output folders of the tasks into a zip file.
 
     python -m albert_tf.finetuning.submission --output_dirs='out/*' --submission_file=glue.zip
 
-Each folder is one in which `run_classifier.py --do_predict --submission` has left files.
+`run_classifier.py --do_predict --submission` writes these files.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ class SubmissionOptions:
     )
     submission_file: str = option(help="Zip file to write.")
     incomplete: bool = option(
-        False, "Whether to write it although tasks are missing; the server takes only all of them."
+        False, "Whether to write the file even if tasks are missing, which the server rejects."
     )
 
 
 def gather(options: SubmissionOptions) -> None:
-    """Writes the zip file and says what is in it.
+    """Writes the zip file and prints its content.
 
     Raises:
-        InputError: there is no file of a task, two of one, or one that the server would refuse.
+        InputError: a task has no file, two files, or one that the server would reject.
     """
     if not options.submission_file.endswith(".zip"):
-        raise InputError(f"--submission_file={options.submission_file}: must end in .zip")
+        raise InputError(f"`submission_file`={options.submission_file}: must end in .zip")
     if is_remote(options.submission_file):
-        raise InputError(f"--submission_file={options.submission_file}: must be a local file")
+        raise InputError(f"`submission_file`={options.submission_file}: must be a local file")
     found: dict[str, str] = {}
     for folder in expand_globs(options.output_dirs, "output_dirs"):
         for path in matches(os.path.join(folder, SUBMISSION_FOLDER, "*.tsv")):
             name = os.path.basename(path)
             if name in found:
                 raise InputError(
-                    f"--output_dirs: both {found[name]} and {path}; name the folder that is meant"
+                    f"`output_dirs`: both {found[name]} and {path}; name only one of their folders"
                 )
             found[name] = path
     missing = [name for name in SUBMISSION_ROWS if name not in found]
     if len(missing) == len(SUBMISSION_ROWS):
         raise InputError(
-            f"--output_dirs={','.join(options.output_dirs)}: no {SUBMISSION_FOLDER}/*.tsv in any; "
+            f"`output_dirs`={','.join(options.output_dirs)}: no {SUBMISSION_FOLDER}/*.tsv in any; "
             "run_classifier.py writes them with --do_predict --submission"
         )
     if missing and not options.incomplete:
         raise InputError(
-            f"--output_dirs: no {', '.join(missing)}; the server takes only all of them "
-            "(--incomplete to write what there is)"
+            f"`output_dirs`: no {', '.join(missing)}; the server accepts only all of them "
+            "(set `incomplete` to write the others)"
         )
     chosen = {name: found[name] for name in SUBMISSION_ROWS if name in found}
     for name, path in chosen.items():
@@ -81,13 +81,13 @@ def _check(path: str, rows: int) -> None:
             raise InputError(f"{path}:{number}: must be an index, a tab and a prediction")
     if len(lines) - 1 != rows:
         raise InputError(
-            f"{path}: {len(lines) - 1} predictions; the server wants {rows}, one for each row of "
-            "the test set"
+            f"{path}: {len(lines) - 1} predictions; the server expects {rows}, one for each row "
+            "of the test set"
         )
 
 
 def _write_zip(path: str, chosen: Mapping[str, str]) -> None:
-    """The same files give the same bytes."""
+    """Writes the same bytes for the same files."""
     with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
         for name, source in chosen.items():
             file.writestr(zipfile.ZipInfo(name), read_text(source), zipfile.ZIP_DEFLATED)

@@ -1,114 +1,145 @@
-"""What the fine-tuning programs differ in; what they share is `albert_tf.finetuning.run`."""
+"""What one kind of fine-tuning supplies; everything else is `albert_tf.finetuning.run`."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import write_text
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import Objective
 from albert_tf.report.sections import Section
+from albert_tf.tokenizers import Tokenizer
+
+Outputs = dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSet:
-    """Examples of one file or folder, ready for the model.
+    """Examples that are scored, or predicted, together.
 
     Attributes:
-        name: what tells it from others of its split, such as "matched"; "" where there is one.
-        features: what the model reads.
-        examples: what they were made from, for scores, predictions and the report.
+        split: "train", "eval" or "predict".
+        name: distinguishes the sets of a split, such as "matched"; "" for a single one.
+        examples: as the task reads them; scores, predictions and the report need them.
+        features: what the model reads; a row per example, unless the task decides otherwise.
     """
 
+    split: str
     name: str
-    features: Features
     examples: Sequence[Any]
+    features: Features
 
 
-class Problem(abc.ABC):
-    """One kind of fine-tuning: its examples, its model, its scores and its files.
+class FineTuningTask(abc.ABC):
+    """One kind of fine-tuning: reads examples, builds the model, interprets its outputs.
 
-    Made from the program's options by `create`, which reads and checks every input, so that
-    nothing of a bad one shows only after training.
+    A subclass must define `objective`, `metric`, `read`, `encode`, `build_model`, `score` and
+    `decode`; the other methods have defaults. `fine_tune(options, MyTask)` trains, evaluates and
+    predicts with it.
+
+    Args:
+        options: of the program. A task may complete them (steps computed from epochs); the runner
+            continues with the `options` attribute.
+        tokenizer: of the model.
 
     Attributes:
-        sets: split ("train", "eval", "predict") -> its sets; only those that are asked for.
         objective: what training minimises.
-        outputs: names of the model's outputs that scores and predictions are made of.
-        metric: the result by which checkpoints and runs are compared; the higher the better, but
+        metric: the result by which checkpoints and runs are compared. Higher is better, except
             for names that end in "loss".
+        outputs: names of the model outputs that `score` and `decode` need.
     """
 
-    sets: dict[str, list[ExampleSet]]
     objective: Objective
-    outputs: tuple[str, ...]
     metric: str
+    outputs: tuple[str, ...] = ("logits",)
+    # Whether --predict_file=- works, which needs `parse_lines`.
+    reads_standard_input: ClassVar[bool] = False
+
+    def __init__(self, options: FineTuningOptions, tokenizer: Tokenizer):
+        self.options = options
+        self.tokenizer = tokenizer
 
     @abc.abstractmethod
-    def create_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
-        """The model, with initial weights; `dtype` is the name of a Keras policy."""
+    def read(self, split: str) -> Mapping[str, Sequence[Any]]:
+        """Reads and checks the examples of a split; "train" is read first.
 
-    @abc.abstractmethod
-    def flops_per_example(self, config: AlbertConfig) -> float:
-        """Operations of training on an example of the full length."""
+        Returns:
+            Set name -> examples; `{"": examples}` for a single set.
 
-    @abc.abstractmethod
-    def description(self) -> dict[str, str]:
-        """File name -> text of what stands beside the checkpoints, to be read without training."""
-
-    @abc.abstractmethod
-    def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
-        """Results of a set, by names such as `eval_accuracy`.
-
-        Args:
-            examples: of the split "eval".
-            outputs: of the model, by the names in `outputs`, `[examples, ...]` in their order.
+        Raises:
+            InputError: a file or an argument is invalid.
         """
 
     @abc.abstractmethod
-    def write_predictions(
-        self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
-    ) -> None:
-        """Writes the files of `--do_predict`; arguments as in `score`, of the split "predict"."""
+    def encode(self, split: str, examples: Sequence[Any]) -> Features:
+        """Tokenizes examples, with their labels unless the split is "predict"."""
 
-    def report(
-        self, split: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
-    ) -> list[Section]:
-        """What the report says of a set besides its results; nothing where a problem is silent.
+    @abc.abstractmethod
+    def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
+        """Returns the model with initial weights; `dtype` is the name of a Keras policy."""
+
+    @abc.abstractmethod
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        """Computes results by name, such as `eval_accuracy`.
 
         Args:
-            split: "eval" or "predict"; the examples of the latter may have no labels.
-            examples: of that split.
-            outputs: as in `score`.
+            examples: a set of the split "eval".
+            outputs: of the model, `[rows of features, ...]` by name.
+        """
+
+    @abc.abstractmethod
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """Predictions as text, one line per example; arguments as for `score`."""
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        """Operations of a training step per example of the full length."""
+        return TRAINING * encoder_flops(config, self.options.max_seq_length)
+
+    def companion_files(self) -> dict[str, str]:
+        """File name -> text of what prediction and exports need next to the checkpoints."""
+        return {}
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        """Writes the files of `--do_predict`; by default `predictions.tsv`, from `decode`."""
+        lines = self.decode(examples, outputs)
+        name = f"predictions_{examples.name}" if examples.name else "predictions"
+        write_text(f"{folder}/{name}.tsv", "".join(f"{line}\n" for line in lines))
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        """What the report shows about a set besides its results.
+
+        Args:
+            examples: of the split "eval" or "predict"; the latter may lack labels.
+            outputs: as for `score`.
         """
         return []
 
-    def collapsed(self, outputs: dict[str, np.ndarray]) -> str | None:
-        """What shows that the model has learnt nothing, such as "only one class"; None if it has.
+    def collapse(self, outputs: Outputs) -> str | None:
+        """Describes a model that learned nothing ("every prediction is 'a'"); None if it learned.
 
         Args:
-            outputs: of all examples of a set of the split "eval", as in `score`.
+            outputs: for all examples of a set of the split "eval", as for `score`.
         """
         return None
 
-    def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
-        """Examples of lines of standard input: `--predict_file=-` works where this is defined.
+    def parse_lines(self, lines: Sequence[str], first: int) -> Sequence[Any]:
+        """Examples from lines of standard input, one each.
 
         Args:
-            lines: one example each.
-            first: number of the first line, counted from 1; named in errors.
+            lines: without their line ends.
+            first: number of the first line, counted from 1, for errors.
 
         Raises:
-            InputError: a line is not what it should be.
+            InputError: a line is invalid.
         """
-        raise NotImplementedError
-
-    def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
-        """A line for each example that `read_lines` made."""
-        raise NotImplementedError
+        raise InputError("`predict_file`=-: this program reads files only")

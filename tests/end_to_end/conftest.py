@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import io
 import json
@@ -15,6 +16,7 @@ import typing
 import pytest
 from absl import flags
 
+from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.options import define_flags, from_flags
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT
@@ -31,17 +33,6 @@ TRAIN_FLAGS = (
     "--iterations_per_loop=3",
     "--shuffle_buffer_size=64",
 )
-
-
-# The modules behind the scripts at the root.
-MODULES = {
-    "run_pretraining.py": "data_prep.pretrain",
-    "run_classifier.py": "albert_tf.cli.classify",
-    "run_squad.py": "albert_tf.cli.squad",
-    "run_race.py": "albert_tf.cli.race",
-    "export_saved_model.py": "albert_tf.cli.export",
-    "convert_checkpoint.py": "albert_tf.cli.convert",
-}
 
 
 def start(*words: str) -> subprocess.Popen:
@@ -63,19 +54,34 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
     return output, errors
 
 
+_TASK_KINDS = {
+    "run_classifier.py": TASK_KINDS["classification"],
+    "run_race.py": TASK_KINDS["multiple_choice"],
+    "run_squad.py": TASK_KINDS["question_answering"],
+}
+_MODULES = {
+    "convert_checkpoint.py": "albert_tf.cli.convert",
+    "export_saved_model.py": "albert_tf.cli.export",
+    "run_pretraining.py": "data_prep.pretrain",
+}
+
+
 def call(program: str, *words: str) -> str:
     """Does in this process what a command does with its flags, and returns its output.
 
     For tests of the work: a process of its own loads TensorFlow again, which takes longer than most
     of the work. Tests of the process (what it prints besides, its exit code, signals) use `run`.
     """
-    module = importlib.import_module(MODULES.get(program, program))
-    options_class = typing.get_type_hints(module.run)["options"]
+    if kind := _TASK_KINDS.get(program):
+        options_class, work = kind.options, functools.partial(run_kind, kind)
+    else:
+        work = importlib.import_module(_MODULES[program]).run
+        options_class = typing.get_type_hints(work)["options"]
     values = flags.FlagValues()
     define_flags(options_class, values)
     assert values([program, *words]) == [program]
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        module.run(from_flags(options_class, values))
+        work(from_flags(options_class, values))
     return output.getvalue()
 
 

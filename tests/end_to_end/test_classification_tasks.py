@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from absl import flags
 
-from albert_tf.cli.classify import run as run_classifier
+from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import ClassifierOptions
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.options import define_flags, from_flags
 from tests.end_to_end.conftest import results_of
 from tests.finetuning.glue_files import write_task
@@ -56,7 +56,7 @@ def classify(tmp_path):
         common = ["--max_seq_length=32", "--train_batch_size=16", f"--output_dir={tmp_path}/out"]
         rest = values(["run_classifier.py", *common, *map(str, arguments)])
         assert len(rest) == 1
-        run_classifier(from_flags(ClassifierOptions, values))
+        run_kind(TASK_KINDS["classification"], from_flags(ClassifierOptions, values))
         return results_of(tmp_path / "out") if "--do_eval" in arguments else None
 
     return run
@@ -128,9 +128,9 @@ def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, w
     for suffix in ("", "_mismatched", "_ax"):
         assert np.loadtxt(out / f"test_results{suffix}.tsv").shape == (5, 3)
         assert lines_of(out / f"predictions{suffix}.tsv")[1].startswith("100\t")
-    with pytest.raises(InputError, match="holds a classifier of other labels"):
+    with pytest.raises(InputError, match="contains a classifier of other labels"):
         classify("--task_name=RTE", *common, "--do_predict")
-    with pytest.raises(InputError, match="predicted .* with --task_name=MNLI"):
+    with pytest.raises(InputError, match="predict .* `task_name`=MNLI"):
         classify("--task_name=AX", *common, "--do_eval")
 
 
@@ -169,7 +169,7 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
     assert [float(s) for s in submitted] == pytest.approx(values.clip(0, 5), rel=1e-4)
     assert not (out / "labels.json").exists()
     (tmp_path / "new.tsv").write_text("text\nx\n")
-    with pytest.raises(InputError, match="holds a model for regression, not for classification"):
+    with pytest.raises(InputError, match="contains a model for regression, not for classification"):
         classify("--do_predict", f"--predict_file={tmp_path}/new.tsv", *words)
 
 
@@ -259,8 +259,8 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
         return message(f"--train_file={tmp_path / name}", *more)
 
     two = "text\tlabel\nx\ta\ny\tb\n"
-    assert "a.tsv:3: 1 fields, the header has 2" in table("a.tsv", "text\tlabel\nx\ta\ny\n")
-    assert "a.csv:2: a quotation mark" in table("a.csv", 'text,label\n"x,a\ny,b\n')
+    assert "a.tsv:3: 1 fields, but the header has 2" in table("a.tsv", "text\tlabel\nx\ta\ny\n")
+    assert "a.csv:2: the quotation mark" in table("a.csv", 'text,label\n"x,a\ny,b\n')
     assert "b.tsv: empty" in table("b.tsv", "")
     assert "b.tsv: no row after the header" in table("b.tsv", "text\tlabel\n")
     assert "b.csv: line 2 is not UTF-8" in table("b.csv", "text,label\nschön,a\n".encode("cp1252"))
@@ -276,26 +276,26 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     write_xls(tmp_path / "m.xls", MERGED)
     assert "the cells A2:A3" in message(f"--train_file={tmp_path}/m.xls")
     (tmp_path / "dev.tsv").write_text("text\tlabel\nx\ta\ny\tc\n")
-    assert "dev.tsv:3: label 'c' is none of the training labels (a, b)" in table(
+    assert "dev.tsv:3: label 'c' is not one of the training labels (a, b)" in table(
         "d.tsv", two, "--do_eval", f"--eval_file={tmp_path}/dev.tsv"
     )
     good = f"--train_file={tmp_path}/d.tsv"
     assert "d.tsv:2: label 'a' is not a number" in message(good, "--regression")
     assert "exclude each other" in message(good, "--regression", "--multi_label")
-    assert "or --test_size" in message(good, "--do_eval")
-    assert "--test_size=1.5: must be above 0 and below 1" in message(good, "--test_size=1.5")
+    assert "or `test_size`" in message(good, "--do_eval")
+    assert "`test_size`=1.5: must be above 0 and below 1" in message(good, "--test_size=1.5")
     assert "label 'a' has only one row" in message(good, "--test_size=0.5")
     assert "no column 'body'" in message(good, "--text_column=body")
-    assert "--text_column=body: with --noheader" in message(
+    assert "`text_column`=body: with `noheader`" in message(
         good, "--noheader", "--text_column=body"
     )
-    assert "--submission: is for the tasks of GLUE" in message(good, "--submission")
+    assert "`submission`: needs a GLUE task" in message(good, "--submission")
     assert "two files at least" in message(f"--class_files={tmp_path}/d.tsv")
     assert "both stand for the label 'd'" in message(
         f"--class_files={tmp_path}/d.tsv,{tmp_path}/d.csv"
     )
-    assert f"holds no {tmp_path}/CoLA/train.tsv" in message(
+    assert f"contains no {tmp_path}/CoLA/train.tsv" in message(
         "--task_name=cola", f"--data_dir={tmp_path}"
     )
-    assert "--train_file: is for --task_name=table" in message("--task_name=cola", good)
+    assert "`train_file`: needs `task_name`=table" in message("--task_name=cola", good)
     assert not (tmp_path / "out").exists()

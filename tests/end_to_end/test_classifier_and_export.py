@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.finetuning_options import ClassifierOptions
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of, run
 
@@ -130,22 +130,22 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
         return _write(tmp_path / "rows.tsv", text)
 
     assert "nowhere.tsv: no such file" in message(train_file="nowhere.tsv")
-    assert "--train_file" in message(train_file=None)
-    assert "a table ends in .tsv" in message(train_file="rows.docx")
+    assert "`train_file`" in message(train_file=None)
+    assert "a table must end in .tsv" in message(train_file="rows.docx")
     assert "rows.tsv: empty" in message(train_file=table(""))
     assert "rows.tsv: no row after the header" in message(train_file=table("body\tkind\n"))
     assert "no column 'kind'" in message(train_file=table("body\tother\nx\ty\n"))
-    assert "rows.tsv:3: 1 fields, the header has 2" in message(
+    assert "rows.tsv:3: 1 fields, but the header has 2" in message(
         train_file=table("body\tkind\na\tx\nb\n")
     )
-    assert "rows.tsv:2: nothing in column 'kind'" in message(train_file=table("body\tkind\na\t \n"))
+    assert "rows.tsv:2: column 'kind' is empty" in message(train_file=table("body\tkind\na\t \n"))
     assert "every row has the label 'x'" in message(train_file=table("body\tkind\na\tx\nb\tx\n"))
-    assert "rows.tsv:3: label 'plant' is none of the training labels (animal, tool)" in message(
+    assert "rows.tsv:3: label 'plant' is not one of the training labels (animal, tool)" in message(
         eval_file=table("body\tkind\ncat\tanimal\nrose\tplant\n")
     )
-    assert "--task_name=mrpcc: must be one of CoLA, SST-2" in message(task_name="mrpcc")
+    assert "`task_name`=mrpcc: must be one of CoLA, SST-2" in message(task_name="mrpcc")
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
-    assert "holds no trained classifier" in message(do_train=False)
+    assert "contains no trained classifier" in message(do_train=False)
     assert "no such vocabulary file" in message(spm_model_file="nowhere.model")
     other = json.loads(project.config.read_text())
     other = _write(tmp_path / "other.json", json.dumps({**other, "vocab_size": 700}))

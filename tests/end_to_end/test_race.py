@@ -103,7 +103,7 @@ def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
     page = read_page((out / "report.html").read_text())
     for line in (out / "eval_results.txt").read_text().splitlines():
         assert line.replace(" = ", " ") in page.text
-    for title in ("By set", "Letters", "How it learned", "Data", "Letters (predict)"):
+    for title in ("By set", "Letters", "Training curves", "Data", "Letters (predict)"):
         assert title in page.text
 
     # The folder alone is enough to evaluate again, and gives the same.
@@ -144,7 +144,7 @@ def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):
         f"--output_dir={out}", code=1,
     )  # fmt: skip
     assert errors.splitlines()[-1].startswith(f"run_race.py: error: {bad}:2: answer 9")
-    with pytest.raises(InputError, match=f"--data_dir={tmp_path}: no .txt file in") as error:
+    with pytest.raises(InputError, match=f"`data_dir`={tmp_path}: no .txt file in") as error:
         call(*words, f"--data_dir={tmp_path}", f"--output_dir={out}")
     assert "\n" not in str(error.value)
     assert not out.exists()

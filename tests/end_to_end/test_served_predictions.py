@@ -14,10 +14,10 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.finetuning_options import RaceOptions
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice
+from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.squad.question_answering import answer_questions
+from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.finetuning import small
 
@@ -102,7 +102,7 @@ def test_answers(files, tmp_path, with_none):
         doc_stride=5,
         max_answer_length=3,
     )
-    answer_questions(options)
+    fine_tune(options, QuestionAnswering)
     answer = exported(tmp_path / "out", "squad")(
         question=tf.constant([entry["question"] for _, entry in questions]),
         context=tf.constant([context for context, _ in questions]),

@@ -9,7 +9,8 @@ import random
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad.question_answering import answer_questions
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.end_to_end.conftest import results_of, run
 
@@ -73,7 +74,7 @@ def contexts_of(path):
 
 
 def test_every_question_has_an_answer(options, pretrained, tmp_path, capsys):
-    answer_questions(dataclasses.replace(options, init_checkpoint=str(pretrained)))
+    fine_tune(dataclasses.replace(options, init_checkpoint=str(pretrained)), QuestionAnswering)
     printed = capsys.readouterr().out
     assert "left at initial values: cls/squad/output_weights" in printed
     folder = tmp_path / "out"
@@ -94,7 +95,7 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path, capsys):
 
     # The folder alone, without what it was trained on, gives the same again.
     again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
-    answer_questions(again)
+    fine_tune(again, QuestionAnswering)
     assert contents_of(folder, "predictions.json") == answers
 
 
@@ -108,7 +109,7 @@ def test_some_questions_have_none(options, project, tmp_path):
         train_step=0,
         n_best_size=20,
     )
-    answer_questions(with_none)
+    fine_tune(with_none, QuestionAnswering)
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["global_step"] == 3  # two epochs of 12 questions in batches of 8
@@ -147,30 +148,32 @@ def test_some_questions_have_none(options, project, tmp_path):
     predicting = dataclasses.replace(
         with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabelled)
     )
-    answer_questions(predicting)
+    fine_tune(predicting, QuestionAnswering)
     assert check(threshold) == odds
     lowest = min(odds.values())
-    answer_questions(dataclasses.replace(predicting, null_score_diff_threshold=lowest))
+    fine_tune(dataclasses.replace(predicting, null_score_diff_threshold=lowest), QuestionAnswering)
     check(lowest)
-    answer_questions(
-        dataclasses.replace(with_none, do_train=False, null_score_diff_threshold=lowest - 1)
+    fine_tune(
+        dataclasses.replace(with_none, do_train=False, null_score_diff_threshold=lowest - 1),
+        QuestionAnswering,
     )
     assert set(contents_of(folder, "predictions.json").values()) == {""}
     results = results_of(folder)
     assert (results["HasAns_f1"], results["NoAns_f1"]) == (0, 100)
     assert results["best_f1"] >= results["f1"] == pytest.approx(100 / 3)
 
-    with pytest.raises(InputError, match="--squad_head=span: .* trained with conditional"):
-        answer_questions(dataclasses.replace(predicting, squad_head="span"))
+    with pytest.raises(InputError, match="`squad_head`=span: .* trained with conditional"):
+        fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnswering)
 
 
 def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
     files = tmp_path / "files"
     dev = write_squad(files / "dev2.json", 6, impossible=2, seed=1)
-    answer_questions(
+    fine_tune(
         dataclasses.replace(
             options, train_file=dev, predict_file=dev, squad_head="span", train_step=1
-        )
+        ),
+        QuestionAnswering,
     )
     results = results_of(tmp_path / "out")
     assert results["NoAns_total"] == 2
@@ -192,7 +195,7 @@ def test_as_a_command_on_real_questions(shared, project, tmp_path):
         "--max_seq_length=32", "--max_query_length=12", "--doc_stride=8",
         "--train_feature_file=unused", "--predict_feature_file=unused",
     )  # fmt: skip
-    assert f"1 of {len(asked)} questions left out, the answer is not in the context" in output
+    assert f"skipped 1 of {len(asked)} questions, because the context does not contain" in output
     assert f"  {asked[0]['id']}: " in output
     assert "f1 = " in output
     assert set(contents_of(tmp_path / "out", "predictions.json")) == {each["id"] for each in asked}
@@ -201,31 +204,31 @@ def test_as_a_command_on_real_questions(shared, project, tmp_path):
 def test_bad_input_is_named(options, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
-            answer_questions(dataclasses.replace(options, **changes))
+            fine_tune(dataclasses.replace(options, **changes), QuestionAnswering)
         assert "\n" not in str(error.value)
         return str(error.value)
 
     files = tmp_path / "files"
     assert "nowhere.json: no such file" in message(predict_file="nowhere.json")
-    assert "--predict_file: a file is needed for --do_eval" in message(predict_file=None)
-    assert "--train_file: a file is needed for --do_train" in message(train_file=None)
+    assert "`predict_file`: `do_eval` needs a file" in message(predict_file=None)
+    assert "`train_file`: `do_train` needs a file" in message(train_file=None)
     unlabelled = write_squad(files / "test.json", 2, answers=[])
-    assert "holds no answers, which --do_eval needs" in message(predict_file=unlabelled)
-    assert "holds no answers, which --do_train needs" in message(train_file=unlabelled)
+    assert "contains no answers, which `do_eval` needs" in message(predict_file=unlabelled)
+    assert "contains no answers, which `do_train` needs" in message(train_file=unlabelled)
     negative = write_squad(files / "negative.json", 4, impossible=3)
     assert "3 of 4 questions have no answer" in message(
         predict_file=negative, version_2_with_negative=False
     )
     elsewhere = write_squad(files / "bad.json", 2, answers=[{"text": "pink", "answer_start": 3}])
-    assert "none of its 2 questions is left" in message(train_file=elsewhere)
-    assert "--max_seq_length=19: must be more than --max_query_length=16 + 3" in message(
+    assert "none of its 2 questions is usable" in message(train_file=elsewhere)
+    assert "`max_seq_length`=19: must exceed `max_query_length`=16 + 3" in message(
         max_seq_length=19
     )
-    assert "--doc_stride=0: must be at least 1" in message(doc_stride=0)
-    assert "--n_best_size=0: must be at least 1" in message(n_best_size=0)
-    assert "--start_n_top=33: must be at most --max_seq_length=32" in message(start_n_top=33)
-    assert "--warmup_proportion=2" in message(warmup_proportion=2.0)
-    assert "--num_train_epochs=0" in message(num_train_epochs=0.0)
+    assert "`doc_stride`=0: must be at least 1" in message(doc_stride=0)
+    assert "`n_best_size`=0: must be at least 1" in message(n_best_size=0)
+    assert "`start_n_top`=33: must be at most `max_seq_length`=32" in message(start_n_top=33)
+    assert "`warmup_proportion`=2" in message(warmup_proportion=2.0)
+    assert "`num_train_epochs`=0" in message(num_train_epochs=0.0)
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
     assert not (tmp_path / "out").exists(), "nothing is left of what never began"
 

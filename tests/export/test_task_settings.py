@@ -14,14 +14,14 @@ from albert_tf.export.task_settings import (
     SpanSettings,
     read_settings,
 )
+from albert_tf.finetuning.classification.datasets import ClassificationDataset
 from albert_tf.finetuning.classification.targets import OneLabel
-from albert_tf.finetuning.classification.tasks import Task
 from albert_tf.interop.companions import TARGET_FILE
 
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
-    target = OneLabel(Task("table", {}), ("a", "b"))
-    for name, text in target.description(pairs=True, max_seq_length=77).items():
+    target = OneLabel(ClassificationDataset("table", {}), ("a", "b"))
+    for name, text in target.companion_files(pairs=True, max_seq_length=77).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
     expected = ClassifierSettings("classification", True, 77)

@@ -8,20 +8,21 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import softmax
 
 from albert_tf.errors import InputError
 from albert_tf.export.exported_multiple_choice import filled
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, write_task
 from albert_tf.export.task_settings import ChoiceSettings, ClassifierSettings, SpanSettings
-from albert_tf.finetuning.classification import featurize
+from albert_tf.finetuning.classification.classification import featurize
+from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.classification.targets import TARGETS
-from albert_tf.finetuning.classification.tasks import Example, Task
 from albert_tf.finetuning.race import multiple_choice
-from albert_tf.finetuning.race.choices import _BLANK, _RACE_BLANK, Question, fill
+from albert_tf.finetuning.race.choices import _BLANK, _RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.finetuning.squad.answers import predict_answers
-from albert_tf.finetuning.squad.question_answering import HEADS
-from albert_tf.finetuning.squad.squad_files import Question as SquadQuestion
+from albert_tf.finetuning.squad.question_answering import ANSWER_HEADS
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.windows import make_windows
 from albert_tf.interop.companions import Companions
 from albert_tf.modeling.losses import MISSING_CHOICE
@@ -74,20 +75,20 @@ def padded(features, length=LONGEST):
 def expected_logits(trained, firsts, seconds=None, length=16):
     pairs = seconds or [None] * len(firsts)
     examples = [Example("", *pair, None) for pair in zip(firsts, pairs, strict=True)]
-    features = featurize.featurize(examples, trained.tokenizer, length)
+    features = featurize(examples, trained.tokenizer, length)
     return trained.model(padded(features))["logits"].numpy()
 
 
 def test_a_classifier_gives_the_probabilities_of_the_program(classifier):
     trained, export = classifier
     firsts, seconds = texts(40, 12), texts(40, 12, seed=2)
-    target = TARGETS["classification"](Task("table", {}), LABELS)
+    target = TARGETS["classification"](ClassificationDataset("table", {}), LABELS)
     for name, second in (("pair", seconds), ("single", None)):
         logits = expected_logits(trained, firsts, second)
         inputs = {"text": firsts} | ({"text_pair": second} if second else {})
         given = export.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
         np.testing.assert_allclose(given["probabilities"], target.values(logits), atol=1e-6)
-        assert [label.decode() for label in given["label"].numpy()] == target.answers(logits)
+        assert [label.decode() for label in given["label"].numpy()] == target.decode(logits)
         assert {tuple(row) for row in given["labels"].numpy()} == {
             tuple(label.encode() for label in LABELS)
         }
@@ -119,7 +120,7 @@ def test_numbers_and_several_labels(trained, kind, outputs):
     served = signature_of(given)
     lines = texts(30, 12)
     logits = expected_logits(given, lines)
-    target = TARGETS[kind](Task("table", {}, label_separator="|"), LABELS)
+    target = TARGETS[kind](ClassificationDataset("table", {}, label_separator="|"), LABELS)
     answer = served(text=tf.constant(lines))
     if kind == "regression":
         assert set(answer) == {"value"}
@@ -127,7 +128,7 @@ def test_numbers_and_several_labels(trained, kind, outputs):
         return
     np.testing.assert_allclose(answer["probabilities"], target.values(logits), atol=1e-6)
     chosen = ["|".join(np.array(LABELS)[row]) for row in answer["chosen"].numpy()]
-    assert chosen == target.answers(logits)
+    assert chosen == target.decode(logits)
 
 
 @pytest.mark.parametrize(("race", "blank"), [(True, _RACE_BLANK), (False, _BLANK)])
@@ -162,7 +163,9 @@ def test_choices_are_those_of_the_program(trained, task):
     if task == "json":  # where some questions have fewer
         choices = [row[: 2 + number % 3] for number, row in enumerate(choices)]
     questions = [
-        Question("", "", "", context, text, tuple(row), tuple(fill(text, c, blank) for c in row), 0)
+        ChoiceQuestion(
+            *("", "", "", context, text), tuple(row), tuple(fill(text, c, blank) for c in row), 0
+        )
         for blank in [_RACE_BLANK if task == "race" else _BLANK]
         for context, text, row in zip(contexts, asked, choices, strict=True)
     ]
@@ -173,7 +176,7 @@ def test_choices_are_those_of_the_program(trained, task):
     answer = signature_of(given)(
         context=tf.constant(contexts), question=tf.constant(asked), options=tf.constant(options)
     )
-    probabilities = multiple_choice.softmax(logits)
+    probabilities = softmax(logits, axis=-1)
     np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-6)
     np.testing.assert_array_equal(answer["answer"], probabilities.argmax(axis=-1))
 
@@ -190,8 +193,8 @@ def test_answers_are_those_of_the_program(trained, head):
     ]
     windows = make_windows(questions, given.tokenizer, LONGEST, 8, 6)
     assert len(windows.windows) > 150
-    how = HEADS["span" if head == "span" else "conditional"]
-    outputs = given.model(padded(windows.features))
+    how = ANSWER_HEADS["span" if head == "span" else "conditional"]
+    outputs = given.model(padded(windows))
     outputs = {name: outputs[name].numpy() for name in how.outputs}
     predictions = predict_answers(windows.windows, outputs, how.find, how.null, 5, 20)
     nulls = [predictions[question.id].null_score for question in questions]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
 from albert_tf.export.preprocessor import HUB_NAMES, Preprocessor
-from albert_tf.finetuning.classification.featurize import featurize
-from albert_tf.finetuning.classification.tasks import Example
+from albert_tf.finetuning.classification.classification import featurize
+from albert_tf.finetuning.classification.datasets import Example
 from albert_tf.tokenizers import Tokenizer
 from tests import references
 

@@ -6,7 +6,7 @@ import json
 import pathlib
 import random
 
-from albert_tf.finetuning.finetuning_options import ClassifierOptions
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
 LENGTH = 24

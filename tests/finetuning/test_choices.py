@@ -9,8 +9,8 @@ import pytest
 from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import RaceOptions
 from albert_tf.finetuning.race.choices import fill, read_questions
+from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.options import define_flags, from_flags
 from tests.conftest import ROOT
 
@@ -68,7 +68,7 @@ def test_answers_of_the_test_set_may_be_hidden(options, tmp_path):
     race(tmp_path, hidden, split="test")
     assert [question.answer for question in read_questions(options, "predict")] == [None] * 3
     race(tmp_path, hidden, split="dev")
-    with pytest.raises(InputError, match=r"7\.txt:1: no field 'answers'; there are 'id'"):
+    with pytest.raises(InputError, match=r"7\.txt:1: no field 'answers'; the fields are 'id'"):
         read_questions(options, "eval")
 
 
@@ -103,7 +103,10 @@ def test_a_choice_is_put_in_as_it_is():
         ({"article": None}, r"'article' must be a text, not null"),
         ({"questions": "x"}, r"'questions' must be a list, not \"x\""),
         ({"questions": ["a", 2, "c"]}, r"question 2: must be a text, not 2"),
-        ({"options": [["a", "b"], ["c"], ["d", "e"]]}, r"question 2: 1 choices; there must be 2"),
+        (
+            {"options": [["a", "b"], ["c"], ["d", "e"]]},
+            r"question 2: 1 choices; a question must have 2",
+        ),
         ({"options": [["a", 1], ["c"], ["d", "e"]]}, r"question 1: 'options' must be a list of"),
     ],
 )
@@ -122,17 +125,17 @@ def test_what_is_missing_is_named(options, tmp_path):
             read_questions(dataclasses.replace(options, **changes), split)
         return str(error.value)
 
-    assert "--data_dir: the folder of RACE is needed" in message()
+    assert "`data_dir`: the folder of RACE is required" in message()
     assert f"no .txt file in {tmp_path}/train/middle" in message(data_dir=str(tmp_path))
     race(tmp_path, ARTICLE)
     assert f"no .txt file in {tmp_path}/RACE/train/high" in message(data_dir=str(tmp_path))
     assert f"no .txt file in {tmp_path}/RACE/dev/middle" in message("eval", data_dir=str(tmp_path))
     race(tmp_path, {**ARTICLE, "questions": [], "options": [], "answers": []})
     only = {"data_dir": str(tmp_path), "middle_only": True}
-    assert message(**only) == f"{tmp_path}: holds no question"
-    assert "--task_name=rase: must be one of race, json" in message(task_name="rase")
-    assert "--train_file: a file of JSON lines is needed" in message(task_name="json")
-    assert "--eval_file: a file of JSON lines" in message("eval", task_name="json")
+    assert message(**only) == f"{tmp_path}: contains no question"
+    assert "`task_name`=rase: must be one of race, json" in message(task_name="rase")
+    assert "`train_file`: a file of JSON lines is required" in message(task_name="json")
+    assert "`eval_file`: a file of JSON lines" in message("eval", task_name="json")
 
 
 def json_lines(folder, *lines):
@@ -177,7 +180,7 @@ def test_json_lines(options, tmp_path):
         ({"context": "", "question": "q", "answer": 0}, "no field 'choices'"),
         ({"context": "", "question": "q", "choices": ["a", "b"]}, "no field 'answer'"),
         ({**QUESTION, "choices": "ab"}, "'choices' must be a list of texts"),
-        ({**QUESTION, "choices": ["a"]}, "1 choices; there must be 2 to 26"),
+        ({**QUESTION, "choices": ["a"]}, "1 choices; a question must have 2 to 26"),
         ({**QUESTION, "choices": list(map(str, range(27)))}, "27 choices"),
         ({**QUESTION, "choices": ["a", " "]}, "a choice is empty"),
         ({**QUESTION, "answer": 2}, "answer 2 must be 0 to 1"),
@@ -186,7 +189,7 @@ def test_json_lines(options, tmp_path):
         ({**QUESTION, "answer": None}, "answer null must be the number"),
         ({**QUESTION, "answer": "C"}, 'answer "C" must be the number of a choice'),
         ({**QUESTION, "answer": "five"}, 'answer "five" must be the number of a choice'),
-        ({**QUESTION, "choices": ["a", "a "], "answer": "a"}, 'answer "a" is 2 of the choices'),
+        ({**QUESTION, "choices": ["a", "a "], "answer": "a"}, 'answer "a" matches 2 choices'),
         ({**QUESTION, "id": [1]}, "'id' must be a text or a number"),
     ],
 )
@@ -236,8 +239,8 @@ def test_recipes_are_what_the_program_takes(version):
     ("changes", "message"),
     [
         ({"high_only": True, "middle_only": True}, "exclude each other"),
-        ({"task_name": "json", "high_only": True}, "--high_only=True: is for --task_name=race"),
-        ({"task_name": "json", "data_dir": "x"}, "--data_dir=x: is for --task_name=race"),
+        ({"task_name": "json", "high_only": True}, "`high_only`=True: needs `task_name`=race"),
+        ({"task_name": "json", "data_dir": "x"}, "`data_dir`=x: needs `task_name`=race"),
     ],
 )
 def test_flags_that_do_not_go_together(options, changes, message):

@@ -8,14 +8,14 @@ from sklearn import metrics
 
 from albert_tf.finetuning.classification.classification_report import (
     class_sections,
-    guess_sections,
+    label_sections,
     label_set_sections,
-    range_sections,
-    value_sections,
+    number_sections,
+    quantile_sections,
 )
-from albert_tf.finetuning.classification.target_report import intervals_of, report_sections
+from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
+from albert_tf.finetuning.classification.target_report import intervals_of, target_sections
 from albert_tf.finetuning.classification.targets import TARGETS
-from albert_tf.finetuning.classification.tasks import Example, Task
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
@@ -104,7 +104,7 @@ def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     ],
 )
 def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, names):
-    task = Task("t", {}, metrics=names, target=kind)
+    task = ClassificationDataset("t", {}, metrics=names, target=kind)
     rows = [Example(f"f:{n}", f"t{n}", "pair", labels[n % 4]) for n in range(60)]
     target = TARGETS[kind].learn(task, rows)
     truth = target.encode(rows)
@@ -114,8 +114,8 @@ def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, 
         logits += truth[:, None]
     lengths = draw.integers(3, 40, 60)
     features = Features([([1] * n, [0] * n) for n in lengths], 0)
-    examples = ExampleSet("m", features, rows)
-    sections = report_sections(target, examples, truth, logits, "_m")
+    examples = ExampleSet("eval", "m", rows, features)
+    sections = target_sections(target, examples, truth, logits, "_m")
     intervals = {name: value for each in sections for name, value in each.intervals.items()}
     scores = {f"{name}_m": value for name, value in target.score(truth, logits).items()}
     assert intervals.keys() == scores.keys()
@@ -125,26 +125,26 @@ def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, 
     shown = [row[0] for row in sections[-1].tables[0].rows]
     assert shown
     assert all(text.endswith("\npair") for text in shown)
-    assert [each.title for each in report_sections(target, examples, None, logits, "")] == [
+    assert [each.title for each in target_sections(target, examples, None, logits, "")] == [
         "Predictions"
     ]
 
 
 def test_predictions_are_counted():
     probabilities = np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8]])
-    (section,) = guess_sections(("x", "y"), probabilities >= 0.5, probabilities)
+    (section,) = label_sections(("x", "y"), probabilities >= 0.5, probabilities)
     assert [texts(row) for row in section.tables[0].rows] == [
         ["x", "66.7%", "2", "80.0%"],
         ["y", "33.3%", "1", "80.0%"],
     ]
-    (section,) = range_sections(np.array([4.0, 1.0, 3.0, 2.0, 0.0]))
+    (section,) = quantile_sections(np.array([4.0, 1.0, 3.0, 2.0, 0.0]))
     assert [row[1] for row in section.tables[0].rows] == ["0", "1", "2", "3", "4"]
 
 
 def test_numbers():
     truth, values = np.array([1.0, 2.0, 3.0]), np.array([1.5, 2.0, 0.0])
-    guesses, errors = value_sections(["a", "b", "c"], truth, values, {"r": wilson(1, 2)})
-    assert "less than 0.5." in guesses.text
+    guesses, errors = number_sections(["a", "b", "c"], truth, values, {"r": wilson(1, 2)})
+    assert "error is 0.5." in guesses.text
     assert len(guesses.charts) == 1
     assert guesses.intervals == {"r": wilson(1, 2)}
     assert errors.tables[0].rows == [("c", "3", "0"), ("a", "1", "1.5"), ("b", "2", "2")]

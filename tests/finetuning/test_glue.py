@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.glue import GLUE, SUBMISSION_ROWS, glue_task
-from albert_tf.finetuning.classification.tasks import read_examples
+from albert_tf.finetuning.classification.glue import GLUE, SUBMISSION_ROWS, glue_dataset
+from albert_tf.finetuning.classification.readers import read_examples
 from tests.finetuning.glue_files import FORMATS, label, texts, write_task
 
 PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}
@@ -14,7 +14,7 @@ SPLITS = ("train", "eval", "predict")
 
 
 def examples_of(name, folder, split):
-    task = glue_task(name, str(folder), (split,))
+    task = glue_dataset(name, str(folder), (split,))
     return [read_examples(task, each, split != "predict") for each in task.sets[split]]
 
 
@@ -37,15 +37,15 @@ def test_texts_labels_and_ids_of_every_task(name, tmp_path):
 
 def test_mnli_has_two_sets_of_which_the_matched_comes_first(tmp_path):
     write_task(tmp_path, "MNLI")
-    task = glue_task("MNLI", str(tmp_path), SPLITS)
+    task = glue_dataset("MNLI", str(tmp_path), SPLITS)
     for split in ("eval", "predict"):
         assert [(each.name, each.suffix) for each in task.sets[split]] == [
             ("matched", ""),
             ("mismatched", "_mismatched"),
         ]
     assert [each.submission for each in task.sets["predict"]] == ["MNLI-m.tsv", "MNLI-mm.tsv"]
-    (only,) = glue_task("MisMNLI", str(tmp_path), ("eval",)).sets["eval"]
-    assert only.sources[0].path.endswith("dev_mismatched.tsv")
+    (only,) = glue_dataset("MisMNLI", str(tmp_path), ("eval",)).sets["eval"]
+    assert only.files[0].path.endswith("dev_mismatched.tsv")
     assert only.suffix == ""
 
 
@@ -57,7 +57,7 @@ def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):
     path.write_text("\n".join(lines), "utf-8")
     matched, _ = examples_of("MNLI", tmp_path, "eval")
     assert [example.label for example in matched] == ["contradiction", "neutral"]
-    assert "1 rows without an agreed label left out" in capsys.readouterr().out
+    assert "skipped 1 rows without an agreed label" in capsys.readouterr().out
 
 
 def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsys):
@@ -69,8 +69,8 @@ def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsy
         path.write_text("\n".join(lines), "utf-8")
     (examples,) = examples_of("QQP", tmp_path, "train")
     assert [example.text for example in examples] == [texts(r)[0] for r in (0, 2, 3, 4, 5)]
-    assert "1 rows left out, the first " in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields, the header has 4"):
+    assert "skipped 1 rows, the first at " in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields, but the header has 4"):
         examples_of("RTE", tmp_path, "train")
     (tmp_path / "QQP/test.tsv").write_text("id\tquestion1\tquestion2\n0\tonly one?\n", "utf-8")
     with pytest.raises(InputError, match="test.tsv:2: 2 fields"):  # the server wants every row
@@ -122,15 +122,15 @@ def test_the_task_s_own_folder_will_do(tmp_path):
 
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(InputError) as error:
-        glue_task("MRPC", str(tmp_path), SPLITS)
+        glue_dataset("MRPC", str(tmp_path), SPLITS)
     assert str(error.value) == (
-        f"--data_dir={tmp_path}: holds no {tmp_path}/MRPC/train.tsv nor "
+        f"`data_dir`={tmp_path}: contains no {tmp_path}/MRPC/train.tsv or "
         f"{tmp_path}/MRPC/msr_paraphrase_train.txt"
     )
-    with pytest.raises(InputError, match="--data_dir: the folder of GLUE is needed"):
-        glue_task("CoLA", None, SPLITS)
-    with pytest.raises(InputError, match="holds no .*diagnostic.tsv"):
-        glue_task("AX", str(tmp_path), ("predict",))
+    with pytest.raises(InputError, match="`data_dir`: `task_name`=CoLA needs the folder of GLUE"):
+        glue_dataset("CoLA", None, SPLITS)
+    with pytest.raises(InputError, match="contains no .*diagnostic.tsv"):
+        glue_dataset("AX", str(tmp_path), ("predict",))
 
 
 def test_every_file_of_the_server_belongs_to_a_task():

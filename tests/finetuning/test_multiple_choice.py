@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_options import RaceOptions
-from albert_tf.finetuning.race.choices import Question
+from albert_tf.finetuning.race.choices import ChoiceQuestion
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice, featurize
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MultipleChoiceObjective
 from tests.tiny import CONFIG
@@ -38,7 +39,7 @@ def numbers(count, first=10):
 
 def question(context=5, candidates=(3, 3), answer=0, group="", name="q"):
     texts = tuple(numbers(count, 20) for count in candidates)
-    return Question("f:1", name, group, numbers(context), "", texts, texts, answer)
+    return ChoiceQuestion("f:1", name, group, numbers(context), "", texts, texts, answer)
 
 
 @settings(deadline=None, max_examples=50)
@@ -83,7 +84,7 @@ def test_layout_is_the_originals(shapes, max_qa_length):
 
 @pytest.mark.parametrize(("length", "message"), [(0, "at least 1"), (14, "at most 13")])
 def test_lengths_that_leave_no_room_are_named(length, message):
-    with pytest.raises(InputError, match=f"--max_qa_length={length}: must be {message}"):
+    with pytest.raises(InputError, match=f"`max_qa_length`={length}: must be {message}"):
         featurize([question()], Words(), 16, length)
 
 
@@ -96,7 +97,7 @@ def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
     made = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
     monkeypatch.setattr(Words, "encode_batch", None)
     again = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
-    assert again.candidates_cut == made.candidates_cut == 1
+    assert again.candidates_truncated == made.candidates_truncated == 1
     for name, value in made.features.padded(16).items():
         np.testing.assert_array_equal(again.features.padded(16)[name], value)
     np.testing.assert_array_equal(again.features.tokens_cut, made.features.tokens_cut)
@@ -170,7 +171,7 @@ def test_the_loss_is_the_mean_cross_entropy_of_real_examples():
 
 
 @pytest.fixture
-def problem(tmp_path):
+def task(tmp_path):
     """Three questions, the last with two choices only, that are not read by a model."""
     lines = [
         {"context": "1", "question": "2", "choices": ["3", "4", "5"], "answer": 2, "id": "x"},
@@ -187,12 +188,17 @@ def problem(tmp_path):
     return MultipleChoice(options, Words())
 
 
+def set_of(task, split):
+    ((name, questions),) = task.read(split).items()
+    return ExampleSet(split, name, questions, task.encode(split, questions))
+
+
 LOGITS = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 0.0], [0.0, 1.0, 50.0]], np.float32)
 
 
-def test_scores_and_files(problem, tmp_path):
-    (examples,) = problem.sets["eval"]
-    scores = problem.score(examples, {"logits": LOGITS})
+def test_scores_and_files(task, tmp_path):
+    examples = set_of(task, "eval")
+    scores = task.score(examples, {"logits": LOGITS})
     first = np.log(np.exp(LOGITS[0]).sum()) - 2
     second = np.log(np.exp(LOGITS[1]).sum())
     third = np.log(1 + np.e) - 1
@@ -200,7 +206,7 @@ def test_scores_and_files(problem, tmp_path):
     assert scores["eval_loss"] == pytest.approx((first + second + third) / 3, rel=1e-6)
     assert set(scores) == {"eval_accuracy", "eval_loss"}
 
-    problem.write_predictions(str(tmp_path), problem.sets["predict"][0], {"logits": LOGITS})
+    task.write_predictions(str(tmp_path), set_of(task, "predict"), {"logits": LOGITS})
     assert (tmp_path / "predictions.tsv").read_text() == "id\tanswer\nx\tC\ny\tB\nz\tB\n"
     probabilities = np.loadtxt(tmp_path / "test_results.tsv")
     np.testing.assert_allclose(probabilities.sum(axis=-1), 1, atol=1e-6)
@@ -209,19 +215,19 @@ def test_scores_and_files(problem, tmp_path):
     assert results[0] == "predict_accuracy = 0.66666667"
 
 
-def test_groups_have_accuracies_of_their_own(problem):
-    (examples,) = problem.sets["eval"]
+def test_groups_have_accuracies_of_their_own(task):
+    examples = set_of(task, "eval")
     questions = [
         each._replace(group=group)
         for each, group in zip(examples.examples, ("high", "middle", "high"), strict=True)
     ]
     examples = SimpleNamespace(features=examples.features, examples=questions)
-    scores = problem.score(examples, {"logits": LOGITS})
+    scores = task.score(examples, {"logits": LOGITS})
     assert scores["eval_accuracy_high"] == 1
     assert scores["eval_accuracy_middle"] == 0
     assert scores["eval_accuracy"] == pytest.approx(2 / 3)
 
 
-def test_one_letter_for_all_is_a_collapse(problem):
-    assert problem.collapsed({"logits": LOGITS}) is None
-    assert problem.collapsed({"logits": LOGITS[:, ::-1] * 0 + [0, 1, 0]}) == "every answer is B"
+def test_one_letter_for_all_is_a_collapse(task):
+    assert task.collapse({"logits": LOGITS}) is None
+    assert task.collapse({"logits": LOGITS[:, ::-1] * 0 + [0, 1, 0]}) == "every answer is B"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.readers import READERS, read_rows, read_tsv
+from albert_tf.finetuning.classification.readers import TABLE_FORMATS, read_rows, read_tsv
 from tests.finetuning.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
 ROWS = [
@@ -43,7 +43,7 @@ def values(path, header=None):
     return [row.values for row in read_rows(str(path), header)]
 
 
-@pytest.mark.parametrize("ending", [ending for ending in READERS if ending != ".xls"])
+@pytest.mark.parametrize("ending", [ending for ending in TABLE_FORMATS if ending != ".xls"])
 def test_every_kind_holds_the_same_rows(ending, tmp_path):
     assert values(write(tmp_path / f"table{ending}", ROWS)) == ROWS
 
@@ -84,7 +84,7 @@ def test_old_workbooks_and_files_without_names(tmp_path):
 def test_only_the_first_sheet_is_read_and_the_others_are_named(tmp_path, capsys):
     write_xlsx(tmp_path / "a.xlsx", [["text"], ["x"]], [["text"], ["y"]])
     assert values(tmp_path / "a.xlsx") == [{"text": "x"}]
-    assert "sheet 'S1' is read, not 'S2'" in capsys.readouterr().out
+    assert "reads sheet 'S1', not 'S2'" in capsys.readouterr().out
 
 
 @settings(deadline=None)
@@ -117,18 +117,21 @@ def test_tsv_takes_every_character_but_tab_and_line_end_as_it_is(tmp_path_factor
 
 
 BAD = {
-    "a.docx": (b"x", "a table ends in .tsv, .csv"),
+    "a.docx": (b"x", "a table must end in .tsv, .csv"),
     "a.tsv": (b"", "a.tsv: empty"),
-    "b.tsv": (b"text\tlabel\nx\ty\nz\n", r"b.tsv:3: 1 fields, the header has 2 \(text, label\)"),
-    "c.tsv": (b"text\ttext\nx\ty\n", "c.tsv:1: two columns are called 'text'"),
+    "b.tsv": (
+        b"text\tlabel\nx\ty\nz\n",
+        r"b.tsv:3: 1 fields, but the header has 2 \(text, label\)",
+    ),
+    "c.tsv": (b"text\ttext\nx\ty\n", "c.tsv:1: two columns are named 'text'"),
     "d.tsv": ("text\nschön\n".encode("latin-1"), "d.tsv: line 2 is not UTF-8"),
-    "a.csv": (b'text,label\n"one\ntwo",x\n"an open one,y\nmore,z\n', "a.csv:4: a quotation mark"),
-    "b.csv": (b'text,label\n"one" two,x\n', "b.csv:2: a quotation mark"),
-    "c.csv": (b"text,label\none,two,x\n", "c.csv:2: 3 fields, the header has 2"),
+    "a.csv": (b'text,label\n"one\ntwo",x\n"an open one,y\nmore,z\n', "a.csv:4: the quotation mark"),
+    "b.csv": (b'text,label\n"one" two,x\n', "b.csv:2: the quotation mark"),
+    "c.csv": (b"text,label\none,two,x\n", "c.csv:2: 3 fields, but the header has 2"),
     "d.csv": ("text\nschön\n".encode("utf-16"), "d.csv: line 1 is not UTF-8"),
     "a.jsonl": (b'{"text": "x"}\n{"text": \n', "a.jsonl:2: not a JSON object on a line"),
-    "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: holds \\[1, 2\\], not an object"),
-    "c.jsonl": (b'{"text": {"a": 1}}\n', "c.jsonl:1: column 'text' holds {'a': 1}, not a text"),
+    "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: contains \\[1, 2\\], not an object"),
+    "c.jsonl": (b'{"text": {"a": 1}}\n', "c.jsonl:1: column 'text' contains {'a': 1}, not a text"),
     "d.jsonl": (b"\n", "d.jsonl: empty"),
     "a.parquet": (b"PAR1 not really", "a.parquet: not a Parquet file"),
     "a.xlsx": (b"PK not really", "a.xlsx: not an Excel workbook"),
@@ -145,7 +148,7 @@ def test_what_is_wrong_is_named(name, tmp_path):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("ending", READERS)
+@pytest.mark.parametrize("ending", TABLE_FORMATS)
 def test_missing_files_are_named(ending):
     with pytest.raises(InputError, match=f"^nowhere{ending}: no such file"):
         values(f"nowhere{ending}")
@@ -163,11 +166,11 @@ def test_merged_cells_are_named(tmp_path):
 
 def test_a_sheet_s_wide_row_is_too_wide(tmp_path):
     write_xlsx(tmp_path / "a.xlsx", [["text", "label"], ["x", "y", "z"]])
-    with pytest.raises(InputError, match="a.xlsx:2: 3 fields, the header has 2"):
+    with pytest.raises(InputError, match="a.xlsx:2: 3 fields, but the header has 2"):
         values(tmp_path / "a.xlsx")
 
 
 def test_kinds_with_names_cannot_go_without(tmp_path):
     for ending in (".jsonl", ".parquet"):
-        with pytest.raises(InputError, match="has names of its own"):
+        with pytest.raises(InputError, match="names its columns itself"):
             values(write(tmp_path / f"a{ending}", ROWS), ())

@@ -1,4 +1,4 @@
-"""The report of a run, of a problem that nothing was trained for."""
+"""The report of a run, of a task that nothing was trained for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from absl import flags
 
-from albert_tf.finetuning.finetuning_options import RaceOptions
-from albert_tf.finetuning.run_report import Outputs, command_line, versions, write_report
-from albert_tf.finetuning.task import ExampleSet, Problem
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.run_report import command_line, versions, write_report
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
@@ -34,17 +34,17 @@ def options(tmp_path):
 @pytest.fixture
 def examples():
     sequences = [([1] * length, [0] * length) for length in (4, 9, 9)]
-    return ExampleSet("one", Features(sequences, 0, tokens_cut=[0, 2, 5]), ["a", "b", "c"])
+    return ExampleSet("eval", "one", ["a", "b", "c"], Features(sequences, 0, tokens_cut=[0, 2, 5]))
 
 
-def problem_of(sections, **sets):
+def task_of(sections):
     asked = []
 
-    def report(split, examples, outputs):
-        asked.append((split, examples.name, outputs))
+    def report_sections(examples, outputs):
+        asked.append((examples.split, examples.name, outputs))
         return sections
 
-    return SimpleNamespace(metric="eval_accuracy", sets=sets, report=report, asked=asked)
+    return SimpleNamespace(metric="eval_accuracy", report_sections=report_sections, asked=asked)
 
 
 def test_everything_in_one_page(options, examples, tmp_path):
@@ -65,9 +65,9 @@ def test_everything_in_one_page(options, examples, tmp_path):
         tables=[Table(["text"], [[NASTY]])],
         intervals={"eval_accuracy": Interval(0.2077, 0.9385, "Wilson")},
     )
-    problem = problem_of([section], eval=[examples])
-    write_report(options, problem, [Outputs("eval", examples, outputs)])
-    assert problem.asked == [("eval", "one", outputs)]
+    task = task_of([section])
+    write_report(options, task, [examples], [(examples, outputs)])
+    assert task.asked == [("eval", "one", outputs)]
 
     page = read_page((tmp_path / "report.html").read_text())
     for line in (tmp_path / "eval_results.txt").read_text().splitlines():
@@ -77,7 +77,7 @@ def test_everything_in_one_page(options, examples, tmp_path):
     assert "0.6667 95 % interval 0.2077 to 0.9385 (Wilson)" in page.text
     assert NASTY in page.text
     assert "Errors: one" in page.text
-    for title in ("Loss", "Training: guessed right", "eval_accuracy", "Learning rate"):
+    for title in ("Loss", "Training accuracy", "eval_accuracy", "Learning rate"):
         assert title in page.text
     assert sum(name == "svg" for name in (name for name, _ in page.elements)) == 4
     assert "eval one 3 2 7 9 9" in page.text
@@ -95,10 +95,9 @@ def test_several_runs_are_compared(options, examples, tmp_path):
     (tmp_path / "seeds.json").write_text(json.dumps(runs))
     (tmp_path / "seed-1").mkdir()
     (tmp_path / "seed-1" / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    problem = problem_of([], eval=[examples])
-    write_report(options, problem, [Outputs("eval", examples, {})])
+    write_report(options, task_of([]), [examples], [(examples, {})])
     page = read_page((tmp_path / "report.html").read_text())
-    assert "The best: seed-1." in page.text
+    assert "Best run: seed-1." in page.text
     assert page.text.count("seed-1 0.5") == 3
     assert "Loss" in page.text, "the curves are those of the best run"
 
@@ -106,16 +105,16 @@ def test_several_runs_are_compared(options, examples, tmp_path):
 def test_predictions_alone_leave_the_report_of_the_evaluation(options, examples, tmp_path):
     (tmp_path / "eval_results.txt").write_text("eval_accuracy = 0.5\n")
     (tmp_path / "report.html").write_text("of the evaluation")
-    problem = problem_of([Section("Guesses")], predict=[examples])
-    write_report(options, problem, [Outputs("predict", examples, {})])
+    predicted = dataclasses.replace(examples, split="predict")
+    write_report(options, task_of([Section("Guesses")]), [predicted], [(predicted, {})])
     assert (tmp_path / "report.html").read_text() == "of the evaluation"
     page = read_page((tmp_path / "report_predictions.html").read_text())
     assert "Guesses: one" in page.text
     assert "eval_accuracy" not in page.text
 
 
-def test_a_problem_says_nothing_unless_it_does(examples):
-    assert Problem.report(None, "eval", examples, {}) == []
+def test_a_task_has_no_sections_by_default(examples):
+    assert FineTuningTask.report_sections(None, examples, {}) == []
 
 
 def test_the_command_gives_the_same_options(options):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import finetuning_run as single
+from albert_tf.finetuning import run as single
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of
@@ -59,7 +59,7 @@ def test_the_best_checkpoint_is_kept_and_used(trained, files, capsys):
     capsys.readouterr()
     fine_tune(predicting(trained, files), Classification)
     said = capsys.readouterr().out
-    assert f"the best checkpoint: step {best['step']}, eval_accuracy" in said
+    assert f"best checkpoint: step {best['step']}, eval_accuracy" in said
     assert (trained / "best" / "vocab.txt").exists()
 
 
@@ -78,7 +78,9 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     ]
     lost = sum(len(line.split()) - 23 for line in long)
     said = capsys.readouterr().out
-    assert f"predict: 21 examples, {len(long)} cut to 24 tokens ({lost} tokens lost)" in said
+    assert (
+        f"predict: 21 examples; {len(long)} truncated to 24 tokens ({lost} tokens dropped)" in said
+    )
 
 
 def test_all_checkpoints_are_compared(trained, files, capsys):
@@ -213,7 +215,7 @@ def test_a_collapsed_run_is_named(files, tmp_path, capsys):
         files, tmp_path / "out", train_step=1, eval_file=str(tmp_path / "eval.tsv")
     )
     fine_tune(options, Classification)
-    assert "this run has collapsed: every prediction is" in capsys.readouterr().out
+    assert "this run has collapsed: every prediction is" in capsys.readouterr().err
 
 
 def test_flags_that_do_not_go_together_are_named(files, tmp_path):
@@ -222,17 +224,17 @@ def test_flags_that_do_not_go_together_are_named(files, tmp_path):
             fine_tune(options_of(files, tmp_path / "out", **changes), Classification)
         return str(error.value)
 
-    assert "--early_stopping_evaluations=2: --eval_every_steps" in message(
+    assert "`early_stopping_evaluations`=2: needs `eval_every_steps`" in message(
         early_stopping_evaluations=2
     )
-    assert "--eval_checkpoints=all: needs --do_eval" in message(
+    assert "`eval_checkpoints`=all: needs `do_eval`" in message(
         eval_checkpoints="all", do_eval=False
     )
-    assert "--seeds=3: needs --do_eval" in message(seeds=3, do_eval=False)
-    assert "--learning_rates=1e-5,x: must be numbers" in message(learning_rates=("1e-5", "x"))
-    assert "--learning_rates=1,1.0: the same" in message(learning_rates=("1", "1.0"))
-    assert "--train_batch_size=0" in message(train_batch_sizes=("8", "0"))
-    assert "--predict_output=x: goes with" in message(predict_output="x", do_predict=True)
-    assert "--albert_dropout=1.0: must be" in message(albert_dropout=1.0)
-    assert "--eval_checkpoints=best" in message(eval_checkpoints="best", train_step=1)
+    assert "`seeds`=3: needs `do_eval`" in message(seeds=3, do_eval=False)
+    assert "`learning_rates`=1e-5,x: must be numbers" in message(learning_rates=("1e-5", "x"))
+    assert "`learning_rates`=1,1.0: contains the same" in message(learning_rates=("1", "1.0"))
+    assert "`train_batch_size`=0" in message(train_batch_sizes=("8", "0"))
+    assert "`predict_output`=x: needs" in message(predict_output="x", do_predict=True)
+    assert "`albert_dropout`=1.0: must be" in message(albert_dropout=1.0)
+    assert "`eval_checkpoints`=best" in message(eval_checkpoints="best", train_step=1)
     assert not os.path.exists(tmp_path / "out" / "eval_results.txt")

@@ -12,7 +12,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
-from albert_tf.finetuning.classification import featurize
+from albert_tf.finetuning.classification.classification import featurize
 from albert_tf.finetuning.sources import (
     companion_files,
     find_config,
@@ -111,22 +111,22 @@ def test_what_is_missing_is_named(files):
 
     nothing = {"albert_config_file": None, "vocab_file": None}
     weights = {**nothing, "init_checkpoint": str(empty)}
-    assert message(find_config, **nothing).startswith("--albert_config_file: ")
-    assert "holds no trained model" in message(find_config, **nothing, do_train=False)
-    assert f"no albert_config.json beside {empty}" in message(find_config, **weights)
-    assert message(find_tokenizer, **weights).startswith("--spm_model_file: ")
-    assert f"beside {empty}" in message(find_tokenizer, **weights)
-    assert "--spm_model_file=from_tf_hub: --albert_hub" in message(
+    assert message(find_config, **nothing).startswith("`albert_config_file`: ")
+    assert "contains no trained model" in message(find_config, **nothing, do_train=False)
+    assert f"no albert_config.json next to {empty}" in message(find_config, **weights)
+    assert message(find_tokenizer, **weights).startswith("`spm_model_file`: ")
+    assert f"next to {empty}" in message(find_tokenizer, **weights)
+    assert "`spm_model_file`=from_tf_hub: needs `albert_hub" in message(
         with_hub_module, spm_model_file="from_tf_hub"
     )
-    assert "download the module first" in message(
+    assert "download the module and" in message(
         with_hub_module, albert_hub_module_handle="https://tfhub.dev/google/albert_base/3"
     )
     assert "not both" in message(
         with_hub_module, albert_hub_module_handle=str(empty), init_checkpoint="x"
     )
     hub = {**nothing, "albert_hub_module_handle": str(empty), "init_checkpoint": str(empty)}
-    assert "holds no vocabulary" in message(find_tokenizer, **hub)
+    assert "contains no" in message(find_tokenizer, **hub)
 
 
 def test_arrays_are_kept_by_content(tmp_path, capsys):
@@ -163,7 +163,7 @@ def test_arrays_are_kept_by_content(tmp_path, capsys):
         file.write_bytes(content)
     np.testing.assert_array_equal(get()["a"], np.arange(1000))
     assert len(made) == 5
-    assert "is damaged and made anew" in capsys.readouterr().err
+    assert "is damaged and will be replaced" in capsys.readouterr().err
     get()
     assert len(made) == 5
     for file in folder.iterdir():
@@ -173,15 +173,15 @@ def test_arrays_are_kept_by_content(tmp_path, capsys):
 
 
 def test_token_ids_are_read_again_instead_of_made(files, monkeypatch):
-    from albert_tf.finetuning.classification.tasks import Example
+    from albert_tf.finetuning.classification.datasets import Example
 
     tokenizer = Tokenizer.load(str(files / "vocab.txt"))
     examples = [Example("", "cat dog " * n, "saw", None) for n in range(1, 9)]
-    first = featurize.featurize(examples, tokenizer, 12, str(files / "cache"))
+    first = featurize(examples, tokenizer, 12, str(files / "cache"))
     assert first.tokens_cut.tolist() == [max(2 * n + 1 - 9, 0) for n in range(1, 9)]
     monkeypatch.setattr(type(tokenizer), "encode_batch", None)
-    again = featurize.featurize(examples, tokenizer, 12, str(files / "cache"))
+    again = featurize(examples, tokenizer, 12, str(files / "cache"))
     for name, value in first.to_arrays().items():
         np.testing.assert_array_equal(again.to_arrays()[name], value)
     with pytest.raises(TypeError):
-        featurize.featurize(examples, tokenizer, 13, str(files / "cache"))
+        featurize(examples, tokenizer, 13, str(files / "cache"))

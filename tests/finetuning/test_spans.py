@@ -22,7 +22,7 @@ from albert_tf.finetuning.squad.spans import (
     conditional_spans,
     independent_spans,
 )
-from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.windows import Window, max_context, parts_of
 
 POSITION = 3  # of the first token of the context, after [CLS] and a short question
@@ -39,7 +39,7 @@ def read_contexts(draw, outputs_of):
         context += word
     parts = parts_of(len(words), draw(st.integers(2, 6)), draw(st.integers(1, 6)))
     best = max_context(parts, len(words))
-    question = Question("1", "?", context, ())
+    question = SquadQuestion("1", "?", context, ())
     windows, outputs = [], []
     for number, (first, length) in enumerate(parts):
         part = slice(first, first + length)
@@ -134,7 +134,7 @@ def test_ends_given_their_starts(case, max_answer_length, count):
 
 
 def two_windows(context):
-    question = Question("q", "?", context, ())
+    question = SquadQuestion("q", "?", context, ())
     offsets = np.array([[0, 1], [2, 3]])
     return [
         Window(question, 2, 0, offsets[:1], np.array([True])),

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad.squad_files import Answer, Question, read_squad
+from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion, read_squad
 
 CONTEXT = "The cat sat on the mat."
 
@@ -36,8 +36,8 @@ def read(tmp_path):
 def test_questions_come_in_the_order_of_the_file(read):
     file = read(content(qa("b"), qa("a", question="Where?", answers=[])))
     assert file.questions == [
-        Question("b", "Who sat?", CONTEXT, (Answer("cat", 4),)),
-        Question("a", "Where?", CONTEXT, ()),
+        SquadQuestion("b", "Who sat?", CONTEXT, (Answer("cat", 4),)),
+        SquadQuestion("a", "Where?", CONTEXT, ()),
     ]
     assert read("\ufeff" + json.dumps(content(qa()))).questions[0].id == "1"
 
@@ -63,7 +63,9 @@ def test_what_a_file_says_of_itself(read, questions, version, labelled, version_
 
 def test_an_answer_counts_where_it_is():
     def placed(*answers):
-        return Question("1", "Who?", CONTEXT, tuple(Answer(*a) for a in answers)).placed_answer()
+        return SquadQuestion(
+            "1", "Who?", CONTEXT, tuple(Answer(*a) for a in answers)
+        ).placed_answer()
 
     assert placed(("cat", 4)) == Answer("cat", 4)
     assert placed(("cat", 5), ("sat", 8)) == Answer("sat", 8)
@@ -94,9 +96,9 @@ SECOND = (*PARAGRAPH, "qas", 1)
     ("value", "message"),
     [
         ("{", r"set\.json: not a JSON file"),
-        ("[]", r"set\.json: must be an object, with 'data'"),
+        ("[]", r"set\.json: must be an object with 'data'"),
         (changed(("data",)), r"set\.json: lacks 'data'"),
-        (changed(("data", 0), 3), r"data\[0\]: must be an object, with 'paragraphs'"),
+        (changed(("data", 0), 3), r"data\[0\]: must be an object with 'paragraphs'"),
         (changed((*PARAGRAPH, "context")), r"data\[0\]\.paragraphs\[0\]: lacks 'context'"),
         (changed((*PARAGRAPH, "qas")), r"data\[0\]\.paragraphs\[0\]: lacks 'qas'"),
         (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
@@ -111,9 +113,9 @@ SECOND = (*PARAGRAPH, "qas", 1)
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
         (
             changed((*SECOND, "id"), "1"),
-            r"qas\[1\]: the id '1' is that of data\[0\]\.paragraphs\[0\]\.qas\[0\]",
+            r"qas\[1\]: the id '1' is already used at data\[0\]\.paragraphs\[0\]\.qas\[0\]",
         ),
-        (changed((*PARAGRAPH, "qas"), []), r"set\.json: holds no question"),
+        (changed((*PARAGRAPH, "qas"), []), r"set\.json: contains no question"),
     ],
 )
 def test_what_is_wrong_is_named(read, value, message):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.squad.squad_files import Answer, Question
+from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import (
     best_threshold,
     evaluate,
@@ -75,7 +75,7 @@ def test_published_examples():
 
 
 def question(id, *answers):
-    return Question(str(id), "Who?", "", tuple(Answer(text, -1) for text in answers))
+    return SquadQuestion(str(id), "Who?", "", tuple(Answer(text, -1) for text in answers))
 
 
 def test_the_best_answer_counts():

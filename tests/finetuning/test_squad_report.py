@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.squad.answers import Candidate, Prediction
-from albert_tf.finetuning.squad.squad_files import Answer, Question
+from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import evaluate
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.report.intervals import bootstrap, wilson
 
 
 def question(name, *answers):
-    return Question(name, f"{name}?", "a red cat sat", tuple(Answer(a, 0) for a in answers))
+    return SquadQuestion(name, f"{name}?", "a red cat sat", tuple(Answer(a, 0) for a in answers))
 
 
 def prediction(*texts, null_score=-1.0):
@@ -68,4 +68,4 @@ def test_without_a_threshold_every_question_is_answered():
 
 
 def test_answers_are_counted():
-    assert answered_section(["a", "", "b"]).text == "2 of 3 questions were given an answer."
+    assert answered_section(["a", "", "b"]).text == "2 of 3 questions were answered."

@@ -47,7 +47,7 @@ def test_all_files_in_one(rows, options, tmp_path, capsys):
 
 def test_what_is_missing_is_named(rows, options, tmp_path, capsys):
     write(tmp_path / "cola", "CoLA.tsv", 3)
-    with pytest.raises(InputError, match="no AX.tsv; the server takes only all"):
+    with pytest.raises(InputError, match="no AX.tsv; the server accepts only all"):
         gather(options)
     assert not (tmp_path / "glue.zip").exists()
     gather(dataclasses.replace(options, incomplete=True))
@@ -66,11 +66,11 @@ def test_what_the_server_would_refuse_is_named(rows, options, tmp_path):
     assert "no submission/*.tsv in any" in message()
     write(tmp_path / "mnli", "AX.tsv", 2)
     write(tmp_path / "cola", "CoLA.tsv", 4)
-    assert "CoLA.tsv: 4 predictions; the server wants 3" in message()
+    assert "CoLA.tsv: 4 predictions; the server expects 3" in message()
     write(tmp_path / "cola", "CoLA.tsv", 3, header="id\tlabel")
     assert "CoLA.tsv:1: must be" in message()
     write(tmp_path / "other", "CoLA.tsv", 3)
-    assert "--output_dirs: both " in message()
+    assert "`output_dirs`: both " in message()
     assert "no file matches" in message(output_dirs=(f"{tmp_path}/nowhere",))
     assert "must end in .zip" in message(submission_file="glue.tar")
     assert not (tmp_path / "glue.zip").exists()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.classification.targets import TARGETS, restore
-from albert_tf.finetuning.classification.tasks import Example, Task
-from albert_tf.finetuning.metrics import METRICS, sigmoid, softmax
+from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
@@ -24,12 +24,12 @@ def examples(*labels):
 
 
 def task(target, metrics=("accuracy",), **fields):
-    return Task("table", {}, metrics=metrics, target=target, **fields)
+    return ClassificationDataset("table", {}, metrics=metrics, target=target, **fields)
 
 
 def of(name, pairs):
     truth, guesses = np.array(pairs).T
-    return METRICS[name].of(truth, guesses)
+    return METRICS[name].compute(truth, guesses)
 
 
 @settings(deadline=None)
@@ -76,14 +76,14 @@ def test_one_label():
     assert (target.labels, target.outputs) == (("a", "b"), 2)
     assert target.encode(examples("b", "a")).tolist() == [1, 0]
     logits = np.log(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
-    assert target.answers(logits) == ["a", "b", "a"]
+    assert target.decode(logits) == ["a", "b", "a"]
     np.testing.assert_allclose(target.values(logits), np.exp(logits))
     scores = target.score(np.array([0, 1, 1]), logits)
     assert scores["eval_accuracy"] == pytest.approx(2 / 3)
     assert scores["eval_loss"] == pytest.approx(-np.log([0.9, 0.8, 0.4]).mean())
-    assert target.collapsed(logits) is None
-    assert target.collapsed(logits[[0, 2]]) == "every prediction is 'a'"
-    assert target.collapsed(logits[:1]) is None
+    assert target.collapse(logits) is None
+    assert target.collapse(logits[[0, 2]]) == "every prediction is 'a'"
+    assert target.collapse(logits[:1]) is None
 
 
 def test_labels_that_are_numbers_are_in_their_order():
@@ -101,14 +101,14 @@ def test_a_number():
     assert target.outputs == 1
     assert target.encode(examples("1", "-2.5")).tolist() == [1, -2.5]
     logits = np.array([[1.0], [5.6], [-0.25]], np.float32)
-    assert target.answers(logits) == ["1", "5.5999999", "-0.25"]
+    assert target.decode(logits) == ["1", "5.5999999", "-0.25"]
     assert target.submitted(logits) == ["1", "5", "0"]
     scores = target.score(np.array([1.0, 5.0, 0.0]), logits)
     assert scores["MSE"] == scores["eval_loss"] == pytest.approx((0.6**2 + 0.25**2) / 3)
-    assert target.collapsed(logits) is None
+    assert target.collapse(logits) is None
     near = np.array([[2.0], [2.001]], np.float32)
-    assert target.collapsed(near) == "every prediction is about 2"
-    assert target.collapsed(np.array([[2.0], [2.5]], np.float32)) is None
+    assert target.collapse(near) == "every prediction is about 2"
+    assert target.collapse(np.array([[2.0], [2.5]], np.float32)) is None
 
 
 def test_several_labels():
@@ -118,17 +118,17 @@ def test_several_labels():
     sets = target.encode(examples("c;a", "", ["b"]))
     assert sets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     logits = np.array([[3.0, -2.0, 0.0], [-1.0, -1.0, -1.0], [1.0, 1.0, -3.0]])
-    assert target.answers(logits) == ["a;c", "", "a;b"]
+    assert target.decode(logits) == ["a;c", "", "a;b"]
     np.testing.assert_allclose(target.values(logits), 1 / (1 + np.exp(-logits)))
     scores = target.score(sets, logits)
     # Of 4 predicted labels 3 are right, of 3 true ones all are found.
     assert scores["eval_micro_f1"] == pytest.approx(2 * 3 / (4 + 3))
     assert scores["eval_macro_f1"] == pytest.approx((2 / 3 + 1 + 1) / 3)
     assert scores["eval_exact_match"] == pytest.approx(2 / 3)
-    right = np.where(sets == 1, sigmoid(logits), 1 - sigmoid(logits))
+    right = np.where(sets == 1, target.values(logits), 1 - target.values(logits))
     assert scores["eval_loss"] == pytest.approx(-np.log(right).mean())
-    assert target.collapsed(logits) is None
-    assert target.collapsed(logits[[1, 1]]) == "every prediction is ''"
+    assert target.collapse(logits) is None
+    assert target.collapse(logits[[1, 1]]) == "every prediction is ''"
 
 
 def test_what_was_learnt_is_restored():
@@ -138,7 +138,7 @@ def test_what_was_learnt_is_restored():
         ("multi_label", ("a", "b,c")),
     ):
         target = TARGETS[kind].learn(task(kind), examples(*labels))
-        files = target.description()
+        files = target.companion_files()
         there = json.loads(files[TARGET_FILE]), json.loads(files.get(LABELS_FILE, "[]"))
         again = restore(task(kind), *there)
         assert (again.kind, again.labels, again.spread, again.outputs) == (
@@ -154,7 +154,7 @@ def test_what_was_learnt_is_restored():
 @pytest.mark.parametrize(
     ("kind", "labels", "message"),
     [
-        ("classification", ("a", "a"), "rows.tsv: every row has the label 'a'; two"),
+        ("classification", ("a", "a"), "rows.tsv: every row has the label 'a'; at least two"),
         ("regression", ("1", "high"), "rows.tsv:3: label 'high' is not a number"),
         ("regression", ("1", "nan"), "rows.tsv:3: label 'nan' is not a number"),
         ("regression", ("1.5", "1.50"), "rows.tsv: every row has the label 1.5"),
@@ -171,10 +171,11 @@ def test_unknown_labels_are_named():
         target = TARGETS[kind].learn(task(kind), examples("a", "b"))
         with pytest.raises(InputError) as error:
             target.encode(examples("a", label))
-        assert str(error.value) == "rows.tsv:3: label 'c' is none of the training labels (a, b)"
+        assert str(error.value) == "rows.tsv:3: label 'c' is not one of the training labels (a, b)"
 
 
 def test_probabilities_of_large_logits_are_finite():
     logits = np.array([[1e4, -1e4], [-1e5, 1e5]], np.float32)
-    np.testing.assert_array_equal(softmax(logits), [[1, 0], [0, 1]])
-    np.testing.assert_allclose(sigmoid(logits), [[1, 0], [0, 1]], atol=1e-300)
+    for kind in ("classification", "multi_label"):
+        target = TARGETS[kind](task(kind), ("a", "b"))
+        np.testing.assert_allclose(target.values(logits), [[1, 0], [0, 1]], atol=1e-300)

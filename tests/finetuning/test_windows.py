@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.finetuning.squad.squad_files import Answer, Question, read_squad
+from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion, read_squad
 from albert_tf.finetuning.squad.windows import make_windows, max_context, parts_of, tokens_of
 from albert_tf.tokenizers import Tokenizer
 
@@ -66,12 +66,12 @@ def test_windows_hold_what_they_say(tokenizer, cases, room, query_length, stride
             end = data.draw(st.integers(start + 1, len(context)))
             if context[start:end].strip():
                 answer = Answer(context[start:end], start)
-        questions.append(Question(str(number), query, context, (answer,) if answer else ()))
+        questions.append(SquadQuestion(str(number), query, context, (answer,) if answer else ()))
         answers.append(answer)
     length = query_length + 3 + room
     made = make_windows(questions, tokenizer, length, query_length, stride, answers)
-    padded = made.features.padded(length)
-    assert len(made.windows) == len(made.features)
+    padded = made.padded(length)
+    assert len(made.windows) == len(made)
     may_start = {question.id: [] for question in questions}
     held = {question.id: False for question in questions}
     for row, window in enumerate(made.windows):
@@ -83,7 +83,7 @@ def test_windows_hold_what_they_say(tokenizer, cases, room, query_length, stride
         sequence = [
             tokenizer.cls_id, *query, tokenizer.sep_id, *ids[part], tokenizer.sep_id,
         ]  # fmt: skip
-        assert made.features.lengths[row] == len(sequence)
+        assert made.lengths[row] == len(sequence)
         assert padded["input_ids"][row, : len(sequence)].tolist() == sequence
         assert padded["segment_ids"][row, : len(sequence)].tolist() == [0] * (len(query) + 2) + [
             1
@@ -92,7 +92,7 @@ def test_windows_hold_what_they_say(tokenizer, cases, room, query_length, stride
         assert window.position == len(query) + 2
         may_start[question.id] += (np.flatnonzero(window.may_start) + window.first).tolist()
 
-        start, end = (made.features.arrays[f"{kind}_positions"][row] for kind in ("start", "end"))
+        start, end = (made.arrays[f"{kind}_positions"][row] for kind in ("start", "end"))
         inside = False
         if answer is not None:
             first, last = tokens_of(answer, offsets)
@@ -105,15 +105,15 @@ def test_windows_hold_what_they_say(tokenizer, cases, room, query_length, stride
             held[question.id] = True
         else:
             assert (start, end) == (0, 0)
-        assert made.features.arrays["is_impossible"][row] == (not inside)
-    left_out = {question.id for question in made.left_out}
+        assert made.arrays["is_impossible"][row] == (not inside)
+    left_out = {question.id for question in made.skipped}
     for question in questions:
         if question.id not in left_out:
             tokens = len(tokenizer.encode(question.context))
             assert sorted(may_start[question.id]) == list(range(tokens))
     lost = [a and not held[str(n)] and str(n) not in left_out for n, a in enumerate(answers)]
     assert made.answers_in_no_window == sum(map(bool, lost))
-    assert made.cut_questions == sum(
+    assert made.questions_truncated == sum(
         len(tokenizer.encode(q.text)) > query_length for q in questions if q.id not in left_out
     )
 
@@ -135,9 +135,9 @@ def test_tokens_of_an_answer():
 
 
 def test_an_answer_that_no_token_stands_for_leaves_its_question_out(tokenizer):
-    questions = [Question(str(n), "a", "a\u200bb", ()) for n in range(2)]
+    questions = [SquadQuestion(str(n), "a", "a\u200bb", ()) for n in range(2)]
     made = make_windows(questions, tokenizer, 12, 4, 4, [Answer("\u200b", 1), Answer("b", 2)])
-    assert made.left_out == questions[:1]
+    assert made.skipped == questions[:1]
     assert [window.question for window in made.windows] == questions[1:]
 
 
@@ -145,9 +145,9 @@ def test_real_answers_are_cut_from_the_text_as_they_are(shared):
     tokenizer = Tokenizer.load(str(shared("data/albert_en_vocab/30k-clean.model")))
     questions = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json"))).questions
     made = make_windows(questions, tokenizer, 384, 64, 128, [q.placed_answer() for q in questions])
-    assert not made.left_out
+    assert not made.skipped
     assert not made.answers_in_no_window
-    arrays = made.features.arrays
+    arrays = made.arrays
     recovered = {question.id: set() for question in questions}
     for window, start, end in zip(
         made.windows, arrays["start_positions"], arrays["end_positions"], strict=True

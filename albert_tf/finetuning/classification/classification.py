@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 from collections.abc import Sequence
-
-import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_text, write_text
-from albert_tf.finetuning.classification.featurize import featurize
-from albert_tf.finetuning.classification.glue import GLUE, SUBMISSION_FOLDER, glue_task
-from albert_tf.finetuning.classification.tables import hold_out, table_task
-from albert_tf.finetuning.classification.target_report import report_sections
+from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.datasets import Example, RowSet
+from albert_tf.finetuning.classification.glue import SUBMISSION_FOLDER
+from albert_tf.finetuning.classification.readers import read_examples
+from albert_tf.finetuning.classification.tables import find_dataset, hold_out
+from albert_tf.finetuning.classification.target_report import target_sections
 from albert_tf.finetuning.classification.targets import TARGETS, Target, restore
-from albert_tf.finetuning.classification.tasks import Example, RowSet, Task, read_examples
-from albert_tf.finetuning.finetuning_options import ClassifierOptions
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import ExampleSet, Problem
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
+from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
+from albert_tf.modeling.losses import Objective
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
 
+logger = logging.getLogger(__name__)
 
-class Classification(Problem):
-    """A label, several or a number for each text, or pair of texts.
+
+class Classification(FineTuningTask):
+    """Predicts one label, several labels or a number for each text, or pair of texts.
 
     Predictions are `test_results.tsv` (a row of probabilities, or a number, per input row),
     `predictions.tsv` (the rows' ids and labels) and, for GLUE, `submit_results.tsv`.
@@ -37,216 +42,235 @@ class Classification(Problem):
         tokenizer: of the model.
 
     Raises:
-        InputError: a flag or file is not what it should be.
+        InputError: options exclude each other, or a file is missing.
     """
 
-    outputs = ("logits",)
+    options: ClassifierOptions
+    reads_standard_input = True
 
     def __init__(self, options: ClassifierOptions, tokenizer: Tokenizer):
-        self._options = options
-        self._tokenizer = tokenizer
-        self._task = create_task(options)
-        self.metric = METRICS[self._task.metrics[0]].key
-        rows = self._read()
-        self._target = self._find_target(rows.get("train"))
-        self.objective = self._target.objective
-        self._row_sets: dict[str, RowSet] = {}
-        self.sets = {
-            split: [self._set(split, rows_of, examples) for rows_of, examples in there]
-            for split, there in rows.items()
-        }
+        super().__init__(options, tokenizer)
+        self._dataset = find_dataset(options)
+        self.metric = METRICS[self._dataset.metrics[0]].key
+        self._row_sets: dict[str, RowSet] = {"": RowSet(())}
+        self._learned_target: Target | None = None
 
-    def _read(self) -> dict[str, list[tuple[RowSet, list[Example]]]]:
-        """The examples of the splits that are asked for."""
-        task, asked = self._task, self._options.splits()
-        rows = {}
-        for split in asked:
-            if split == "eval" and task.held_out:
-                continue
-            if not task.sets[split]:
-                raise InputError(task.missing[split])
-            rows[split] = [
-                (rows_of, read_examples(task, rows_of, labelled=split != "predict"))
-                for rows_of in task.sets[split]
-            ]
-        if task.held_out and {"train", "eval"} & set(asked):
-            if not task.sets["train"]:
-                raise InputError(task.missing["train"])
-            (rows_of,) = task.sets["train"]
-            parts = hold_out(task, read_examples(task, rows_of, labelled=True))
-            for split, part in zip(("train", "eval"), parts, strict=True):
-                if split in asked:
-                    rows[split] = [(rows_of, part)]
-        return {split: rows[split] for split in asked}
+    def read(self, split: str) -> dict[str, list[Example]]:
+        dataset = self._dataset
+        if dataset.held_out and split in ("train", "eval"):
+            examples = {"": self._train_and_held_out[split == "eval"]}
+        else:
+            if not dataset.sets[split]:
+                raise InputError(dataset.missing[split])
+            self._row_sets |= {rows.name: rows for rows in dataset.sets[split]}
+            examples = {
+                rows.name: read_examples(dataset, rows, labelled=split != "predict")
+                for rows in dataset.sets[split]
+            }
+        if split == "train":
+            (train,) = examples.values()
+            self._learned_target = self._learn_target(train)
+        return examples
 
-    def _find_target(self, train: list[tuple[RowSet, list[Example]]] | None) -> Target:
-        """From the training rows, or what the model in the folder was trained on."""
-        folder = self._options.output_dir
-        there = self._trained_target()
-        if train is None:
-            if there is None:
-                raise InputError(
-                    f"--output_dir={folder}: holds no trained classifier ({LABELS_FILE})"
-                )
-            if there.kind != self._task.target:
-                raise InputError(
-                    f"--output_dir={folder}: holds a model for {there.kind}, not for "
-                    f"{self._task.target}"
-                )
-            if self._task.labels not in (None, there.labels):
-                raise self._other_labels(there)
-            return there
-        ((_, examples),) = train
-        target = TARGETS[self._task.target].learn(self._task, examples)
-        if there is not None and (there.kind, there.labels) != (target.kind, target.labels):
-            raise self._other_labels(there)
+    @functools.cached_property
+    def _train_and_held_out(self) -> tuple[list[Example], list[Example]]:
+        if not self._dataset.sets["train"]:
+            raise InputError(self._dataset.missing["train"])
+        (rows,) = self._dataset.sets["train"]
+        return hold_out(self._dataset, read_examples(self._dataset, rows, labelled=True))
+
+    def _learn_target(self, examples: list[Example]) -> Target:
+        target = TARGETS[self._dataset.target].learn(self._dataset, examples)
+        trained = self._trained_target()
+        if trained is not None and (trained.kind, trained.labels) != (target.kind, target.labels):
+            raise self._other_labels(trained)
         return target
 
+    @property
+    def _target(self) -> Target:
+        """What the outputs mean: from the training rows, else of the model in `output_dir`."""
+        if self._learned_target is None:
+            folder = self.options.output_dir
+            trained = self._trained_target()
+            if trained is None:
+                raise InputError(
+                    f"`output_dir`={folder}: contains no trained classifier ({LABELS_FILE})"
+                )
+            if trained.kind != self._dataset.target:
+                raise InputError(
+                    f"`output_dir`={folder}: contains a model for {trained.kind}, not for "
+                    f"{self._dataset.target}"
+                )
+            if self._dataset.labels not in (None, trained.labels):
+                raise self._other_labels(trained)
+            self._learned_target = trained
+        return self._learned_target
+
     def _trained_target(self) -> Target | None:
-        told, labels = (
+        saved_target, saved_labels = (
             json.loads(read_text(path)) if exists(path) else None
-            for path in (
-                f"{self._options.output_dir}/{name}" for name in (TARGET_FILE, LABELS_FILE)
-            )
+            for path in (f"{self.options.output_dir}/{name}" for name in (TARGET_FILE, LABELS_FILE))
         )
-        return restore(self._task, told, labels or ()) if told or labels else None
+        if not (saved_target or saved_labels):
+            return None
+        return restore(self._dataset, saved_target, saved_labels or ())
 
-    def _other_labels(self, there: Target) -> InputError:
-        what = f"other labels ({', '.join(there.labels[:10])})" if there.labels else "numbers"
-        return InputError(f"--output_dir={self._options.output_dir}: holds a classifier of {what}")
+    def _other_labels(self, trained: Target) -> InputError:
+        what = f"other labels ({', '.join(trained.labels[:10])})" if trained.labels else "numbers"
+        return InputError(
+            f"`output_dir`={self.options.output_dir}: contains a classifier of {what}"
+        )
 
-    def _set(self, split: str, rows_of: RowSet, examples: list[Example]) -> ExampleSet:
-        options = self._options
+    @property
+    def objective(self) -> Objective:
+        return self._target.objective
+
+    def encode(self, split: str, examples: Sequence[Example]) -> Features:
+        options = self.options
         cached_dir = options.cached_dir if split in options.splits() else None
-        features = featurize(examples, self._tokenizer, options.max_seq_length, cached_dir)
+        features = featurize(examples, self.tokenizer, options.max_seq_length, cached_dir)
         if split != "predict":
             features.arrays[self._target.feature] = self._target.encode(examples)
-        self._row_sets[rows_of.name] = rows_of
-        return ExampleSet(rows_of.name, features, examples)
+        return features
 
-    def create_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
+    def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
-            config, self._target.outputs, self._options.classifier_dropout, dtype=dtype
+            config, self._target.outputs, self.options.classifier_dropout, dtype=dtype
         )
 
     def flops_per_example(self, config: AlbertConfig) -> float:
-        return classification_flops(config, self._options.max_seq_length, self._target.outputs)
+        return classification_flops(config, self.options.max_seq_length, self._target.outputs)
 
-    def description(self) -> dict[str, str]:
-        return self._target.description(
-            pairs=self._task.pairs,
-            max_seq_length=self._options.max_seq_length,
-            label_separator=self._task.label_separator,
+    def companion_files(self) -> dict[str, str]:
+        return self._target.companion_files(
+            pairs=self._dataset.pairs,
+            max_seq_length=self.options.max_seq_length,
+            label_separator=self._dataset.label_separator,
         )
 
-    def score(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> dict[str, float]:
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         truth = examples.features.arrays[self._target.feature]
         scores = self._target.score(truth, outputs["logits"])
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
-    def collapsed(self, outputs: dict[str, np.ndarray]) -> str | None:
-        return self._target.collapsed(outputs["logits"])
+    def collapse(self, outputs: Outputs) -> str | None:
+        return self._target.collapse(outputs["logits"])
 
-    def write_predictions(
-        self, folder: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
-    ) -> None:
-        logits, rows_of = outputs["logits"], self._row_sets[examples.name]
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """The label, and the probability of every label in the order of `labels.json`."""
+        logits = outputs["logits"]
+        rows = zip(self._target.decode(logits), self._target.values(logits), strict=True)
+        return ["\t".join([label, *map(_short, values)]) for label, values in rows]
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        logits, rows = outputs["logits"], self._row_sets[examples.name]
         ids = [example.id for example in examples.examples]
         values = ("\t".join(map(_short, row)) for row in self._target.values(logits))
-        write_text(f"{folder}/test_results{rows_of.suffix}.tsv", "".join(f"{v}\n" for v in values))
-        answers = self._target.answers(logits)
-        path = f"{folder}/predictions{rows_of.suffix}.tsv"
-        _write_columns(path, ("id", "label"), ids, answers)
-        print(f"{len(answers)} predictions in {path}")
-        if rows_of.submission:
+        write_text(f"{folder}/test_results{rows.suffix}.tsv", "".join(f"{v}\n" for v in values))
+        path = f"{folder}/predictions{rows.suffix}.tsv"
+        _write_columns(path, ("id", "label"), ids, self._target.decode(logits))
+        logger.info("%s predictions in %s", f"{len(ids):,}", path)
+        if rows.submission:
             submitted = self._target.submitted(logits)
             header = ("index", "prediction")
-            path = f"{folder}/submit_results{rows_of.suffix}.tsv"
+            path = f"{folder}/submit_results{rows.suffix}.tsv"
             _write_columns(path, header, ids, submitted)
-            if self._options.submission:
+            if self.options.submission:
                 make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
-                path = f"{folder}/{SUBMISSION_FOLDER}/{rows_of.submission}"
+                path = f"{folder}/{SUBMISSION_FOLDER}/{rows.submission}"
                 _write_columns(path, header, ids, submitted)
-                print(f"for GLUE's server: {path}")
+                logger.info("for the GLUE server: %s", path)
 
-    def report(
-        self, split: str, examples: ExampleSet, outputs: dict[str, np.ndarray]
-    ) -> list[Section]:
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         truth = examples.features.arrays.get(self._target.feature)
         suffix = self._row_sets[examples.name].suffix
-        return report_sections(self._target, examples, truth, outputs["logits"], suffix)
+        return target_sections(self._target, examples, truth, outputs["logits"], suffix)
 
-    def read_lines(self, lines: Sequence[str], first: int) -> ExampleSet:
-        has_pair = self._task.pairs
+    def parse_lines(self, lines: Sequence[str], first: int) -> list[Example]:
+        has_pair = self._dataset.pairs
         examples = []
         for number, line in enumerate(lines, start=first):
+            location = f"standard input, line {number}"
             fields = line.split("\t") if has_pair else [line]
             if has_pair and len(fields) != 2:
                 raise InputError(
-                    f"standard input, line {number}: {len(fields)} texts; a pair is two, with a "
-                    "tab between"
+                    f"{location}: {len(fields)} texts; must be a pair, separated by a tab"
                 )
-            location = f"standard input, line {number}"
             examples.append(Example(location, fields[0], fields[1] if has_pair else None, None))
-        return self._set("predict", RowSet(()), examples)
-
-    def result_lines(self, examples: ExampleSet, outputs: dict[str, np.ndarray]) -> list[str]:
-        """The answer, and the probability of every label in the order of `labels.json`."""
-        logits = outputs["logits"]
-        rows = zip(self._target.answers(logits), self._target.values(logits), strict=True)
-        return ["\t".join([answer, *map(_short, values)]) for answer, values in rows]
+        return examples
 
 
 def _short(value: float) -> str:
     return f"{value:.8g}"
 
 
-def _write_columns(path: str, header: tuple[str, str], ids: list[str], answers: list[str]) -> None:
-    lines = ("\t".join(row) for row in (header, *zip(ids, answers, strict=True)))
+def _write_columns(path: str, header: tuple[str, str], ids: list[str], values: list[str]) -> None:
+    lines = ("\t".join(row) for row in (header, *zip(ids, values, strict=True)))
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def create_task(options: ClassifierOptions) -> Task:
-    """The task called `--task_name`, its case and hyphens aside.
+def featurize(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    cached_dir: str | None = None,
+) -> Features:
+    """Encodes texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
+
+    A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
+    original's `_truncate_seq_pair`.
+
+    Args:
+        examples: all with pairs of texts, or all without.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens of an example, special symbols included.
+        cached_dir: where encoded examples are cached; None for no cache.
 
     Raises:
-        InputError: there is none of that name, or flags do not go together.
+        InputError: `max_seq_length` leaves no room for a text.
     """
-    names = {_plain(name): name for name in (*GLUE, "table")} | _OTHER_NAMES
-    name = names.get(_plain(options.task_name))
-    if name is None:
-        raise InputError(
-            f"--task_name={options.task_name}: must be one of {', '.join((*GLUE, 'table'))}"
-        )
-    if options.submission and (name == "table" or not options.do_predict):
-        raise InputError("--submission: is for the tasks of GLUE, with --do_predict")
-    if name == "table":
-        return table_task(options)
-    for flag in _TABLE_FLAGS:
-        if getattr(options, flag) and not (flag == "predict_file" and options.streams):
-            raise InputError(
-                f"--{flag}: is for --task_name=table; --task_name={name} reads --data_dir"
-            )
-    return glue_task(name, options.data_dir, options.splits())
+    if max_seq_length < 5:
+        raise InputError(f"`max_seq_length`={max_seq_length}: must be at least 5")
+    if not cached_dir:
+        return _encode(examples, tokenizer, max_seq_length)
+    arrays = cached_arrays(
+        cached_dir,
+        [json.dumps([(e.text, e.text_pair) for e in examples]).encode(), tokenizer.path],
+        {
+            "features": "text and pair",
+            "max_seq_length": max_seq_length,
+            "do_lower_case": tokenizer.do_lower_case,
+        },
+        lambda: _encode(examples, tokenizer, max_seq_length).to_arrays(),
+    )
+    return Features.from_arrays(arrays)
 
 
-_OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
+def _encode(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
+    texts = tokenizer.encode_batch([example.text for example in examples])
+    has_pair = examples[0].text_pair is not None
+    pairs = tokenizer.encode_batch([example.text_pair or "" for example in examples])
+    room = max_seq_length - (3 if has_pair else 2)
+    sequences = []
+    dropped = []
+    for text, pair in zip(texts, pairs, strict=True):
+        text_length, pair_length = truncated_lengths(len(text), len(pair), room)
+        dropped.append(len(text) + len(pair) - text_length - pair_length)
+        first = [tokenizer.cls_id, *text[:text_length], tokenizer.sep_id]
+        second = [*pair[:pair_length], tokenizer.sep_id] if has_pair else []
+        sequences.append((first + second, [0] * len(first) + [1] * len(second)))
+    return Features(sequences, tokenizer.pad_id, tokens_cut=dropped)
 
-_TABLE_FLAGS = (
-    "train_file",
-    "eval_file",
-    "predict_file",
-    "class_files",
-    "text_column",
-    "text_pair_column",
-    "label_column",
-    "id_column",
-    "regression",
-    "multi_label",
-    "test_size",
-)
 
+def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+    """Lengths of two texts after removing tokens from the longer one until both fit.
 
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
+    Texts of equal length lose a token from the second.
+    """
+    excess = max(first + second - room, 0)
+    # First down to the length of the other, then alternately.
+    cut = min(excess, abs(first - second))
+    first, second = (first - cut, second) if first > second else (first, second - cut)
+    rest = excess - cut
+    return first - rest // 2, second - (rest - rest // 2)

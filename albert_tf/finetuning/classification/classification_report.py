@@ -1,4 +1,4 @@
-"""Sections of a report on classification, regression and several labels at once."""
+"""Report sections for classification, regression and multi-label classification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from albert_tf.report.charts import scatter
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
 
-# Larger matrices are hard to read; the pairs that are taken for one another most are shown then.
+# Larger matrices are hard to read; the most confused pairs of labels are shown instead.
 _MOST_LABELS = 15
 _MOST_PAIRS = 20
 
@@ -25,95 +25,95 @@ def class_sections(
     lengths: np.ndarray,
     intervals: Mapping[str, Interval],
 ) -> list[Section]:
-    """Confusions, results by label and by length, and the worst errors.
+    """Confusion matrix, results by label and by length, and the worst errors.
 
     Args:
-        texts: of the examples; of a pair both, with a line break between.
+        texts: of the examples; of a pair both, separated by a line break.
         labels: by id.
         label_ids: `[examples]`.
         probabilities: `[examples, labels]`.
         lengths: `[examples]`, tokens.
         intervals: of the results.
     """
-    guesses = probabilities.argmax(axis=-1)
-    confused = metrics.confusion_matrix(label_ids, guesses, labels=np.arange(len(labels)))
+    predicted = probabilities.argmax(axis=-1)
+    confused = metrics.confusion_matrix(label_ids, predicted, labels=np.arange(len(labels)))
     small = len(labels) <= _MOST_LABELS
     tables = [(_matrix if small else _pairs)(labels, confused), _by_label(labels, confused)]
-    given = probabilities[np.arange(len(label_ids)), label_ids]
-    wrong = np.flatnonzero(guesses != label_ids)
+    label_probabilities = probabilities[np.arange(len(label_ids)), label_ids]
+    wrong = np.flatnonzero(predicted != label_ids)
     rows = [
         (
             excerpt(texts[number]),
             labels[label_ids[number]],
-            f"{labels[guesses[number]]} ({probabilities[number, guesses[number]]:.1%})",
-            f"{given[number]:.1%}",
+            f"{labels[predicted[number]]} ({probabilities[number, predicted[number]]:.1%})",
+            f"{label_probabilities[number]:.1%}",
         )
-        for number in wrong[np.argsort(given[wrong], kind="stable")]
+        for number in wrong[np.argsort(label_probabilities[wrong], kind="stable")]
     ]
-    columns = ("text", "label", "guess", "probability of the label")
+    columns = ("text", "label", "prediction", "probability of the label")
     return [
         Section("Labels", tables=tables, intervals=intervals),
-        *by_length(lengths, guesses == label_ids),
+        *by_length(lengths, predicted == label_ids),
         error_section(columns, rows, len(texts), frozenset({3})),
     ]
 
 
-def guess_sections(
-    labels: Sequence[str], given: np.ndarray, probabilities: np.ndarray
+def label_sections(
+    labels: Sequence[str], assigned: np.ndarray, probabilities: np.ndarray
 ) -> list[Section]:
-    """What was guessed where no labels are known: how often each, and how surely.
+    """Predictions without known labels: how often each label, and with what probability.
 
     Args:
         labels: by id.
-        given: `[examples, labels]`, 1 for each label that an example is given.
+        assigned: `[examples, labels]`, 1 for each label that is predicted for an example.
         probabilities: `[examples, labels]`.
     """
     rows = []
     for number, label in enumerate(labels):
-        of = given[:, number] > 0
-        surely = f"{probabilities[of, number].mean():.1%}" if of.any() else ""
+        of = assigned[:, number] > 0
+        mean = f"{probabilities[of, number].mean():.1%}" if of.any() else ""
         share = Shade(f"{of.mean():.1%}", float(of.mean()))
-        rows.append((label, share, f"{of.sum():,}", surely))
+        rows.append((label, share, f"{of.sum():,}", mean))
     columns = ("label", "share", "predictions", "mean probability")
     return [Section("Predictions", tables=[Table(columns, rows, frozenset({1, 2, 3}))])]
 
 
-def range_sections(values: np.ndarray) -> list[Section]:
-    """What numbers were guessed where none are known: their quantiles.
+def quantile_sections(values: np.ndarray) -> list[Section]:
+    """Predicted numbers without known ones: their quantiles.
 
     Args:
         values: `[examples]`.
     """
-    names = ("lowest", "a quarter below", "half below", "three quarters below", "highest")
+    names = ("minimum", "first quartile", "median", "third quartile", "maximum")
     quantiles = np.quantile(values, [0, 0.25, 0.5, 0.75, 1])
     rows = [(name, f"{value:.4g}") for name, value in zip(names, quantiles, strict=True)]
-    return [Section("Predictions", tables=[Table(("", "guess"), rows, frozenset({1}))])]
+    return [Section("Predictions", tables=[Table(("", "prediction"), rows, frozenset({1}))])]
 
 
-def value_sections(
+def number_sections(
     texts: Sequence[str],
     truth: np.ndarray,
     values: np.ndarray,
     intervals: Mapping[str, Interval],
 ) -> list[Section]:
-    """Of a regression: guesses against the truth, and the worst errors.
+    """Regression: predictions against the truth, and the worst errors.
 
     Args:
-        texts: of the examples; of a pair both, with a line break between.
-        truth, values: `[examples]`, what they should be and what was guessed.
+        texts: of the examples; of a pair both, separated by a line break.
+        truth, values: `[examples]`, the labels and the predictions.
         intervals: of the results.
     """
     errors = np.abs(values - truth)
-    chart = scatter("Guesses against the truth", truth, values, "truth", "guess")
+    chart = scatter("Predictions against the truth", truth, values, "truth", "prediction")
     rows = [
         (excerpt(texts[number]), f"{truth[number]:.4g}", f"{values[number]:.4g}")
         for number in np.argsort(-errors, kind="stable")
     ]
-    middle = f"Half of the guesses are off by less than {np.median(errors):.3g}."
-    worst = error_section(("text", "truth", "guess"), rows, len(texts), frozenset({1, 2}))
+    text = f"The median absolute error is {np.median(errors):.3g}."
+    worst = error_section(("text", "truth", "prediction"), rows, len(texts), frozenset({1, 2}))
     return [
-        Section("Guesses", middle, charts=[chart], intervals=intervals),
-        worst._replace(text="The guesses that are furthest off."),
+        Section("Predictions", text, charts=[chart], intervals=intervals),
+        worst._replace(text="The predictions with the largest errors."),
     ]
 
 
@@ -125,47 +125,51 @@ def label_set_sections(
     intervals: Mapping[str, Interval],
     threshold: float = 0.5,
 ) -> list[Section]:
-    """Of examples with any number of labels: results by label, and the worst errors.
+    """Multi-label classification: results by label, and the worst errors.
 
     Args:
         texts: of the examples.
         labels: by id.
         truth: `[examples, labels]`, 1 where an example has the label.
-        probabilities: `[examples, labels]`, of each label by itself.
+        probabilities: `[examples, labels]`, independent of each other.
         intervals: of the results.
-        threshold: from which on a label is given.
+        threshold: the lowest probability at which a label is predicted.
     """
-    truth, guesses = truth > 0, probabilities >= threshold
+    truth, predicted = truth > 0, probabilities >= threshold
     rows = []
     for number, label in enumerate(labels):
-        right = (truth[:, number] & guesses[:, number]).sum()
-        rows.append(_label_row(label, right, truth[:, number].sum(), guesses[:, number].sum()))
+        correct = (truth[:, number] & predicted[:, number]).sum()
+        rows.append(_label_row(label, correct, truth[:, number].sum(), predicted[:, number].sum()))
     surprise = np.where(truth, 1 - probabilities, probabilities).max(axis=-1)
-    wrong = np.flatnonzero((truth != guesses).any(axis=-1))
+    wrong = np.flatnonzero((truth != predicted).any(axis=-1))
 
     def names(chosen: np.ndarray) -> str:
-        return ", ".join(label for label, given in zip(labels, chosen, strict=True) if given) or "-"
+        return (
+            ", ".join(label for label, is_chosen in zip(labels, chosen, strict=True) if is_chosen)
+            or "-"
+        )
 
     errors = [
-        (excerpt(texts[n]), names(truth[n]), names(guesses[n]))
+        (excerpt(texts[n]), names(truth[n]), names(predicted[n]))
         for n in wrong[np.argsort(-surprise[wrong], kind="stable")]
     ]
     table = Table(_LABEL_COLUMNS, rows, frozenset({1, 2, 3, 4, 5}))
     return [
         Section("Labels", tables=[table], intervals=intervals),
-        error_section(("text", "labels", "guess"), errors, len(texts)),
+        error_section(("text", "labels", "prediction"), errors, len(texts)),
     ]
 
 
-_LABEL_COLUMNS = ("label", "examples", "guessed", "precision", "recall", "F1")
+_LABEL_COLUMNS = ("label", "examples", "predicted", "precision", "recall", "F1")
 
 
-def _label_row(label: str, right: int, count: int, guessed: int) -> tuple[str, ...]:
+def _label_row(label: str, correct: int, count: int, predicted: int) -> tuple[str, ...]:
     def share(part: float, whole: float) -> str:
         return f"{part / whole:.1%}" if whole else ""
 
-    f1 = share(2 * right, count + guessed)
-    return label, f"{count:,}", f"{guessed:,}", share(right, guessed), share(right, count), f1
+    f1 = share(2 * correct, count + predicted)
+    precision, recall = share(correct, predicted), share(correct, count)
+    return label, f"{count:,}", f"{predicted:,}", precision, recall, f1
 
 
 def _by_label(labels: Sequence[str], confused: np.ndarray) -> Table:
@@ -182,7 +186,7 @@ def _matrix(labels: Sequence[str], confused: np.ndarray) -> Table:
         total = max(counts.sum(), 1)
         rows.append((label, *(Shade(f"{count:,}", count / total) for count in counts)))
     numbers = frozenset(range(1, len(labels) + 1))
-    heading = "Confusion matrix: a row a label, a column a guess"
+    heading = "Confusion matrix: rows are labels, columns are predictions"
     return Table(("label", *labels), rows, numbers, heading, wide=True)
 
 
@@ -191,9 +195,9 @@ def _pairs(labels: Sequence[str], confused: np.ndarray) -> Table:
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
     pairs = zip(*np.unravel_index(order, wrong.shape), strict=True)
     rows = [
-        (labels[label], labels[guess], f"{wrong[label, guess]:,}")
-        for label, guess in pairs
-        if wrong[label, guess]
+        (labels[label], labels[predicted], f"{wrong[label, predicted]:,}")
+        for label, predicted in pairs
+        if wrong[label, predicted]
     ]
-    columns = ("label", "guess", "examples")
-    return Table(columns, rows, frozenset({2}), "Labels taken for others, the most frequent first")
+    columns = ("label", "prediction", "examples")
+    return Table(columns, rows, frozenset({2}), "Most frequently confused labels")

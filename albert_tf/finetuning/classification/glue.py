@@ -1,17 +1,30 @@
-"""GLUE (arXiv 1804.07461): one table, a row a task, of the files as they are published."""
+"""GLUE (arXiv 1804.07461): a table with one row per task, for the files as published.
+
+A new task of this kind is a new row.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
-from albert_tf.finetuning.classification.readers import Row, read_tsv
-from albert_tf.finetuning.classification.tasks import Columns, RowSet, Source, Task
+from albert_tf.finetuning.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Row,
+    RowReader,
+    RowSet,
+    TableFile,
+)
+from albert_tf.finetuning.classification.readers import read_tsv
+
+logger = logging.getLogger(__name__)
 
 
 def _rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
@@ -22,7 +35,7 @@ def _rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
-    """Leaves out rows with missing fields: QQP has some, which the original leaves out, too."""
+    """Skips rows with missing fields, which QQP has; the original skips them too."""
     broken = []
     for row in read_tsv(path, header):
         if row.problem:
@@ -31,7 +44,13 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
             yield row
     if broken:
         fields = broken[0].problem.split(" (")[0]
-        print(f"{path}: {len(broken)} rows left out, the first {broken[0].location} ({fields})")
+        logger.info(
+            "%s: skipped %s rows, the first at %s (%s)",
+            path,
+            f"{len(broken):,}",
+            broken[0].location,
+            fields,
+        )
 
 
 def _published_mrpc(path: str, header: tuple[str, ...] | None, dev: bool) -> Iterator[Row]:
@@ -44,17 +63,17 @@ def _published_mrpc(path: str, header: tuple[str, ...] | None, dev: bool) -> Ite
 
 
 class _File(NamedTuple):
-    """A file in the task's folder; `needs` is another one without which it is not read."""
+    """A file in the task's folder; it is read only if the file `needs` exists too."""
 
     name: str
     columns: Columns
     header: tuple[str, ...] | None = None
-    read: Callable[[str, tuple[str, ...] | None], Iterator[Row]] = _rows
+    read: RowReader = _rows
     needs: str | None = None
 
 
 class _Set(NamedTuple):
-    """Rows of the first of `files` that is there; the rest as of a `RowSet`."""
+    """Rows of the first of `files` that exists; the other fields as in `RowSet`."""
 
     files: tuple[_File, ...]
     name: str = ""
@@ -64,7 +83,7 @@ class _Set(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Glue:
-    """A task; `folders` are those it is published in, the rest as of a `Task`."""
+    """A task; `folders` are the names it is published under; see `ClassificationDataset`."""
 
     name: str
     folders: tuple[str, ...]
@@ -101,7 +120,7 @@ def _mrpc() -> dict[str, tuple[_Set, ...]]:
                 (
                     _File("dev.tsv", labelled),
                     _File(train, labelled, read=in_dev, needs="dev_ids.tsv"),
-                    _File(test, labelled),  # as published, before GLUE: a training and a test set
+                    _File(test, labelled),  # as published before GLUE: a training and a test set
                 )
             ),
         ),
@@ -185,7 +204,7 @@ _TASKS = (
         labels=_MNLI_LABELS,
         unlabelled="-",
     ),
-    # The original's name for MNLI scored on the mismatched rows alone.
+    # The original's name for MNLI, evaluated on the mismatched rows only.
     _Glue(
         "MisMNLI",
         ("MNLI",),
@@ -228,8 +247,8 @@ _TASKS = (
         labels=_MNLI_LABELS,
         missing=dict.fromkeys(
             ("train", "eval"),
-            "--task_name=AX: has no labelled rows; it is predicted (--do_predict) with "
-            "--output_dir of a model that was trained with --task_name=MNLI",
+            "`task_name`=AX: has no labelled rows; predict it (`do_predict`) with the `output_dir` "
+            "of a model that was trained with `task_name`=MNLI",
         ),
     ),
 )
@@ -238,7 +257,7 @@ GLUE = {task.name: task for task in _TASKS}
 
 SUBMISSION_FOLDER = "submission"
 
-# The files that GLUE's server takes, and the rows of each below its header.
+# The files that the GLUE server expects, and the number of rows below the header of each.
 SUBMISSION_ROWS = {
     "CoLA.tsv": 1_063,
     "SST-2.tsv": 1_821,
@@ -254,25 +273,25 @@ SUBMISSION_ROWS = {
 }
 
 
-def glue_task(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Task:
+def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> ClassificationDataset:
     """A task of GLUE.
 
     Args:
         name: key of `GLUE`.
-        data_dir: folder that holds one for each task, or the task's own.
-        splits: those whose files are wanted.
+        data_dir: folder with one subfolder per task, or the folder of the task itself.
+        splits: whose files are needed.
 
     Raises:
-        InputError: a file of theirs is not there.
+        InputError: one of these files is missing.
     """
     row = GLUE[name]
     if data_dir is None:
-        raise InputError(f"--data_dir: the folder of GLUE is needed for --task_name={name}")
+        raise InputError(f"`data_dir`: `task_name`={name} needs the folder of GLUE")
     sets = {
         split: tuple(_row_set(each, row.folders, data_dir) for each in row.sets[split])
         for split in splits
     }
-    return Task(
+    return ClassificationDataset(
         name=name,
         sets={split: sets.get(split, ()) for split in row.sets},
         pairs=row.sets["predict"][0].files[0].columns.pair is not None,
@@ -291,7 +310,7 @@ def _row_set(wanted: _Set, folders: tuple[str, ...], data_dir: str) -> RowSet:
             needed = [file.name] if file.needs is None else [file.name, file.needs]
             if all(exists(os.path.join(place, name)) for name in needed):
                 path = os.path.join(place, file.name)
-                source = Source(path, file.columns, file.header, empty_texts=True, read=file.read)
-                return RowSet((source,), wanted.name, wanted.suffix, wanted.submission)
+                table = TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
+                return RowSet((table,), wanted.name, wanted.suffix, wanted.submission)
     expected = [os.path.join(places[0], file.name) for file in wanted.files]
-    raise InputError(f"--data_dir={data_dir}: holds no {' nor '.join(expected)}")
+    raise InputError(f"`data_dir`={data_dir}: contains no {' or '.join(expected)}")

@@ -1,48 +1,125 @@
-"""Rows of tables as dictionaries, by the ending of the file name."""
+"""Reads examples from tables; the ending of the file name selects the format."""
 
 from __future__ import annotations
 
 import csv
 import json
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_lines
+from albert_tf.finetuning.classification.datasets import (
+    ClassificationDataset,
+    Example,
+    Row,
+    RowReader,
+    RowSet,
+    TableFile,
+)
 from albert_tf.finetuning.classification.spreadsheets import sheet_rows
 
+logger = logging.getLogger(__name__)
 
-class Row(NamedTuple):
-    """A row of a table.
 
-    Attributes:
-        location: "file:line", named in errors.
-        values: column name -> what stands there: a text, or a list of texts (JSON and Parquet).
-        problem: what is wrong with it, if it has another number of fields than there are columns.
+def read_examples(dataset: ClassificationDataset, rows: RowSet, labelled: bool) -> list[Example]:
+    """The examples of a set.
+
+    Args:
+        dataset: that the set belongs to.
+        rows: the set.
+        labelled: whether every row must have a label.
+
+    Raises:
+        InputError: a file or a column is missing, a field is empty, or there is no row.
     """
+    examples: list[Example] = []
+    unlabelled = 0
+    for file in rows.files:
+        before = len(examples) + unlabelled
+        for location, values, _ in (file.read or read_rows)(file.path, file.header):
+            example = _example(dataset, file, location, values, labelled, len(examples))
+            if labelled and dataset.unlabelled is not None and example.label == dataset.unlabelled:
+                unlabelled += 1
+            else:
+                examples.append(example)
+        if len(examples) + unlabelled == before:
+            raise InputError(f"{file.path}: no row after the header")
+    if unlabelled:
+        logger.info(
+            "%s: skipped %s rows without an agreed label", rows.files[0].path, f"{unlabelled:,}"
+        )
+    if not examples:
+        raise InputError(f"{rows.files[0].path}: no row has a label")
+    return examples
 
-    location: str
-    values: dict[str, Any]
-    problem: str = ""
+
+def _example(
+    dataset: ClassificationDataset,
+    file: TableFile,
+    location: str,
+    values: dict[str, Any],
+    labelled: bool,
+    number: int,
+) -> Example:
+    columns = file.columns
+
+    def text_of(column: str) -> str:
+        text = _value(values, column, location)
+        if not isinstance(text, str):
+            raise InputError(f"{location}: column {column!r} contains a list, not a text")
+        if not text.strip() and not file.empty_texts:
+            raise InputError(f"{location}: column {column!r} is empty")
+        return text
+
+    label = file.label
+    if labelled and label is None:
+        label = _value(values, columns.label, location)
+        multi_label = dataset.target == "multi_label"
+        if isinstance(label, list) and not multi_label:
+            raise InputError(
+                f"{location}: column {columns.label!r} contains a list; for several labels per row "
+                "set `multi_label`"
+            )
+        if not multi_label and not label.strip():
+            raise InputError(f"{location}: column {columns.label!r} is empty")
+    # Only some of GLUE's labelled tables have an id, and nothing needs it there.
+    has_id = columns.id is not None and not (labelled and columns.id not in values)
+    return Example(
+        location,
+        text_of(columns.text),
+        text_of(columns.pair) if columns.pair else None,
+        label,
+        str(_value(values, columns.id, location) if has_id else number),
+    )
+
+
+def _value(values: dict[str, Any], column: str | None, location: str) -> Any:
+    if column not in values:
+        raise InputError(
+            f"{location}: no column {column!r}; the columns are {', '.join(map(repr, values))}"
+        )
+    return values[column]
 
 
 def read_rows(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:
-    """The rows of a file; those with another number of fields than there are columns are errors.
+    """The rows of a file; the number of fields must match the number of columns.
 
     Args:
-        path: of the file; its ending says what it is.
-        columns: names of the columns, of a file whose first line is a row already; () to number
-            them, from "1". None: the first line names them.
+        path: of the file; its ending selects the format.
+        columns: names of the columns, if the first line is already a row; () to number them, from
+            "1". None: the first line names them.
 
     Raises:
-        InputError: the file is missing, damaged, of an unknown kind, empty, not UTF-8, or a row is
-            not what it should be.
+        InputError: the file is missing, damaged, of an unknown format, empty, not UTF-8, or has an
+            invalid row.
     """
     ending = os.path.splitext(path)[1].lower()
-    if ending not in READERS:
-        raise InputError(f"{path}: a table ends in {', '.join(READERS)}, not {ending!r}")
-    for row in READERS[ending](path, columns):
+    if ending not in TABLE_FORMATS:
+        raise InputError(f"{path}: a table must end in {', '.join(TABLE_FORMATS)}, not {ending!r}")
+    for row in TABLE_FORMATS[ending](path, columns):
         if row.problem:
             raise InputError(f"{row.location}: {row.problem}")
         yield row
@@ -51,14 +128,14 @@ def read_rows(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row
 def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:
     """Tab-separated values; quotes are ordinary characters, as in GLUE.
 
-    Arguments as of `read_rows`; rows with another number of fields are for the caller to refuse.
+    Arguments as for `read_rows`; the caller checks `Row.problem`.
     """
     lines = enumerate(read_lines(path), start=1)
     return _named(path, ((number, line.split("\t")) for number, line in lines if line), columns)
 
 
 def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """Comma-separated values, quoted as in RFC 4180: a field may hold commas and line ends."""
+    """Comma-separated values, quoted as in RFC 4180: fields may contain commas and line breaks."""
     return _named(path, _csv_rows(path), columns)
 
 
@@ -70,8 +147,8 @@ def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
             fields = next(reader, None)
         except csv.Error as error:
             raise InputError(
-                f"{path}:{first}: a quotation mark that opens here does not close as it should "
-                f"({error}); quote a field whole, and write a quotation mark in it twice"
+                f"{path}:{first}: the quotation mark that opens here is not closed correctly "
+                f"({error}); quote whole fields, and double the quotation marks inside"
             ) from None
         if fields is None:
             return
@@ -85,7 +162,7 @@ def _read_excel(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def _cut_to_header(rows, columns):
-    """A sheet is as wide as its widest row: cells that no row needs are no fields."""
+    """Drops empty cells beyond the header: a sheet is as wide as its widest row."""
     width = len(columns) if columns else None
     for number, cells in rows:
         while len(cells) > (width or 1) and not cells[-1]:
@@ -97,27 +174,27 @@ def _cut_to_header(rows, columns):
 def _named(
     path: str, rows: Iterable[tuple[int, list[str]]], columns: tuple[str, ...] | None
 ) -> Iterator[Row]:
-    """Rows of fields in their order, as dictionaries."""
+    """Turns rows of fields into dictionaries."""
     names = columns
     for number, fields in rows:
         if names is None:
             names = tuple(fields)
-            twice = next((name for name in names if name and names.count(name) > 1), None)
-            if twice is not None:
-                raise InputError(f"{path}:{number}: two columns are called {twice!r}")
+            repeated = next((name for name in names if name and names.count(name) > 1), None)
+            if repeated is not None:
+                raise InputError(f"{path}:{number}: two columns are named {repeated!r}")
             continue
         if names == ():
             names = tuple(str(column) for column in range(1, len(fields) + 1))
         problem = ""
         if len(fields) != len(names):
-            problem = f"{len(fields)} fields, the header has {len(names)} ({', '.join(names)})"
+            problem = f"{len(fields)} fields, but the header has {len(names)} ({', '.join(names)})"
         yield Row(f"{path}:{number}", dict(zip(names, fields, strict=False)), problem)
     if names is None:
         raise InputError(f"{path}: empty; the first line must name the columns")
 
 
 def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """A JSON object a line."""
+    """One JSON object per line."""
     _check_header_asked(path, columns)
     any_row = False
     for number, line in enumerate(read_lines(path), start=1):
@@ -128,17 +205,17 @@ def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
             values = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{path}:{number}: not a JSON object on a line of its own ({error}); an array is "
-                "made into lines by: jq -c '.[]'"
+                f"{path}:{number}: not a JSON object on a line of its own ({error}); convert an "
+                "array to lines with: jq -c '.[]'"
             ) from None
         if not isinstance(values, dict):
             raise InputError(
-                f"{path}:{number}: holds {_shown(values)}, not an object such as "
+                f"{path}:{number}: contains {_shown(values)}, not an object such as "
                 '{"text": "...", "label": "..."}'
             )
         yield _from_values(f"{path}:{number}", values)
     if not any_row:
-        raise InputError(f"{path}: empty; it must hold a JSON object a line")
+        raise InputError(f"{path}: empty; it must contain one JSON object per line")
 
 
 def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
@@ -161,7 +238,7 @@ def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
 
 def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:
     if columns is not None:
-        raise InputError(f"{path}: has names of its own for its columns; it cannot go without them")
+        raise InputError(f"{path}: names its columns itself; `header` cannot be false")
 
 
 def _from_values(location: str, values: dict[str, Any]) -> Row:
@@ -181,7 +258,9 @@ def _scalar_text(location: str, name: str, value: Any) -> str:
         return value
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    raise InputError(f"{location}: column {name!r} holds {_shown(value)}, not a text or a number")
+    raise InputError(
+        f"{location}: column {name!r} contains {_shown(value)}, not a text or a number"
+    )
 
 
 def _shown(value: Any) -> str:
@@ -189,7 +268,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-READERS: dict[str, Callable[[str, tuple[str, ...] | None], Iterator[Row]]] = {
+TABLE_FORMATS: dict[str, RowReader] = {
     ".tsv": read_tsv,
     ".csv": _read_csv,
     ".jsonl": _read_json,

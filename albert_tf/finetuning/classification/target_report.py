@@ -1,4 +1,4 @@
-"""What a report says of a classifier, by what its outputs stand for."""
+"""What a report shows about a classifier, by what its outputs mean."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from albert_tf.finetuning.classification.classification_report import (
     class_sections,
-    guess_sections,
+    label_sections,
     label_set_sections,
-    range_sections,
-    value_sections,
+    number_sections,
+    quantile_sections,
 )
 from albert_tf.finetuning.classification.targets import Target
-from albert_tf.finetuning.metrics import METRICS, sigmoid, softmax
+from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.intervals import Interval, bootstrap, wilson
 from albert_tf.report.sections import Section
 
 
-def report_sections(
+def target_sections(
     target: Target, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
 ) -> list[Section]:
-    """What there is to say of a set of examples.
+    """Sections about a set of examples.
 
     Args:
-        target: what the logits stand for.
+        target: what the logits mean.
         examples: the set.
-        truth: the labels as `target.encode` gives them; None where they are not known.
+        truth: the labels as from `target.encode`; None if they are unknown.
         logits: `[examples, outputs]`.
-        suffix: what the names of the set's results end in.
+        suffix: appended to the names of the set's results.
     """
     kind = _KINDS[target.kind]
-    guesses = kind.guess(logits)
+    predicted = kind.predict(logits)
     if truth is None:
-        return kind.unlabelled(target, logits, guesses)
-    intervals = intervals_of(target.task.metrics, truth.astype(guesses.dtype), guesses)
+        return kind.unlabelled(target, logits, predicted)
+    intervals = intervals_of(target.dataset.metrics, truth.astype(predicted.dtype), predicted)
     intervals["eval_loss"] = bootstrap(np.mean, kind.losses(truth, logits))
     return kind.labelled(
         target, examples, truth, logits, {f"{name}{suffix}": i for name, i in intervals.items()}
@@ -45,18 +46,21 @@ def report_sections(
 
 
 def intervals_of(
-    names: Sequence[str], truth: np.ndarray, guesses: np.ndarray
+    names: Sequence[str], truth: np.ndarray, predicted: np.ndarray
 ) -> dict[str, Interval]:
-    """95 % intervals of some results, by their keys: Wilson's of an accuracy, else bootstrap.
+    """95 % confidence intervals of results: Wilson's for the accuracy, else bootstrap.
 
     Args:
         names: keys of `METRICS`.
-        truth, guesses: `[examples, ...]`.
+        truth, predicted: `[examples, ...]`.
+
+    Returns:
+        Intervals by the keys of the metrics.
     """
     return {
-        METRICS[name].key: wilson((truth == guesses).sum(), len(truth))
+        METRICS[name].key: wilson((truth == predicted).sum(), len(truth))
         if name == "accuracy"
-        else bootstrap(METRICS[name].of, truth, guesses)
+        else bootstrap(METRICS[name].compute, truth, predicted)
         for name in names
     }
 
@@ -65,13 +69,13 @@ class _Kind(NamedTuple):
     """How a kind of target is reported.
 
     Attributes:
-        guess: logits -> what the task's metrics compare with the truth.
+        predict: logits -> what the metrics compare with the truth.
         losses: truth and logits -> the loss of each example.
         labelled: target, examples, truth, logits and intervals -> sections.
-        unlabelled: target, logits and guesses -> sections.
+        unlabelled: target, logits and predictions -> sections.
     """
 
-    guess: Callable[[np.ndarray], np.ndarray]
+    predict: Callable[[np.ndarray], np.ndarray]
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
     labelled: Callable[..., list[Section]]
     unlabelled: Callable[[Target, np.ndarray, np.ndarray], list[Section]]
@@ -82,7 +86,9 @@ def _texts(examples: ExampleSet) -> list[str]:
 
 
 def _class_losses(truth: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    return -np.log(softmax(logits)[np.arange(len(truth)), truth].clip(1e-15))
+    return -np.log(
+        softmax(logits.astype(np.float64), axis=-1)[np.arange(len(truth)), truth].clip(1e-15)
+    )
 
 
 def _label_set_losses(truth: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -102,28 +108,30 @@ _KINDS = {
             _texts(examples),
             target.labels,
             truth,
-            softmax(logits),
+            target.values(logits),
             examples.features.example_lengths,
             intervals,
         ),
-        lambda target, logits, guesses: guess_sections(
-            target.labels, np.eye(len(target.labels))[guesses], softmax(logits)
+        lambda target, logits, predicted: label_sections(
+            target.labels, np.eye(len(target.labels))[predicted], target.values(logits)
         ),
     ),
     "regression": _Kind(
         _values,
         lambda truth, logits: (_values(logits) - truth) ** 2,
-        lambda target, examples, truth, logits, intervals: value_sections(
+        lambda target, examples, truth, logits, intervals: number_sections(
             _texts(examples), truth, _values(logits), intervals
         ),
-        lambda target, logits, guesses: range_sections(guesses),
+        lambda target, logits, predicted: quantile_sections(predicted),
     ),
     "multi_label": _Kind(
         lambda logits: (logits >= 0).astype(np.int32),
         _label_set_losses,
         lambda target, examples, truth, logits, intervals: label_set_sections(
-            _texts(examples), target.labels, truth, sigmoid(logits), intervals
+            _texts(examples), target.labels, truth, target.values(logits), intervals
         ),
-        lambda target, logits, guesses: guess_sections(target.labels, guesses, sigmoid(logits)),
+        lambda target, logits, predicted: label_sections(
+            target.labels, predicted, target.values(logits)
+        ),
     ),
 }

@@ -1,4 +1,4 @@
-"""What a classifier's outputs stand for: one label, a number, or any number of labels."""
+"""What a classifier's outputs mean: one label, a number, or any number of labels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn import metrics
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.tasks import Example, Task
-from albert_tf.finetuning.metrics import score, sigmoid, softmax
+from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
+from albert_tf.finetuning.metrics import score
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,
@@ -24,40 +25,42 @@ from albert_tf.modeling.losses import (
 
 
 class Target(abc.ABC):
-    """Labels of a table as numbers for the model, and the model's outputs as labels.
+    """Translates labels of a table to numbers for the model, and model outputs to labels.
 
-    Made from the training rows by `learn`, or from `target.json` and `labels.json` beside the
+    Created from the training rows by `learn`, or from `target.json` and `labels.json` next to the
     checkpoints by `restore`.
 
     Args:
-        task: the task.
+        dataset: whose labels they are.
         labels: the labels in the order of their ids; () for numbers.
-        spread: standard deviation of the training labels, where these are numbers.
+        spread: standard deviation of the training labels, if these are numbers.
 
     Attributes:
         kind: its key in `TARGETS`.
         objective: what training minimises.
         feature: name of the labels among the features.
-        outputs: how many outputs the model has.
+        outputs: number of outputs of the model.
     """
 
     kind: str
     objective: Objective
     feature: str
 
-    def __init__(self, task: Task, labels: tuple[str, ...] = (), spread: float = 0.0):
-        self.task = task
+    def __init__(
+        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
+    ):
+        self.dataset = dataset
         self.labels = labels
         self.spread = spread
         self.outputs = len(labels)
 
     @classmethod
     @abc.abstractmethod
-    def learn(cls, task: Task, examples: Sequence[Example]) -> Target:
-        """From the training rows.
+    def learn(cls, dataset: ClassificationDataset, examples: Sequence[Example]) -> Target:
+        """Creates the target from the training rows.
 
         Raises:
-            InputError: a label is not what it should be, or there is only one.
+            InputError: a label is invalid, or there is only one.
         """
 
     @abc.abstractmethod
@@ -65,75 +68,82 @@ class Target(abc.ABC):
         """The labels as `features[self.feature]`.
 
         Raises:
-            InputError: a label cannot be; the message names file and line.
+            InputError: a label is invalid; the message names file and line.
         """
 
     @abc.abstractmethod
     def values(self, logits: np.ndarray) -> np.ndarray:
-        """`[examples, ...]` probabilities, or numbers, of `test_results.tsv`."""
+        """`[examples, ...]` probabilities, or numbers, as in `test_results.tsv`."""
 
     @abc.abstractmethod
-    def answers(self, logits: np.ndarray) -> list[str]:
+    def decode(self, logits: np.ndarray) -> list[str]:
         """The label of every example, as text."""
 
     @abc.abstractmethod
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """The task's scores and `eval_loss`; `truth` as of `encode`."""
+        """The data set's metrics and `eval_loss`; `truth` as from `encode`."""
 
     def submitted(self, logits: np.ndarray) -> list[str]:
-        """The label of every example, as GLUE's server takes it."""
-        return self.answers(logits)
+        """The label of every example, as the GLUE server expects it."""
+        return self.decode(logits)
 
-    def collapsed(self, logits: np.ndarray) -> str | None:
-        """A sentence if the predictions are all the same, as of a model that has not learnt."""
-        answers = self.answers(logits)
-        if len(answers) < 2 or len(set(answers)) > 1:
+    def collapse(self, logits: np.ndarray) -> str | None:
+        """Describes predictions that are all the same; None if they are not."""
+        predicted = self.decode(logits)
+        if len(predicted) < 2 or len(set(predicted)) > 1:
             return None
-        return f"every prediction is {answers[0]!r}"
+        return f"every prediction is {predicted[0]!r}"
 
-    def description(self, **settings: Any) -> dict[str, str]:
-        """File name -> text of what `restore` reads; `settings` stand there for exports."""
-        told = {"kind": self.kind, "task_name": self.task.name, "spread": self.spread, **settings}
-        files = {TARGET_FILE: json.dumps(told) + "\n"}
+    def companion_files(self, **settings: Any) -> dict[str, str]:
+        """File name -> text that `restore` reads; `settings` are for exports."""
+        saved = {
+            "kind": self.kind,
+            "task_name": self.dataset.name,
+            "spread": self.spread,
+            **settings,
+        }
+        files = {TARGET_FILE: json.dumps(saved) + "\n"}
         if self.labels:
             files[LABELS_FILE] = json.dumps(self.labels, ensure_ascii=False) + "\n"
         return files
 
 
 class OneLabel(Target):
-    """One of some labels."""
+    """One of several labels."""
 
     kind = "classification"
     feature = "label_ids"
 
-    def __init__(self, task: Task, labels: tuple[str, ...] = (), spread: float = 0.0):
-        super().__init__(task, labels, spread)
+    def __init__(
+        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
+    ):
+        super().__init__(dataset, labels, spread)
         self.objective = ClassificationObjective()
 
     @classmethod
-    def learn(cls, task, examples):
-        labels = task.labels or _in_order({example.label for example in examples})
+    def learn(cls, dataset, examples):
+        labels = dataset.labels or _in_order({example.label for example in examples})
         if len(labels) < 2:
             raise InputError(
-                f"{_file_of(examples)}: every row has the label {labels[0]!r}; two at least are "
-                "needed"
+                f"{_file_of(examples)}: every row has the label {labels[0]!r}; at least two labels "
+                "are required"
             )
-        return cls(task, labels)
+        return cls(dataset, labels)
 
     def encode(self, examples):
         ids = {label: number for number, label in enumerate(self.labels)}
         return np.array([_id(ids, example, example.label) for example in examples], np.int32)
 
     def values(self, logits):
-        return softmax(logits)
+        return softmax(logits.astype(np.float64), axis=-1)
 
-    def answers(self, logits):
-        return [self.labels[guess] for guess in logits.argmax(axis=-1)]
+    def decode(self, logits):
+        return [self.labels[label_id] for label_id in logits.argmax(axis=-1)]
 
     def score(self, truth, logits):
-        loss = metrics.log_loss(truth, softmax(logits), labels=np.arange(logits.shape[-1]))
+        loss = metrics.log_loss(truth, self.values(logits), labels=np.arange(logits.shape[-1]))
         return {
-            **score(self.task.metrics, truth, logits.argmax(axis=-1)),
+            **score(self.dataset.metrics, truth, logits.argmax(axis=-1)),
             "eval_loss": float(loss),
         }
 
@@ -144,20 +154,22 @@ class Number(Target):
     kind = "regression"
     feature = "label_values"
 
-    def __init__(self, task: Task, labels: tuple[str, ...] = (), spread: float = 0.0):
-        super().__init__(task, (), spread)
+    def __init__(
+        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
+    ):
+        super().__init__(dataset, (), spread)
         self.objective = RegressionObjective()
         self.outputs = 1
 
     @classmethod
-    def learn(cls, task, examples):
-        values = cls(task).encode(examples)
+    def learn(cls, dataset, examples):
+        values = cls(dataset).encode(examples)
         if np.ptp(values) == 0:
             raise InputError(
-                f"{_file_of(examples)}: every row has the label {values[0]:g}; two different ones "
-                "at least are needed"
+                f"{_file_of(examples)}: every row has the label {values[0]:g}; at least two labels "
+                "are required"
             )
-        return cls(task, spread=float(values.astype(np.float64).std()))
+        return cls(dataset, spread=float(values.astype(np.float64).std()))
 
     def encode(self, examples):
         return np.array([_number(example) for example in examples], np.float32)
@@ -165,7 +177,7 @@ class Number(Target):
     def values(self, logits):
         return logits
 
-    def answers(self, logits):
+    def decode(self, logits):
         return [f"{value:.8g}" for value in logits[:, 0]]
 
     def submitted(self, logits):
@@ -176,9 +188,9 @@ class Number(Target):
     def score(self, truth, logits):
         values = logits[:, 0].astype(np.float64)
         loss = metrics.mean_squared_error(truth, values)
-        return {**score(self.task.metrics, truth, values), "eval_loss": float(loss)}
+        return {**score(self.dataset.metrics, truth, values), "eval_loss": float(loss)}
 
-    def collapsed(self, logits):
+    def collapse(self, logits):
         values = logits[:, 0].astype(np.float64)
         if len(values) < 2 or values.std() >= 0.01 * self.spread:
             return None
@@ -186,36 +198,38 @@ class Number(Target):
 
 
 class SeveralLabels(Target):
-    """Any number of some labels: those with a probability of 0.5 or more."""
+    """Any number of labels: those with a probability of at least 0.5."""
 
     kind = "multi_label"
     feature = "label_sets"
 
-    def __init__(self, task: Task, labels: tuple[str, ...] = (), spread: float = 0.0):
-        super().__init__(task, labels, spread)
+    def __init__(
+        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
+    ):
+        super().__init__(dataset, labels, spread)
         self.objective = MultiLabelObjective()
 
     @classmethod
-    def learn(cls, task, examples):
-        labels = _in_order({label for example in examples for label in _split(task, example)})
+    def learn(cls, dataset, examples):
+        labels = _in_order({label for example in examples for label in _split(dataset, example)})
         if not labels:
             raise InputError(f"{_file_of(examples)}: no row has a label")
-        return cls(task, labels)
+        return cls(dataset, labels)
 
     def encode(self, examples):
         ids = {label: number for number, label in enumerate(self.labels)}
         sets = np.zeros((len(examples), len(self.labels)), np.float32)
         for row, example in enumerate(examples):
-            for label in _split(self.task, example):
+            for label in _split(self.dataset, example):
                 sets[row, _id(ids, example, label)] = 1
         return sets
 
     def values(self, logits):
-        return sigmoid(logits)
+        return expit(logits.astype(np.float64))
 
-    def answers(self, logits):
+    def decode(self, logits):
         return [
-            self.task.label_separator.join(
+            self.dataset.label_separator.join(
                 label for label, one in zip(self.labels, row, strict=True) if one
             )
             for row in logits >= 0
@@ -224,28 +238,31 @@ class SeveralLabels(Target):
     def score(self, truth, logits):
         wide = logits.astype(np.float64)
         loss = np.mean(np.logaddexp(0, wide) - truth * wide)
-        guesses = (logits >= 0).astype(np.int32)
-        scores = score(self.task.metrics, truth.astype(np.int32), guesses)
+        predicted = (logits >= 0).astype(np.int32)
+        scores = score(self.dataset.metrics, truth.astype(np.int32), predicted)
         return {**scores, "eval_loss": float(loss)}
 
 
 TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Number, SeveralLabels)}
 
 
-def restore(task: Task, told: dict[str, Any] | None, labels: Sequence[str]) -> Target:
-    """What a trained model's outputs stand for.
+def restore(
+    dataset: ClassificationDataset, saved: dict[str, Any] | None, labels: Sequence[str]
+) -> Target:
+    """What the outputs of a trained model mean.
 
     Args:
-        task: the task.
-        told: what `target.json` holds; None where there is none, of a plain classifier.
-        labels: what `labels.json` holds.
+        dataset: whose labels they are.
+        saved: content of `target.json`; None if there is none, as for a plain classifier.
+        labels: content of `labels.json`.
     """
-    told = told or {}
-    return TARGETS[told.get("kind", "classification")](task, tuple(labels), told.get("spread", 0.0))
+    saved = saved or {}
+    kind = TARGETS[saved.get("kind", "classification")]
+    return kind(dataset, tuple(labels), saved.get("spread", 0.0))
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:
-    """Sorted: numbers by their value, anything else as text."""
+    """Sorts numbers by value, anything else as text."""
     if all(label.isdecimal() for label in labels):
         return tuple(sorted(labels, key=lambda label: (int(label), label)))
     return tuple(sorted(labels))
@@ -259,7 +276,7 @@ def _id(ids: dict[str, int], example: Example, label: str) -> int:
     if label not in ids:
         shown = ", ".join(list(ids)[:10]) + (", ..." if len(ids) > 10 else "")
         raise InputError(
-            f"{example.location}: label {label!r} is none of the training labels ({shown})"
+            f"{example.location}: label {label!r} is not one of the training labels ({shown})"
         )
     return ids[label]
 
@@ -274,9 +291,9 @@ def _number(example: Example) -> float:
     return value
 
 
-def _split(task: Task, example: Example) -> list[str]:
-    """The labels of a row; each once."""
+def _split(dataset: ClassificationDataset, example: Example) -> list[str]:
+    """The distinct labels of a row."""
     labels = example.label
     if isinstance(labels, str):
-        labels = labels.split(task.label_separator)
+        labels = labels.split(dataset.label_separator)
     return list(dict.fromkeys(label.strip() for label in labels if label.strip()))

@@ -1,8 +1,9 @@
-"""Multiple-choice questions: the RACE folders as published, and JSON lines."""
+"""Reads multiple-choice questions: the RACE folders as published, and JSON lines."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import string
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_folder, matches, read_lines
-from albert_tf.finetuning.finetuning_options import RaceOptions
+from albert_tf.finetuning.race.race_options import RaceOptions
+
+logger = logging.getLogger(__name__)
 
 LETTERS = string.ascii_uppercase
 LEVELS = ("middle", "high")
@@ -18,24 +21,24 @@ LEVELS = ("middle", "high")
 # Split -> folder of RACE, as published.
 _FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
 
-# Any run of low lines is one blank in RACE, where they stand for nothing else; elsewhere they may
-# be part of a name, unless they touch no letter or digit.
+# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
+# part of a name unless they touch no letter or digit.
 _RACE_BLANK = re.compile("[_\uff3f]+")
 _BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
 
 
-class Question(NamedTuple):
-    """A question, what it is about, and the choices.
+class ChoiceQuestion(NamedTuple):
+    """A question about a context, and its choices.
 
     Attributes:
-        location: "file:line", named in errors.
-        id: written beside its prediction.
-        group: what results are told apart by, such as "middle"; "" for nothing.
+        location: "file:line", for errors.
+        id: identifies its prediction.
+        group: results are also reported per group, such as "middle"; "" for none.
         context: text that the question is about; may be empty.
-        question: may be empty, or hold blanks that the choices fill.
-        choices: two at least.
+        question: may be empty, or contain blanks that the choices fill.
+        choices: at least two.
         candidates: question and choice as one text, per choice.
-        answer: number of the right choice; None where it is not known.
+        answer: index of the correct choice; None if unknown.
     """
 
     location: str
@@ -51,26 +54,26 @@ class Question(NamedTuple):
 def fill(question: str, choice: str, blank: re.Pattern[str] = _BLANK) -> str:
     """A question and one of its choices as one text.
 
-    The choice stands in every blank of the question; without a blank it follows the question.
+    The choice fills every blank of the question; without a blank it follows the question.
     """
     choice = choice.strip()
     filled, blanks = blank.subn(lambda _: choice, question)
     return filled if blanks else f"{question} {choice}".strip()
 
 
-def read_questions(options: RaceOptions, split: str) -> list[Question]:
-    """The questions of a split, as `--task_name` says.
+def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
+    """The questions of a split of the data set that `task_name` names.
 
     Raises:
-        InputError: there is no such task, a file is missing, or something in one is not what it
-            should be; the message names file and line.
+        InputError: there is no such data set, or a file is missing or invalid; the message names
+            file and line.
     """
     name = options.task_name.lower()
-    if name not in READERS:
-        raise InputError(f"--task_name={options.task_name}: must be one of {', '.join(READERS)}")
-    questions = list(READERS[name](options, split))
+    if name not in DATASETS:
+        raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
+    questions = list(DATASETS[name](options, split))
     if not questions:
-        raise InputError(f"{_source(options, split)}: holds no question")
+        raise InputError(f"{_source(options, split)}: contains no question")
     return questions
 
 
@@ -87,11 +90,11 @@ def _source(options: RaceOptions, split: str) -> str | None:
     return _files(options)[split] if options.task_name.lower() == "json" else options.data_dir
 
 
-def _read_race(options: RaceOptions, split: str) -> Iterator[Question]:
+def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
     if options.data_dir is None:
-        raise InputError("--data_dir: the folder of RACE is needed")
+        raise InputError("`data_dir`: the folder of RACE is required")
     if _files(options)[split]:
-        print(f"note: --{split}_file is of no use to --task_name=race, which reads --data_dir")
+        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
     levels = [
         level
         for level in LEVELS
@@ -105,7 +108,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[Question]:
         paths = matches(f"{folder}/*.txt")
         if not paths:
             raise InputError(
-                f"--data_dir={options.data_dir}: no .txt file in {folder}; RACE has "
+                f"`data_dir`={options.data_dir}: no .txt file in {folder}; RACE contains "
                 "RACE/{train,dev,test}/{middle,high}/*.txt"
             )
         for path in paths:
@@ -115,7 +118,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[Question]:
 
 def _race_questions(
     location: str, record: dict[str, Any], level: str, split: str
-) -> Iterator[Question]:
+) -> Iterator[ChoiceQuestion]:
     article = _text(location, record, "article")
     name = _text(location, record, "id")
     questions, options = (_list(location, record, field) for field in ("questions", "options"))
@@ -124,7 +127,7 @@ def _race_questions(
     if not len(questions) == len(options) == len(answers):
         raise InputError(
             f"{location}: {len(questions)} questions, {len(options)} options and {len(answers)} "
-            "answers; there must be one of each to a question"
+            "answers; every question needs one of each"
         )
     for number, (question, choices, answer) in enumerate(
         zip(questions, options, answers, strict=True), start=1
@@ -132,48 +135,48 @@ def _race_questions(
         where = f"{location}: question {number}"
         if not isinstance(question, str):
             raise InputError(f"{where}: must be a text, not {_shown(question)}")
-        # Published files hold a few options without a word, so they may be empty.
+        # Published files contain a few empty options.
         choices = _choices(where, choices, "options", empty=True)
-        right = None if answer is None else _letter(where, answer, choices)
+        correct = None if answer is None else _letter(where, answer, choices)
         texts = tuple(fill(question, choice, _RACE_BLANK) for choice in choices)
-        yield Question(
-            location, f"{name}-{number}", level, article, question, choices, texts, right
+        yield ChoiceQuestion(
+            location, f"{name}-{number}", level, article, question, choices, texts, correct
         )
 
 
-def _read_json(options: RaceOptions, split: str) -> Iterator[Question]:
+def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
     path = _files(options)[split]
     if path is None:
-        raise InputError(f"--{split}_file: a file of JSON lines is needed to {split}")
+        raise InputError(f"`{split}_file`: a file of JSON lines is required")
     for number, (location, record) in enumerate(_read_json_lines(path), start=1):
         context, question = (_text(location, record, name) for name in ("context", "question"))
         if not context.strip() and not question.strip():
-            raise InputError(f"{location}: neither context nor question")
+            raise InputError(f"{location}: has neither context nor question")
         if "choices" not in record:
-            raise InputError(f"{location}: no field 'choices'; there are {_fields(record)}")
+            raise InputError(f"{location}: no field 'choices'; the fields are {_fields(record)}")
         choices = _choices(location, record["choices"], "choices")
         answer = None
         if split != "predict" or record.get("answer") is not None:
             if "answer" not in record:
-                raise InputError(f"{location}: no field 'answer'; there are {_fields(record)}")
+                raise InputError(f"{location}: no field 'answer'; the fields are {_fields(record)}")
             answer = _answer(location, record["answer"], choices)
         texts = tuple(fill(question, choice) for choice in choices)
         name = record.get("id", number)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
             raise InputError(f"{location}: 'id' must be a text or a number, not {_shown(name)}")
-        yield Question(
+        yield ChoiceQuestion(
             location, " ".join(str(name).split()), "", context, question, choices, texts, answer
         )
 
 
-READERS: dict[str, Callable[[RaceOptions, str], Iterator[Question]]] = {
+DATASETS: dict[str, Callable[[RaceOptions, str], Iterator[ChoiceQuestion]]] = {
     "race": _read_race,
     "json": _read_json,
 }
 
 
 def _read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a file, one a line, each with its "file:line"."""
+    """The JSON objects of a file, one per line, each with its "file:line"."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -198,7 +201,7 @@ def _shown(value: Any) -> str:
 
 def _field(location: str, record: dict[str, Any], name: str, kind: type, kind_name: str) -> Any:
     if name not in record:
-        raise InputError(f"{location}: no field {name!r}; there are {_fields(record)}")
+        raise InputError(f"{location}: no field {name!r}; the fields are {_fields(record)}")
     if not isinstance(record[name], kind):
         raise InputError(f"{location}: {name!r} must be a {kind_name}, not {_shown(record[name])}")
     return record[name]
@@ -217,7 +220,7 @@ def _choices(location: str, value: Any, name: str, empty: bool = False) -> tuple
         raise InputError(f"{location}: {name!r} must be a list of texts, not {_shown(value)}")
     if not 2 <= len(value) <= len(LETTERS):
         raise InputError(
-            f"{location}: {len(value)} choices; there must be 2 to {len(LETTERS)} to a question"
+            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
         )
     if not empty and not all(choice.strip() for choice in value):
         raise InputError(f"{location}: a choice is empty in {_shown(value)}")
@@ -234,7 +237,7 @@ def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
 
 
 def _answer(location: str, answer: Any, choices: tuple[str, ...]) -> int:
-    """An answer by its number, counted from 0, its text or its letter."""
+    """The index of an answer given by number (from 0), text or letter."""
     if isinstance(answer, int) and not isinstance(answer, bool):
         if not 0 <= answer < len(choices):
             raise InputError(
@@ -246,7 +249,7 @@ def _answer(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     if isinstance(answer, str):
         found = [number for number, text in enumerate(texts) if text == answer.strip()]
         if len(found) > 1:
-            raise InputError(f"{location}: answer {_shown(answer)} is {len(found)} of the choices")
+            raise InputError(f"{location}: answer {_shown(answer)} matches {len(found)} choices")
         if found:
             return found[0]
         letter = answer.strip()

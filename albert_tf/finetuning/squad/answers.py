@@ -1,52 +1,55 @@
-"""What a model answers to questions, over all windows of each, and the files of it."""
+"""The answers of a model to questions, over all windows of each, and their files."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from albert_tf.files import write_text
-from albert_tf.finetuning.metrics import softmax
 from albert_tf.finetuning.squad.spans import Candidate, SpanFinder, best_candidates
 from albert_tf.finetuning.squad.windows import Window
+
+logger = logging.getLogger(__name__)
 
 # Outputs of a window and score of the question's best span -> null score.
 NullScore = Callable[[dict[str, np.ndarray], float], float]
 
 
 def null_of_logits(outputs: dict[str, np.ndarray], best: float) -> float:
-    """How much better `[CLS]` does than the best span, as start and end."""
+    """Score of `[CLS]` as start and end, minus that of the best span."""
     return float(outputs["start_logits"][0]) + float(outputs["end_logits"][0]) - best
 
 
 def null_of_class(outputs: dict[str, np.ndarray], best: float) -> float:
-    """What the answerability classifier says, whatever the best span."""
+    """Output of the answerability classifier, regardless of the best span."""
     return float(outputs["cls_logits"])
 
 
 class Prediction(NamedTuple):
-    """What a model says of a question.
+    """A model's answer to a question.
 
     Attributes:
-        candidates: different texts, the best first; empty where the context holds none.
-        null_score: the higher, the surer that there is no answer; 7 significant digits.
+        candidates: distinct texts, best first; empty if the context contains none.
+        null_score: higher if it is more likely that there is no answer; 7 significant digits.
     """
 
     candidates: list[Candidate]
     null_score: float
 
     def answer(self, threshold: float | None = None) -> str:
-        """The best candidate; "" where there is none or the null score is above a threshold."""
+        """The best candidate; "" if there is none or the null score is above the threshold."""
         if not self.candidates or (threshold is not None and self.null_score > threshold):
             return ""
         return self.candidates[0].text
 
     def nbest(self) -> list[dict[str, str | float]]:
-        """The candidates with probabilities among themselves, for a JSON file."""
+        """The candidates with their probabilities relative to each other, for a JSON file."""
         if not self.candidates:
             return []
         probabilities = softmax(np.array([candidate.score for candidate in self.candidates]))
@@ -69,15 +72,15 @@ def predict_answers(
     max_answer_length: int,
     count: int,
 ) -> dict[str, Prediction]:
-    """What a model says of each question, by id.
+    """A model's answer to each question, by id.
 
     Args:
-        windows: those of a question one after the other.
+        windows: those of a question next to each other.
         outputs: of the model, `[windows, ...]`.
         find: the spans of a window.
-        null: the null score of a window; of several windows, the least counts.
-        max_answer_length: tokens in an answer, at most.
-        count: candidates of a question, at most.
+        null: the null score of a window; the lowest over the windows of a question counts.
+        max_answer_length: maximum tokens in an answer.
+        count: maximum candidates of a question.
     """
     rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
     pairs = zip(windows, rows, strict=True)
@@ -96,9 +99,9 @@ def write_answers(folder: str, predictions: dict[str, Prediction], threshold: fl
     """Writes `predictions.json`, `nbest_predictions.json` and, with a threshold, `null_odds.json`.
 
     Args:
-        folder: where to.
+        folder: where the files go.
         predictions: by question id.
-        threshold: null score above which a question has no answer; None if every one has.
+        threshold: null score above which a question has no answer; None if all have one.
     """
     answers = {id: each.answer(threshold) for id, each in predictions.items()}
     contents = {
@@ -110,7 +113,7 @@ def write_answers(folder: str, predictions: dict[str, Prediction], threshold: fl
     for name, content in contents.items():
         text = json.dumps(content, indent=4, ensure_ascii=False)
         write_text(f"{folder}/{name}", text + "\n")
-    print(f"{len(answers)} answers in {folder}/predictions.json")
+    logger.info("%s answers in %s/predictions.json", f"{len(answers):,}", folder)
     if threshold is not None:
         without = sum(not answer for answer in answers.values())
-        print(f"{without} of them empty, with a null threshold of {threshold:.7g}")
+        logger.info("%s of them empty, with a null threshold of %.7g", f"{without:,}", threshold)

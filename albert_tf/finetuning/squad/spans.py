@@ -1,4 +1,4 @@
-"""The best answers among all spans that a model scores, cut from the raw context."""
+"""The best answers among all spans that a model scores, as substrings of the context."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.windows import Window
 
 # NumPy arrays of one window: score of the start, score of the end, first and last token.
@@ -30,22 +30,22 @@ class Candidate(NamedTuple):
 def independent_spans(
     window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
 ) -> Spans:
-    """At least the `count` best spans of a model whose starts and ends know nothing of each other.
+    """At least the `count` best spans of a model that scores starts and ends independently.
 
-    Every span of up to `max_answer_length` tokens is looked at. Those that score as the last one
-    are all among them.
+    Every span of up to `max_answer_length` tokens is considered. Spans that tie with the last one
+    are all returned.
 
     Args:
-        window: what the model has read.
+        window: that the model read.
         outputs: of the window: `start_logits` and `end_logits` `[seq]`.
-        max_answer_length: tokens in a span, at most.
-        count: spans wanted.
+        max_answer_length: maximum tokens in a span.
+        count: number of spans.
     """
     length = len(window.offsets)
     if not length:
         return _NO_SPANS
     part = slice(window.position, window.position + length)
-    # Not np.float64(...), which makes a number of a single score in NumPy 2.2.
+    # Not np.float64(...), which turns a single score into a scalar in NumPy 2.2.
     starts, ends = (outputs[f"{kind}_logits"][part].astype(float) for kind in ("start", "end"))
     longest = min(max_answer_length, length)
     padded = np.concatenate([ends, np.full(longest - 1, -np.inf)])
@@ -63,14 +63,14 @@ def independent_spans(
 def conditional_spans(
     window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
 ) -> Spans:
-    """The spans of a model that says, for its best starts, which ends go with them.
+    """The spans of a model that predicts ends for each of its best starts.
 
     Args:
-        window: what the model has read.
+        window: that the model read.
         outputs: of the window: `start_top_index` and `start_top_log_probs` `[starts]`,
             `end_top_index` and `end_top_log_probs` `[starts * ends]`.
-        max_answer_length: tokens in a span, at most.
-        count: all there are are returned.
+        max_answer_length: maximum tokens in a span.
+        count: ignored; all spans are returned.
     """
     ends_of_each = len(outputs["end_top_index"]) // len(outputs["start_top_index"])
     first = np.repeat(outputs["start_top_index"], ends_of_each).astype(np.int64)
@@ -89,25 +89,25 @@ SpanFinder = Callable[[Window, dict[str, np.ndarray], int, int], Spans]
 
 
 def best_candidates(
-    question: Question,
+    question: SquadQuestion,
     windows: Sequence[Window],
     outputs: Sequence[dict[str, np.ndarray]],
     find: SpanFinder,
     max_answer_length: int,
     count: int,
 ) -> list[Candidate]:
-    """The best spans of a question that are different texts, best first.
+    """The best spans of a question with distinct texts, best first.
 
-    Of equal scores, the earlier and shorter span comes first. White space around is left out, and
-    so are spans of nothing else.
+    Among equal scores, the earlier and shorter span comes first. Surrounding white space is
+    removed, and spans of nothing else are skipped.
 
     Args:
         question: with its context.
         windows: of the question.
         outputs: of the model for each window.
         find: the spans of one window.
-        max_answer_length: tokens in an answer, at most.
-        count: candidates wanted.
+        max_answer_length: maximum tokens in an answer.
+        count: number of candidates.
     """
     tokens = max(window.first + len(window.offsets) for window in windows)
     offsets = np.zeros([tokens, 2], np.int64)
@@ -115,7 +115,7 @@ def best_candidates(
         offsets[window.first : window.first + len(window.offsets)] = window.offsets
     wanted = count
     while True:
-        # Several spans may be the same text, so the best `count` of them may not be enough.
+        # Several spans may have the same text, so the best `count` of them may not suffice.
         found = [
             find(window, each, max_answer_length, wanted)
             for window, each in zip(windows, outputs, strict=True)
@@ -123,16 +123,16 @@ def best_candidates(
         spans = tuple(np.concatenate(values) for values in zip(*found, strict=True))
         all_found = all(len(starts) < wanted for starts, *_ in found)
         certain = len(spans[0]) if all_found else wanted
-        candidates = list(_different(question.context, offsets, spans, count, certain))
+        candidates = list(_distinct(question.context, offsets, spans, count, certain))
         if len(candidates) == count or all_found:
             return candidates
         wanted *= 4
 
 
-def _different(
+def _distinct(
     context: str, offsets: np.ndarray, spans: Spans, count: int, certain: int
 ) -> Iterator[Candidate]:
-    """The first `count` different texts among the first `certain` spans, best first."""
+    """The first `count` distinct texts among the first `certain` spans, best first."""
     starts, ends, first, last = spans
     order = np.lexsort([last, first, -(starts + ends)])
     seen = {""}

@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, as the official evaluations of SQuAD 1.1 and 2.0 define them."""
+"""Exact match and F1 of answers, as in the official evaluations of SQuAD 1.1 and 2.0."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower case, without ASCII punctuation, articles (a, an, the) and superfluous white space."""
+    """Lower-cases; removes ASCII punctuation, articles (a, an, the) and extra white space."""
     plain = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 where two answers are the same when normalised, else 0."""
+    """1 if two answers are equal after normalisation, else 0."""
     return float(normalize_answer(prediction) == normalize_answer(answer))
 
 
 def f1(prediction: str, answer: str, version_2: bool) -> float:
     """Harmonic mean of precision and recall over the words of two normalised answers.
 
-    Where one of them has no words, 2.0 gives 1 if the other has none either; 1.1 gives 0.
+    If one of them has no words, 2.0 gives 1 if the other has none either; 1.1 gives 0.
     """
     words, truth = normalize_answer(prediction).split(), normalize_answer(answer).split()
     if not words or not truth:
@@ -41,10 +41,12 @@ def f1(prediction: str, answer: str, version_2: bool) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def question_scores(question: Question, prediction: str, version_2: bool) -> tuple[float, float]:
+def question_scores(
+    question: SquadQuestion, prediction: str, version_2: bool
+) -> tuple[float, float]:
     """Exact match and F1 of a prediction, each the best over the answers.
 
-    In 2.0, answers without words do not count, and where none is left "" is the right one.
+    In 2.0, answers without words are ignored, and if none is left "" is correct.
     """
     answers = [answer.text for answer in question.answers]
     if version_2:
@@ -56,12 +58,12 @@ def question_scores(question: Question, prediction: str, version_2: bool) -> tup
 
 
 def evaluate(
-    questions: Sequence[Question], predictions: Mapping[str, str], version_2: bool
+    questions: Sequence[SquadQuestion], predictions: Mapping[str, str], version_2: bool
 ) -> dict[str, float]:
     """Results in percent: `exact_match`, `f1`, and `total`, the number of questions.
 
-    In 2.0 also of the questions that have an answer and of those that have none, as
-    `HasAns_exact`, `HasAns_f1`, `HasAns_total`, `NoAns_exact` and so on, where there are any.
+    In 2.0 also for the questions with and without an answer: `HasAns_exact`, `HasAns_f1`,
+    `HasAns_total`, `NoAns_exact` and so on, if there are any.
 
     Args:
         questions: with their answers.
@@ -84,25 +86,25 @@ def evaluate(
 def best_threshold(
     answered: np.ndarray, has_answer: np.ndarray, null_scores: np.ndarray
 ) -> tuple[float, float]:
-    """The threshold at which the mean score is best, with questions of equal score together.
+    """The threshold with the best mean score; questions of equal null score stay together.
 
-    A question is answered where its null score is at most the threshold. Of several thresholds
-    that do as well, it is the lowest.
+    A question is answered if its null score is at most the threshold. Among equally good
+    thresholds the lowest is returned.
 
     Args:
         answered: `[questions]` scores, in [0, 1], of the answers if they are given.
-        has_answer: bool `[questions]`, whether there is one; giving none scores 1 where not.
-        null_scores: `[questions]`, the higher the surer that there is none.
+        has_answer: bool `[questions]`, whether there is one; if not, giving none scores 1.
+        null_scores: `[questions]`, higher if it is more likely that there is none.
 
     Returns:
         The best mean score in percent, and the threshold: the null score of the last question
-        that is answered, or, where none should be, one below all of them.
+        that is answered, or, if none should be, one below all of them.
     """
     order = np.argsort(null_scores, kind="stable")
     ranked = null_scores[order]
     gains = (answered - ~has_answer)[order]
     totals = np.sum(~has_answer) + np.concatenate([[0.0], np.cumsum(gains)])
-    # Before the first, and after each that is the last of its score.
+    # Before the first, and after the last of each score.
     possible = np.concatenate([[True], ranked[1:] != ranked[:-1], [True]])
     thresholds = np.concatenate([[ranked[0] - 1.0], ranked])
     best = int(np.where(possible, totals, -np.inf).argmax())

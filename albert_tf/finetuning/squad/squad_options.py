@@ -13,74 +13,82 @@ HEAD_NAMES = ("span", "conditional")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions(FineTuningOptions):
-    """Flags of run_squad.py; names and defaults are those of the original's two programs."""
+    """Flags of run_squad.py; names and defaults of the original's two programs."""
 
     train_file: str | None = option(None, "SQuAD file (.json) to train on.")
     predict_file: str | None = option(
-        None, "SQuAD file to predict, and to evaluate on where it holds the answers."
+        None, "SQuAD file to predict, and to evaluate on if it contains the answers."
     )
     version_2_with_negative: bool | None = option(
-        None, "Whether questions may have no answer (SQuAD 2.0); by default as the files say."
+        None, "Whether questions may have no answer (SQuAD 2.0); by default derived from the files."
     )
     squad_head: str = option(
         "auto",
-        "span: start and end each by itself, as the original for 1.1; conditional: the end given "
-        "the start, and whether there is an answer, as the original for 2.0; auto: by version.",
+        "span: start and end independently, like the original for 1.1; conditional: the end given "
+        "the start, and whether there is an answer, like the original for 2.0; auto: by version.",
         choices=("auto", *HEAD_NAMES),
     )
-    max_seq_length: int = option(384, "Length of a question with a part of its context, in tokens.")
-    doc_stride: int = option(
-        128, "Tokens from the start of a part of a long context to that of the next."
+    max_seq_length: int = option(
+        384, "Length of a question with a window of its context, in tokens."
     )
-    max_query_length: int = option(64, "Tokens of a question that are kept.")
+    doc_stride: int = option(
+        128, "Tokens from the start of one window of a long context to the start of the next."
+    )
+    max_query_length: int = option(64, "Maximum tokens of a question; longer ones are truncated.")
 
-    num_train_epochs: float = option(3.0, "Passes over the questions, where no --train_step is.")
-    train_step: int = option(0, "Steps in all; 0: as --num_train_epochs says.")
-    warmup_proportion: float = option(0.1, "Part of the steps, where no --warmup_step is.")
-    warmup_step: int = option(-1, "Steps of linear warm-up; -1: as --warmup_proportion says.")
-    dropout_prob: float | None = option(None, "The original's name of --classifier_dropout.")
+    num_train_epochs: float = option(3.0, "Epochs over the questions; ignored with --train_step.")
+    train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.")
+    warmup_proportion: float = option(
+        0.1, "Share of the steps used for warm-up; ignored with --warmup_step."
+    )
+    warmup_step: int = option(-1, "Steps of linear warm-up; -1: from --warmup_proportion.")
+    dropout_prob: float | None = option(None, "The original's name for --classifier_dropout.")
 
-    n_best_size: int = option(20, "Answers of a question in nbest_predictions.json.")
-    max_answer_length: int = option(30, "Tokens in an answer, at most.")
-    start_n_top: int = option(5, "Starts that the conditional head looks at.")
-    end_n_top: int = option(5, "Ends of each of them.")
+    n_best_size: int = option(20, "Answers per question in nbest_predictions.json.")
+    max_answer_length: int = option(30, "Maximum tokens in an answer.")
+    start_n_top: int = option(5, "Starts that the conditional head considers.")
+    end_n_top: int = option(5, "Ends that it considers for each start.")
     null_score_diff_threshold: float | None = option(
         None,
-        "Null score above which a question has no answer; by default the one with which F1 is best "
-        "in --do_eval, or was best when the model in the folder was last evaluated.",
+        "Null score above which a question has no answer; by default the threshold with the best "
+        "F1 in --do_eval, or in the last evaluation of the model in the folder.",
     )
 
-    train_feature_file: str | None = option(None, "Not needed: features are made in memory.")
-    predict_feature_file: str | None = option(None, "Not needed: features are made in memory.")
-    predict_feature_left_file: str | None = option(None, "Not needed: as above.")
+    train_feature_file: str | None = option(None, "Ignored: features are computed in memory.")
+    predict_feature_file: str | None = option(None, "Ignored: features are computed in memory.")
+    predict_feature_left_file: str | None = option(None, "Ignored: as above.")
 
     def check(self) -> None:
-        """Raises InputError for values out of range or flags that do not go together."""
+        """Raises InputError for values out of range or options that exclude each other."""
         if not 0 <= self.warmup_proportion <= 1:
-            raise InputError(f"--warmup_proportion={self.warmup_proportion}: must be in [0, 1]")
+            raise InputError(f"`warmup_proportion`={self.warmup_proportion}: must be in [0, 1]")
         if self.num_train_epochs <= 0:
-            raise InputError(f"--num_train_epochs={self.num_train_epochs}: must be above 0")
+            raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be above 0")
         for name in ("doc_stride", "max_query_length", "n_best_size", "max_answer_length"):
             self._check_minimum(name, 1)
         for name in ("start_n_top", "end_n_top"):
             self._check_minimum(name, 1)
             if getattr(self, name) > self.max_seq_length:
                 raise InputError(
-                    f"--{name}={getattr(self, name)}: must be at most --max_seq_length="
+                    f"`{name}`={getattr(self, name)}: must be at most `max_seq_length`="
                     f"{self.max_seq_length}"
                 )
         if self.max_seq_length <= self.max_query_length + 3:
             raise InputError(
-                f"--max_seq_length={self.max_seq_length}: must be more than --max_query_length="
-                f"{self.max_query_length} + 3, or no token of the context has a place"
+                f"`max_seq_length`={self.max_seq_length}: must exceed `max_query_length`="
+                f"{self.max_query_length} + 3, or no token of the context fits"
             )
-        super().check()
+        # Steps that `resolved` will compute have no value to check yet.
+        steps = dataclasses.replace(
+            self, train_step=self.train_step or 1, warmup_step=max(self.warmup_step, 0)
+        )
+        super(SquadOptions, steps).check()
 
     def resolved(self, train_questions: int) -> SquadOptions:
-        """The options with numbers of steps in the place of epochs and proportions.
+        """The options with numbers of steps computed from epochs and proportions.
 
         Args:
-            train_questions: in the training file; 0 without training.
+            train_questions: number of questions in the training file; 0 without training.
         """
         steps = self.train_step
         if not steps:

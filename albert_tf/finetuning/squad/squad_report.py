@@ -1,4 +1,4 @@
-"""Sections of a report on answers found in a text."""
+"""Report sections for question answering."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from albert_tf.finetuning.squad.answers import Prediction
-from albert_tf.finetuning.squad.squad_files import Question
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import question_scores
 from albert_tf.report.breakdowns import by_group
 from albert_tf.report.intervals import Interval, bootstrap, wilson
@@ -15,7 +15,7 @@ from albert_tf.report.sections import Section, error_section, excerpt
 
 
 def squad_sections(
-    questions: Sequence[Question],
+    questions: Sequence[SquadQuestion],
     predictions: Mapping[str, Prediction],
     threshold: float | None,
     version_2: bool,
@@ -25,7 +25,7 @@ def squad_sections(
     Args:
         questions: with their answers.
         predictions: by the questions' ids.
-        threshold: of null scores, above which no answer is given; None for always one.
+        threshold: null score above which no answer is given; None to answer always.
         version_2: whether questions may have no answer.
     """
     answers = [predictions[question.id].answer(threshold) for question in questions]
@@ -47,13 +47,13 @@ def squad_sections(
 
 
 def answered_section(answers: Sequence[str]) -> Section:
-    """How many questions were given an answer."""
-    given = sum(bool(answer) for answer in answers)
-    return Section("Predictions", f"{given:,} of {len(answers):,} questions were given an answer.")
+    """The number of questions that were answered."""
+    answered = sum(bool(answer) for answer in answers)
+    return Section("Predictions", f"{answered:,} of {len(answers):,} questions were answered.")
 
 
 def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Interval]:
-    """Of the means of both columns, in percent."""
+    """Confidence intervals of the means of both columns, in percent."""
     share = wilson(scores[:, 0].sum(), len(scores))
     return {
         exact_match: share._replace(low=100 * share.low, high=100 * share.high),
@@ -62,24 +62,24 @@ def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Inter
 
 
 def _errors(
-    questions: Sequence[Question],
+    questions: Sequence[SquadQuestion],
     predictions: Mapping[str, Prediction],
     answers: Sequence[str],
     scores: np.ndarray,
 ) -> Section:
-    """Wrong answers: those with the least F1 first, and of these the surest."""
+    """Wrong answers: lowest F1 first, and among these the most confident."""
     rows = []
     for question, answer, (exact, f1) in zip(questions, answers, scores, strict=True):
         if exact:
             continue
         best = predictions[question.id].nbest()
-        sure = best[0]["probability"] if best and answer else 0.0
+        confidence = best[0]["probability"] if best and answer else 0.0
         truth = "\n".join(dict.fromkeys(each.text for each in question.answers)) or "(none)"
-        guess = f"{answer} ({sure:.1%})" if answer else "(none)"
-        cells = (question.text, excerpt(question.context), truth, guess, f"{f1:.2f}")
-        rows.append((f1, -sure, cells))
+        shown = f"{answer} ({confidence:.1%})" if answer else "(none)"
+        cells = (question.text, excerpt(question.context), truth, shown, f"{f1:.2f}")
+        rows.append((f1, -confidence, cells))
     rows.sort(key=lambda row: row[:2])
-    columns = ("question", "context", "answers", "guess", "F1")
+    columns = ("question", "context", "answers", "prediction", "F1")
     return error_section(
         columns, [cells for _, _, cells in rows], len(questions), frozenset({4}), "questions"
     )

@@ -1,25 +1,24 @@
-"""Questions and their contexts as sequences: `[CLS] question [SEP] part of the context [SEP]`.
+"""Encodes questions and contexts: `[CLS] question [SEP] part of the context [SEP]`.
 
-A context that is too long is read in parts that overlap. Tokens know their characters in the
-context as it was given, so answers are cut from it, never put together from tokens.
+A context that is too long is split into overlapping parts. The character offsets of tokens are
+kept, so that answers are substrings of the original context, never joined tokens.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.finetuning.squad.squad_files import Answer, Question
+from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.input.examples import Features
 from albert_tf.tokenizers import Tokenizer
 
 
 class Part(NamedTuple):
-    """A part of a context: its first token, and how many there are."""
+    """A part of a context: its first token, and the number of tokens."""
 
     first: int
     length: int
@@ -29,9 +28,9 @@ def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
     """The parts of a context, in order; the last one ends where the context ends.
 
     Args:
-        tokens: in the context; without any there is one empty part.
-        room: tokens that a part can have.
-        stride: tokens from the start of a part to that of the next, at most `room`.
+        tokens: number of tokens in the context; 0 gives one empty part.
+        room: maximum tokens of a part.
+        stride: tokens from the start of one part to the start of the next, at most `room`.
     """
     parts, first = [], 0
     while first + room < tokens:
@@ -41,10 +40,10 @@ def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
 
 
 def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
-    """In which part each token is read with the most context, int `[tokens]`.
+    """The part in which each token has the most context, int `[tokens]`.
 
-    What counts is the smaller of its numbers of tokens before and after, and a little the length
-    of the part; the first of equals is taken, as in BERT.
+    The score is the smaller of the numbers of tokens before and after it, plus 0.01 times the
+    length of the part; the first of equals wins, as in BERT.
     """
     first, length = np.array(parts)[:, :, None].swapaxes(0, 1)
     before = np.arange(tokens) - first
@@ -54,14 +53,14 @@ def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
 
 
 def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:
-    """First and last of the tokens that hold the characters of an answer.
+    """The first and last of the tokens that contain the characters of an answer.
 
     Args:
         answer: in the context.
         offsets: int `[tokens, 2]`, first character of each token, and the one after its last.
 
     Returns:
-        None where no token stands for any of them.
+        None if no token covers any of them.
     """
     stripped = answer.text.strip()
     start = answer.start + answer.text.find(stripped)
@@ -72,75 +71,74 @@ def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:
 
 
 class Window(NamedTuple):
-    """What a sequence holds of a context.
+    """The part of a context that a sequence contains.
 
     Attributes:
         question: that it belongs to.
         position: of the part's first token in the sequence.
-        first: its first token, by number in the context.
+        first: index of this token in the context.
         offsets: int `[length, 2]`, characters of the part's tokens in the context.
-        may_start: bool `[length]`, whether this is the window with the most context of a token.
+        may_start: bool `[length]`, whether this window has the most context of each token.
     """
 
-    question: Question
+    question: SquadQuestion
     position: int
     first: int
     offsets: np.ndarray
     may_start: np.ndarray
 
 
-@dataclasses.dataclass
-class Windows:
-    """The windows of questions, those of a question one after the other.
+class Windows(Features):
+    """The windows of questions as features, those of a question next to each other.
+
+    With answers there are `start_positions`, `end_positions` and `is_impossible`, int32
+    `[windows]`: a window that does not contain the whole answer points to `[CLS]` and is
+    impossible.
 
     Attributes:
-        features: what the model reads; where answers were asked for with `start_positions`,
-            `end_positions` and `is_impossible`, int32 `[windows]`: a window that does not hold the
-            whole answer points to `[CLS]` and is called impossible.
-        windows: as many.
-        cut_questions: questions that lost their end.
-        answers_in_no_window: answers that are longer than a window, or lie across the ends of two.
-        left_out: questions without windows, since no token stands for any of the answer.
+        windows: what each row of the features contains.
+        questions_truncated: number of questions that lost their end.
+        answers_in_no_window: number of answers longer than a window, or across the ends of two.
+        skipped: questions without windows, because no token covers any of the answer.
     """
 
-    features: Features
     windows: list[Window]
-    cut_questions: int
+    questions_truncated: int
     answers_in_no_window: int
-    left_out: list[Question]
+    skipped: list[SquadQuestion]
 
 
 def make_windows(
-    questions: Sequence[Question],
+    questions: Sequence[SquadQuestion],
     tokenizer: Tokenizer,
     max_seq_length: int,
     max_query_length: int,
     doc_stride: int,
     answers: Sequence[Answer | None] | None = None,
 ) -> Windows:
-    """The windows of questions.
+    """Encodes questions as windows.
 
     Args:
         questions: with their contexts.
         tokenizer: of the model.
-        max_seq_length: tokens in a sequence, at most.
-        max_query_length: tokens of a question that are kept.
-        doc_stride: tokens from the start of a part to that of the next.
-        answers: of each question, in its context, or None for none; without them there are no
-            positions among the features.
+        max_seq_length: maximum tokens in a sequence.
+        max_query_length: maximum tokens of a question.
+        doc_stride: tokens from the start of one part to the start of the next.
+        answers: of each question, in its context, or None for none; without them the features
+            contain no positions.
     """
-    # Questions on the same context follow one another.
+    # Questions on the same context are next to each other.
     encode = functools.lru_cache(maxsize=64)(tokenizer.encode_with_offsets)
     encoded = tokenizer.encode_batch([question.text for question in questions])
-    windows, sequences, positions, left_out, cut, lost = [], [], [], [], 0, 0
+    windows, sequences, positions, skipped, truncated, lost = [], [], [], [], 0, 0
     for number, (question, query) in enumerate(zip(questions, encoded, strict=True)):
         ids, offsets = encode(question.context)
         answer = answers[number] if answers is not None else None
         span = tokens_of(answer, offsets) if answer is not None else None
         if answer is not None and span is None:
-            left_out.append(question)
+            skipped.append(question)
             continue
-        cut += len(query) > max_query_length
+        truncated += len(query) > max_query_length
         start = [tokenizer.cls_id, *query[:max_query_length], tokenizer.sep_id]
         parts = parts_of(len(ids), max_seq_length - len(start) - 1, doc_stride)
         best = max_context(parts, len(ids))
@@ -165,5 +163,7 @@ def make_windows(
             "end_positions": ends,
             "is_impossible": (starts == 0).astype(np.int32),
         }
-    features = Features(sequences, tokenizer.pad_id, arrays=arrays)
-    return Windows(features, windows, cut, lost, left_out)
+    made = Windows(sequences, tokenizer.pad_id, arrays=arrays)
+    made.windows, made.skipped = windows, skipped
+    made.questions_truncated, made.answers_in_no_window = truncated, lost
+    return made

@@ -1,0 +1,70 @@
+"""Fine-tuning: the kinds of tasks, and a command for each.
+
+A kind of task that is defined elsewhere gets its command in the same way:
+
+    main = fine_tuning_command(TaskKind(TaggingOptions, "my_package.tagging:Tagging"))
+
+`TaggingOptions` is a dataclass derived from `FineTuningOptions`, and `Tagging` is derived from
+`albert_tf.finetuning.task.FineTuningTask`. Without a command, call
+`albert_tf.finetuning.run.fine_tune(options, Tagging)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+
+Options = TypeVar("Options", bound=FineTuningOptions)
+
+
+class TaskKind(NamedTuple, Generic[Options]):
+    """A kind of fine-tuning.
+
+    Attributes:
+        options: dataclass of its flags.
+        task: "module:class" of its `FineTuningTask`, which is imported once there is work to do.
+    """
+
+    options: type[Options]
+    task: str
+
+
+TASK_KINDS = {
+    "classification": TaskKind(
+        ClassifierOptions, "albert_tf.finetuning.classification.classification:Classification"
+    ),
+    "multiple_choice": TaskKind(
+        RaceOptions, "albert_tf.finetuning.race.multiple_choice:MultipleChoice"
+    ),
+    "question_answering": TaskKind(
+        SquadOptions, "albert_tf.finetuning.squad.question_answering:QuestionAnswering"
+    ),
+}
+
+
+def run_kind(kind: TaskKind[Options], options: Options) -> None:
+    """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
+    module, name = kind.task.split(":")
+    with quiet_import():
+        from albert_tf.finetuning.run import fine_tune
+
+        task = getattr(importlib.import_module(module), name)
+    fine_tune(options, task)
+
+
+def fine_tuning_command(kind: TaskKind[Options]) -> Callable[[], None]:
+    """The console entry point of a kind of task."""
+    return command(kind.options, lambda options: run_kind(kind, options))
+
+
+classify = fine_tuning_command(TASK_KINDS["classification"])
+race = fine_tuning_command(TASK_KINDS["multiple_choice"])
+squad = fine_tuning_command(TASK_KINDS["question_answering"])

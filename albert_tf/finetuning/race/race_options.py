@@ -1,0 +1,56 @@
+"""Flags of run_race.py; loads no TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.options import option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RaceOptions(FineTuningOptions):
+    """Flags of run_race.py; the original's defaults, which train and evaluate."""
+
+    task_name: str = option("race", "race, or json for any multiple choice as JSON lines.")
+    data_dir: str | None = option(
+        None, "Folder of RACE, which contains RACE/{train,dev,test}/{middle,high}/*.txt."
+    )
+    train_file: str | None = option(None, "With --task_name=json: JSON lines to train on.")
+    eval_file: str | None = option(None, "With --task_name=json: JSON lines to evaluate on.")
+    predict_file: str | None = option(
+        None, "With --task_name=json: JSON lines to predict; answers are optional."
+    )
+    high_only: bool = option(False, "Only the high school questions of RACE.")
+    middle_only: bool = option(False, "Only the middle school questions of RACE.")
+    max_qa_length: int = option(
+        128, "Maximum tokens of question and choice together; truncated at the beginning."
+    )
+
+    do_train: bool = option(True, "Whether to train.")
+    do_eval: bool = option(True, "Whether to evaluate, after training if both are requested.")
+    classifier_dropout: float = option(
+        0.1, "Dropout before the task's head, in training.", aliases=("dropout_prob",)
+    )
+    learning_rate: float = option(1e-5, "Peak learning rate.")
+    train_step: int = option(12000, "Training steps in total, including those before a restart.")
+    warmup_step: int = option(1000, "Steps of linear warm-up.")
+    save_checkpoints_steps: int = option(100, "Steps between checkpoints.")
+    keep_checkpoint_max: int = option(
+        5, "Number of newest checkpoints to keep.", aliases=("num_keep_checkpoint",)
+    )
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or options that exclude each other."""
+        super().check()
+        if self.high_only and self.middle_only:
+            raise InputError("`high_only` and `middle_only` exclude each other")
+        if self.task_name.lower() == "json":
+            for name in ("data_dir", "high_only", "middle_only"):
+                if getattr(self, name):
+                    raise InputError(
+                        f"`{name}`={getattr(self, name)}: needs `task_name`=race; "
+                        f"`task_name`={self.task_name} reads `train_file`, `eval_file` and "
+                        "`predict_file`"
+                    )

@@ -1,0 +1,228 @@
+"""Compares finished runs: other seeds, learning rates or batch sizes of one task."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from albert_tf.engines.options import DeviceOptions
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_text, write_text
+from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
+from albert_tf.finetuning.task import ExampleSet
+from albert_tf.training.evaluation import is_better
+
+FINISHED_FILE = "finished.json"
+GRID_FILE = "grid.tsv"
+
+# What differs between runs.
+_VARIED = ("learning_rate", "train_batch_size", "random_seed")
+# What does not change the results of a run.
+_WITHOUT_EFFECT = {
+    *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
+    *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
+    *(field.name for field in dataclasses.fields(DeviceOptions) if field.name != "dtype"),
+}
+
+# What `finished.json` contains about a run.
+RunRecord = dict[str, Any]
+
+
+def data_key(sets: Iterable[ExampleSet]) -> str:
+    """A hash of all examples that are trained and evaluated on."""
+    digest = hashlib.sha256()
+    for examples in sets:
+        if examples.split == "predict":
+            continue
+        for name, value in sorted(examples.features.to_arrays().items()):
+            digest.update(f"{examples.split} {examples.name} {name} {value.shape}".encode())
+            digest.update(np.ascontiguousarray(value))
+    return digest.hexdigest()
+
+
+def finish(
+    options: FineTuningOptions,
+    data: str,
+    step: int,
+    checkpoint: str,
+    results: dict[str, float],
+    collapsed: str | None,
+) -> RunRecord:
+    """Records in the folder of a run that it is finished.
+
+    Args:
+        options: of the run.
+        data: `data_key` of its examples.
+        step: training steps of the chosen weights.
+        checkpoint: path of their checkpoint.
+        results: of the evaluation.
+        collapsed: see `FineTuningTask.collapse`.
+    """
+    record = {
+        "folder": options.output_dir.rsplit("/", 1)[1],
+        **{name: getattr(options, name) for name in _VARIED},
+        "step": step,
+        "checkpoint": checkpoint.removeprefix(f"{options.output_dir}/"),
+        "results": results,
+        "collapsed": collapsed,
+        "options": _with_effect(options),
+        "data": data,
+    }
+    write_text(f"{options.output_dir}/{FINISHED_FILE}", json.dumps(record, indent=2) + "\n")
+    return record
+
+
+def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
+    """The record of a run that finished with the same options and data, if there is one."""
+    path = f"{options.output_dir}/{FINISHED_FILE}"
+    if not exists(path):
+        return None
+    try:
+        record = json.loads(read_text(path))
+    except ValueError:
+        raise InputError(f"{path}: not a JSON file; delete it to evaluate the run again") from None
+    same = record.get("options") == _with_effect(options) and record.get("data") == data
+    return record if same else None
+
+
+def checkpoint_of(options: FineTuningOptions, record: RunRecord) -> str:
+    """Path of the checkpoint that a finished run chose.
+
+    Raises:
+        InputError: the checkpoint was deleted.
+    """
+    path = f"{options.output_dir}/{record['checkpoint']}"
+    if not exists(f"{path}.index"):
+        raise InputError(
+            f"{path}: this checkpoint no longer exists; delete {options.output_dir}/"
+            f"{FINISHED_FILE} to repeat the run"
+        )
+    return path
+
+
+def compare_runs(folder: str, records: list[RunRecord], metric: str, several_seeds: bool) -> int:
+    """Prints and writes the comparison of finished runs.
+
+    Leaves `grid.tsv`, a row per run, and `seeds.json`, with statistics over the seeds of each
+    setting.
+
+    Args:
+        folder: where the files go.
+        records: of the runs.
+        metric: by which runs are compared.
+        several_seeds: whether statistics over seeds are printed too.
+
+    Returns:
+        The index of the best run.
+
+    Raises:
+        InputError: no run has a finite result.
+    """
+    best = _best(records, metric)
+    if best is None:
+        raise InputError(f"no run has a finite {metric}; try a lower `learning_rate`")
+    summary = _summary(records, metric)
+    write_text(f"{folder}/{SEEDS_FILE}", _to_json(metric, records, summary, best))
+    rows = [_row(record, metric) for record in records]
+    write_text(f"{folder}/{GRID_FILE}", _tsv(rows))
+    print(_aligned(rows))
+    if several_seeds:
+        print(_aligned(summary))
+    print(f"best run: {best['folder']}, {metric} {best['results'][metric]:.4f}")
+    return records.index(best)
+
+
+def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
+    """The options that the results of a run depend on, as JSON stores them."""
+    values = dataclasses.asdict(options)
+    values = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
+    return json.loads(json.dumps(values))
+
+
+def _best(records: list[RunRecord], metric: str) -> RunRecord | None:
+    """The run with the best result, the first of equals; None if no result is finite."""
+    best = None
+    for record in records:
+        if is_better(metric, record["results"][metric], best and best["results"][metric]):
+            best = record
+    return best
+
+
+def _row(record: RunRecord, metric: str) -> dict[str, Any]:
+    results = dict(record["results"])
+    return {
+        "folder": record["folder"],
+        **{name: record[name] for name in _VARIED},
+        metric: results.pop(metric),
+        **results,
+        "step": record["step"],
+        "collapsed": record["collapsed"] or "",
+    }
+
+
+def _summary(records: list[RunRecord], metric: str) -> list[dict[str, Any]]:
+    """Statistics of the metric over the seeds of every setting."""
+    settings: dict[tuple, list[RunRecord]] = {}
+    for record in records:
+        setting = record["learning_rate"], record["train_batch_size"]
+        settings.setdefault(setting, []).append(record)
+    rows = []
+    for (rate, size), runs in settings.items():
+        values = np.array([run["results"][metric] for run in runs])
+        best = _best(runs, metric)
+        rows.append(
+            {
+                "learning_rate": rate,
+                "train_batch_size": size,
+                "runs": len(runs),
+                "median": float(np.median(values)),
+                "mean": float(values.mean()),
+                "standard_deviation": float(values.std(ddof=1)) if len(runs) > 1 else math.nan,
+                "minimum": float(values.min()),
+                "best": best["results"][metric] if best else math.nan,
+                "best_folder": best["folder"] if best else "",
+                "collapsed": sum(bool(run["collapsed"]) for run in runs),
+            }
+        )
+    return rows
+
+
+def _to_json(metric: str, records, summary, best: RunRecord) -> str:
+    def plain(value):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    content = {
+        "metric": metric,
+        "best": best["folder"],
+        "settings": summary,
+        "runs": [_row(record, metric) for record in records],
+    }
+    for rows in (content["settings"], content["runs"]):
+        rows[:] = [{name: plain(value) for name, value in row.items()} for row in rows]
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _tsv(rows: list[dict[str, Any]]) -> str:
+    lines = [list(rows[0]), *([_text(value, 8) for value in row.values()] for row in rows)]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _aligned(rows: list[dict[str, Any]]) -> str:
+    """A table for the console."""
+    lines = [list(rows[0]), *([_text(value, 4) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        + "\n"
+        for line in lines
+    )
+
+
+def _text(value: Any, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
