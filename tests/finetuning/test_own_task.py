@@ -1,8 +1,9 @@
-"""A kind of task from outside of the package is trained, evaluated and used like the others."""
+"""The kind of task of docs/extending.md, outside of the package, works like the others."""
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import random
@@ -13,9 +14,9 @@ import pytest
 from albert_tf.cli.finetuning import TaskKind, run_kind
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
+from tests import extending_docs
 from tests.end_to_end.conftest import results_of
 from tests.finetuning import small
-from tests.finetuning.tagging import Tagging, TaggingOptions
 
 TAGS = {word: tag for tag, words in small.WORDS.items() for word in words}
 
@@ -28,11 +29,21 @@ def write_lines(path, count, seed):
 
 
 @pytest.fixture
-def options(tmp_path):
+def tagging(tmp_path, monkeypatch):
+    """The module of docs/extending.md."""
+    extending_docs.apply("A kind of fine-tuning task", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("tagging")
+    for name in ("tagging", "tagging_options"):
+        del sys.modules[name]
+
+
+@pytest.fixture
+def options(tmp_path, tagging):
     small.write_files(tmp_path)
     write_lines(tmp_path / "train.txt", 64, seed=1)
     write_lines(tmp_path / "eval.txt", 20, seed=2)
-    return TaggingOptions(
+    return tagging.TaggingOptions(
         albert_config_file=str(tmp_path / "config.json"),
         vocab_file=str(tmp_path / "vocab.txt"),
         output_dir=str(tmp_path / "out"),
@@ -50,8 +61,8 @@ def options(tmp_path):
     )
 
 
-def test_it_is_trained_evaluated_and_predicts(options, tmp_path, monkeypatch):
-    fine_tune(options, Tagging)
+def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkeypatch):
+    fine_tune(options, tagging.Tagging)
     folder = tmp_path / "out"
     assert results_of(folder)["eval_tag_accuracy"] > 0.95
     assert "Predicted tags: animal" in (folder / "report.html").read_text()
@@ -69,7 +80,7 @@ def test_it_is_trained_evaluated_and_predicts(options, tmp_path, monkeypatch):
         do_predict=True,
         predict_file=str(tmp_path / "predict.txt"),
     )
-    fine_tune(predicting, Tagging)
+    fine_tune(predicting, tagging.Tagging)
     assert (folder / "predictions.tsv").read_text().splitlines() == expected
     read, write = os.pipe()
     os.write(write, b"cat saw\ndrill\n")
@@ -78,11 +89,11 @@ def test_it_is_trained_evaluated_and_predicts(options, tmp_path, monkeypatch):
     streaming = dataclasses.replace(
         predicting, predict_file="-", predict_output=str(tmp_path / "tags.txt")
     )
-    kind = TaskKind(TaggingOptions, "tests.finetuning.tagging:Tagging")
+    kind = TaskKind(tagging.TaggingOptions, "tagging:Tagging")
     run_kind(kind, streaming)
     assert (tmp_path / "tags.txt").read_text() == "animal tool\ntool\n"
 
 
-def test_its_own_errors_name_its_own_arguments(options):
+def test_its_own_errors_name_its_own_arguments(options, tagging):
     with pytest.raises(InputError, match="`eval_file`: a file is required"):
-        fine_tune(dataclasses.replace(options, eval_file=None), Tagging)
+        fine_tune(dataclasses.replace(options, eval_file=None), tagging.Tagging)
