@@ -34,7 +34,7 @@ class Characters(NamedTuple):
     ends: tf.Tensor
     count: tf.Tensor
 
-    def at(self, index: tf.Tensor) -> Characters:
+    def gather(self, index: tf.Tensor) -> Characters:
         """Gathers characters by index."""
         codes, rows, starts, ends = (tf.gather(part, index) for part in self[:-1])
         return Characters(codes, rows, starts, ends, self.count)
@@ -128,7 +128,7 @@ class Normalizer:
         if self._accents:
             last = tf.gather(text.ends, _last_of_run(text.rows, lengths > 0))
             text = text._replace(ends=tf.where(self._is_space(text.codes) > 0, text.ends, last))
-        return text.at(source)._replace(codes=new)
+        return text.gather(source)._replace(codes=new)
 
 
 def _last_of_run(rows: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
@@ -153,7 +153,7 @@ class Whitespace:
         seen = tf.cumsum(tf.cast(~space, tf.int32))
         before = tf.gather(tf.concat([[0], seen], 0), lower_bound(rows, rows))
         text = text._replace(codes=tf.where(space, _SPACE, text.codes))
-        return text.at(tf.where(~space | (word_follows & (seen > before)))[:, 0])
+        return text.gather(tf.where(~space | (word_follows & (seen > before)))[:, 0])
 
 
 class FinalSigma:
@@ -205,7 +205,7 @@ class Words:
         same_row = text.rows[1:] == text.rows[:-1]
         continues = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
         kept = tf.where(kinds != SPACE)[:, 0]
-        return text.at(kept), tf.where(~tf.gather(continues, kept))[:, 0]
+        return text.gather(kept), tf.where(~tf.gather(continues, kept))[:, 0]
 
 
 def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Tensor:

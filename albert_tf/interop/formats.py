@@ -15,8 +15,8 @@ from albert_tf.interop import huggingface, layout
 from albert_tf.interop.weights import (
     MatchedWeights,
     Weights,
+    adjacent_config,
     check_encoder,
-    config_beside,
     config_differences,
     match,
 )
@@ -59,7 +59,7 @@ def _read_albert_tf(path: str, config: AlbertConfig | None) -> Weights:
     if path.endswith(".h5"):
         from albert_tf.interop.keras_weights import read_keras_weights
 
-        return read_keras_weights(path, config or config_beside(path))
+        return read_keras_weights(path, config or adjacent_config(path))
     checkpoints = _checkpoints(path)
     return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path))
 
@@ -141,7 +141,7 @@ def load_weights(
         InputError: if `path` contains no weights, shapes or attention heads differ, or weights of
             the encoder are missing.
     """
-    weights = open_weights(path, config=config_beside(path) or model.config)
+    weights = open_weights(path, config=adjacent_config(path) or model.config)
     with arguments_renamed(weights="path"):
         notes = config_differences(model.config, weights)
         shapes = {weight.path: tuple(weight.shape) for weight in model.weights}

@@ -14,7 +14,7 @@ from albert_tf.interop.tensorflow_checkpoints import (
     read_tensor,
     tensor_of,
 )
-from albert_tf.interop.weights import Weights, config_beside
+from albert_tf.interop.weights import Weights, adjacent_config
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
 _HEADS = {
@@ -53,7 +53,7 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
     step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
-    return Weights(path, "google", tensors, unknown, skipped, config_beside(path), step)
+    return Weights(path, "google", tensors, unknown, skipped, adjacent_config(path), step)
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:

@@ -13,7 +13,7 @@ from albert_tf.interop.companions import Companions
 FILE = "README.md"
 
 # Kind of model -> task on the Hugging Face Hub (multiple choice has none) and class that loads it.
-_TASKS = {
+_HUB_TASKS = {
     "pretraining": ("fill-mask", "AutoModelForMaskedLM"),
     "span": ("question-answering", "AutoModelForQuestionAnswering"),
     "conditional_span": ("question-answering", None),
@@ -66,7 +66,7 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
         folder: the folder, which already contains all other files.
         with_tokenizer: whether it contains a tokenizer.
     """
-    _, auto_class = _TASKS[facts.head]
+    _, auto_class = _HUB_TASKS[facts.head]
     assert auto_class is not None  # conversion refuses heads without one
     return _card(
         facts,
@@ -127,7 +127,7 @@ def _card(
 
 def _header(facts: Facts, library: str | None) -> str:
     """Returns the metadata of a card."""
-    task, _ = _TASKS[facts.head]
+    task, _ = _HUB_TASKS[facts.head]
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
     lines += [f"license: {facts.license}"] if facts.license else []

@@ -23,7 +23,7 @@ from albert_tf.interop.tensorflow_checkpoints import (
     parameters,
     read_tensor,
 )
-from albert_tf.interop.weights import Tensor, Weights, config_beside
+from albert_tf.interop.weights import Tensor, Weights, adjacent_config
 
 _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -42,7 +42,7 @@ def read_saved_model(path: str) -> Weights:
     if not exists(prefix + ".index"):
         raise InputError(f"{path}: a SavedModel without weights: {prefix}.index is missing")
     weights = _read(path, prefix)
-    config = config_beside(os.path.join(path, "assets", ""))
+    config = adjacent_config(os.path.join(path, "assets", ""))
     return dataclasses.replace(weights, config=config or find_keras_config(path, weights))
 
 
@@ -71,7 +71,7 @@ def read_object_checkpoint(prefix: str) -> Weights:
     Raises:
         InputError: if it cannot be read, or is not an ALBERT model.
     """
-    return dataclasses.replace(_read(prefix, prefix), config=config_beside(prefix))
+    return dataclasses.replace(_read(prefix, prefix), config=adjacent_config(prefix))
 
 
 def _read(path: str, prefix: str) -> Weights:

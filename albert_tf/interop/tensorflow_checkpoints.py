@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, matches, tensorflow_reason, write_text
-from albert_tf.interop.weights import Shape, Tensor, Weights, config_beside
+from albert_tf.interop.weights import Shape, Tensor, Weights, adjacent_config
 
 Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has no public name
 
@@ -114,7 +114,7 @@ def read_training_checkpoint(path: str) -> Weights:
             for name, shape in shapes.items()
             if name not in names.values() and name != OBJECT_GRAPH
         },
-        config=config_beside(path),
+        config=adjacent_config(path),
         step=int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None,
     )
 

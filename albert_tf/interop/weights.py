@@ -71,7 +71,7 @@ class Weights:
         return value if value.dtype == np.float32 else value.astype(np.float32)
 
 
-def config_beside(path: str) -> AlbertConfig | None:
+def adjacent_config(path: str) -> AlbertConfig | None:
     """Returns the `albert_config.json` in the folder of a file, if there is one."""
     config_file = os.path.join(os.path.dirname(path), CONFIG_FILE)
     return AlbertConfig.from_json_file(config_file) if exists(config_file) else None

@@ -187,7 +187,7 @@ STAGES = (
         "report",
         "Report",
         "Draws the curves and writes down the results.",
-        (("-m", "examples.demo.report", "--output_dir={out}"),),
+        (("-m", "examples.demo.write_report", "--output_dir={out}"),),
         ("report.html",),
     ),
 )

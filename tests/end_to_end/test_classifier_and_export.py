@@ -168,4 +168,4 @@ def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
     assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
     assert assets == {"albert_config.json", "vocabulary.model", "vocabulary.vocab"}
     _, errors = run(*words[:-1], f"{tmp_path}", code=1)
-    assert "is no export; there is no encoder/ in it" in errors
+    assert "not an export; it contains no encoder/" in errors

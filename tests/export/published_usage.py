@@ -13,7 +13,7 @@ HUB = importlib.util.find_spec("tensorflow_hub") is not None
 if HUB:  # which needs it
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.modules["albert_tf"] = None  # whoever imports it gets an error
+sys.modules["albert_tf"] = None  # importing it raises an error
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402

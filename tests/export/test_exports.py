@@ -157,7 +157,7 @@ def test_it_goes_on_training(export):
     inputs = inputs_of(batch)
     positions = inputs.pop("masked_lm_positions")
     dropped = [loaded(inputs, training=True)["pooled_output"] for _ in range(2)]
-    assert not np.allclose(dropped[0], dropped[1]), "dropout draws anew"
+    assert not np.allclose(dropped[0], dropped[1]), "dropout differs between calls"
     np.testing.assert_array_equal(
         loaded(inputs)["pooled_output"], loaded(inputs, training=False)["pooled_output"]
     )

@@ -143,8 +143,8 @@ def test_the_check_compares_answers(
         tensorflow_text()
     except InputError as error:
         pytest.skip(str(error))
-    beside = {TASK_EXPORTS[head].settings_file.replace(".", "__"): json.dumps(settings)}
-    trained = trained_folder(tmp_path / "trained", head, labels, **beside)
+    recorded = {TASK_EXPORTS[head].settings_file.replace(".", "__"): json.dumps(settings)}
+    trained = trained_folder(tmp_path / "trained", head, labels, **recorded)
     options = options_of(trained, tmp_path / "export", head=head, measure_latency=False)
     export_saved_model(options)
     check = CheckOptions(words=("check", options.export_path), seq_lengths=())

@@ -36,10 +36,10 @@ def test_what_training_notes_is_what_exports_read(tmp_path):
 @pytest.mark.parametrize("kind", [ClassifierSettings, SpanSettings, ChoiceSettings])
 def test_without_a_note_there_are_defaults(tmp_path, kind):
     assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
-    told = {"max_seq_length": 30, "something": "else"}
-    (tmp_path / "told.json").write_text(json.dumps(told))
-    settings = read_settings(kind, str(tmp_path), "told.json", {})
+    recorded = {"max_seq_length": 30, "something": "else"}
+    (tmp_path / "recorded.json").write_text(json.dumps(recorded))
+    settings = read_settings(kind, str(tmp_path), "recorded.json", {})
     assert settings == dataclasses.replace(kind(), max_seq_length=30)
-    (tmp_path / "told.json").write_text("{")
-    with pytest.raises(InputError, match=r"told\.json: not a JSON file"):
-        read_settings(kind, str(tmp_path), "told.json", {})
+    (tmp_path / "recorded.json").write_text("{")
+    with pytest.raises(InputError, match=r"recorded\.json: not a JSON file"):
+        read_settings(kind, str(tmp_path), "recorded.json", {})

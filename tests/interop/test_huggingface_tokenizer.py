@@ -1,4 +1,4 @@
-"""Tokenizer files for Hugging Face: the ids of ours, whoever reads them."""
+"""Tokenizer files for Hugging Face: the same ids as ours with every reader."""
 
 from __future__ import annotations
 

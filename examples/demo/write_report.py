@@ -1,6 +1,6 @@
 """Writes `report.html`, one self-contained file with the results and speed of every stage.
 
-python -m examples.demo.report --output_dir=demo
+python -m examples.demo.write_report --output_dir=demo
 """
 
 from __future__ import annotations
