@@ -20,7 +20,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.examples import Features
 from albert_tf.modeling.heads import EncoderModel
-from albert_tf.modeling.losses import Objective, cross_entropy
+from albert_tf.modeling.losses import Objective
 from albert_tf.options import option
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
@@ -59,7 +59,9 @@ class TaggingObjective(Objective):
         logits = outputs["logits"]
         tag_ids = batch["tag_ids"][:, : ops.shape(logits)[1]]
         is_word = ops.cast(tag_ids != NO_TAG, "float32")
-        losses = cross_entropy(logits, ops.maximum(tag_ids, 0))
+        losses = keras.losses.sparse_categorical_crossentropy(
+            ops.maximum(tag_ids, 0), logits, from_logits=True
+        )
         return {"tagging_loss": ops.sum(is_word * losses)}
 
 
