@@ -75,7 +75,7 @@ def call(program: str, *words: str) -> str:
     if kind := _TASK_KINDS.get(program):
         options_class, work = kind.options, functools.partial(run_kind, kind)
     else:
-        work = importlib.import_module(_MODULES[program]).run
+        work = importlib.import_module(_MODULES.get(program, program)).run
         options_class = typing.get_type_hints(work)["options"]
     values = flags.FlagValues()
     define_flags(options_class, values)
