@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
@@ -22,10 +22,8 @@ from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 
-Options = TypeVar("Options", bound=FineTuningOptions)
 
-
-class TaskKind(NamedTuple, Generic[Options]):
+class TaskKind(NamedTuple):
     """A kind of fine-tuning.
 
     Attributes:
@@ -33,7 +31,7 @@ class TaskKind(NamedTuple, Generic[Options]):
         task: "module:class" of its `FineTuningTask`, which is imported once there is work to do.
     """
 
-    options: type[Options]
+    options: type[FineTuningOptions]
     task: str
 
 
@@ -50,7 +48,7 @@ TASK_KINDS = {
 }
 
 
-def run_kind(kind: TaskKind[Options], options: Options) -> None:
+def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
     module, name = kind.task.split(":")
     with quiet_import():
@@ -60,7 +58,7 @@ def run_kind(kind: TaskKind[Options], options: Options) -> None:
     fine_tune(options, task)
 
 
-def fine_tuning_command(kind: TaskKind[Options]) -> Callable[[], None]:
+def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """The console entry point of a kind of task."""
     return command(kind.options, lambda options: run_kind(kind, options))
 

@@ -58,7 +58,7 @@ def cached_arrays(
     make_folder(folder, "cached_dir")
     arrays = make()
     content = io.BytesIO()
-    np.savez(content, **arrays)
+    np.savez(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
     return arrays
 

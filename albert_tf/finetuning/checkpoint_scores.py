@@ -48,7 +48,7 @@ def compare_checkpoints(
         evaluation = evaluate()
         print(describe(step, evaluation.results))
         rows.append({"step": step, **evaluation.results})
-        if is_better(metric, evaluation.results[metric], best and best[1].results[metric]):
+        if is_better(metric, evaluation.results[metric], best[1].results[metric] if best else None):
             best = step, evaluation
     if engine.workers.is_chief:
         lines = ["\t".join(rows[0])]

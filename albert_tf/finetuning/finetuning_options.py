@@ -20,7 +20,7 @@ SEEDS_FILE = "seeds.json"
 class FineTuningOptions(TrainingOptions):
     """Options of every fine-tuning program; names match the original where it has them."""
 
-    albert_config_file: str | None = option(
+    albert_config_file: str | None = option(  # type: ignore[assignment]
         None,
         "The model's albert_config.json; by default the config in --output_dir, else the one next "
         "to --init_checkpoint.",
@@ -98,11 +98,11 @@ class FineTuningOptions(TrainingOptions):
         (), "Training batch sizes to try, each with each learning rate."
     )
 
-    @property
+    @property  # type: ignore[misc]
     def num_train_steps(self) -> int:
         return self.train_step
 
-    @property
+    @property  # type: ignore[misc]
     def num_warmup_steps(self) -> int:
         return self.warmup_step
 

@@ -9,7 +9,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import keras
 
@@ -52,11 +52,9 @@ from albert_tf.training.run import (
 
 logger = logging.getLogger(__name__)
 
-Options = TypeVar("Options", bound=FineTuningOptions)
-
 
 def fine_tune(
-    options: Options, create_task: Callable[[Options, Tokenizer], FineTuningTask]
+    options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
 ) -> None:
     """Trains, evaluates and predicts as the options say; all results go to `output_dir`.
 
@@ -294,7 +292,8 @@ class FineTuningRun:
         return predict(self.engine, self._predict_step, batches)
 
     def _evaluate(self) -> Evaluation:
-        results, collapsed, all_outputs = {}, None, []
+        results: dict[str, float] = {}
+        collapsed, all_outputs = None, []
         for examples in self.context.of_split("eval"):
             outputs = self._outputs_of(examples, self.options.eval_batch_size)
             results |= self.task.score(examples, outputs)

@@ -42,7 +42,7 @@ def data_key(sets: Iterable[ExampleSet]) -> str:
             continue
         for name, value in sorted(examples.features.to_arrays().items()):
             digest.update(f"{examples.split} {examples.name} {name} {value.shape}".encode())
-            digest.update(np.ascontiguousarray(value))
+            digest.update(np.ascontiguousarray(value).data)
     return digest.hexdigest()
 
 
@@ -147,9 +147,10 @@ def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
 
 def _best(records: list[RunRecord], metric: str) -> RunRecord | None:
     """The run with the best result, the first of equals; None if no result is finite."""
-    best = None
+    best: RunRecord | None = None
     for record in records:
-        if is_better(metric, record["results"][metric], best and best["results"][metric]):
+        value = record["results"][metric]
+        if is_better(metric, value, best["results"][metric] if best else None):
             best = record
     return best
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.metadata
 import json
 import logging
@@ -15,7 +16,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.files import exists, read_lines, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
@@ -23,10 +23,13 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
+from albert_tf.report.intervals import Interval
 from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import Section, Table
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE
+
+_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 
 REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
@@ -59,7 +62,7 @@ def write_report(
         for examples, outputs in reported
         for section in _named(task.report_sections(examples, outputs), examples.name)
     ]
-    intervals = {}
+    intervals: dict[str, Interval] = {}
     for section in sections:
         intervals |= section.intervals
     results = _results(folder, intervals) if evaluated else []
@@ -239,9 +242,10 @@ def versions() -> list[tuple[str, str]]:
         own = importlib.metadata.version("albert-tf")
     except importlib.metadata.PackageNotFoundError:
         own = "(not installed)"
+    backend = keras.backend.backend()
     return [
         ("albert_tf", own),
-        ("TensorFlow", tf.__version__),
-        ("Keras", f"{keras.__version__} on {keras.backend.backend()}"),
+        (_FRAMEWORKS.get(backend, backend), importlib.import_module(backend).__version__),
+        ("Keras", f"{keras.__version__} on {backend}"),
         ("Python", platform.python_version()),
     ]

@@ -9,7 +9,7 @@ import queue
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TextIO
+from typing import IO, TextIO
 
 from albert_tf.errors import InputError
 from albert_tf.files import open_file, replacing
@@ -44,7 +44,7 @@ def predict_stream(
 
 
 @contextlib.contextmanager
-def _output(path: str) -> Iterator[TextIO]:
+def _output(path: str) -> Iterator[IO[str]]:
     """Where results go: a file, which appears once complete, or the real standard output."""
     if path != STANDARD_STREAM:
         with replacing(path) as partial, open_file(partial, "w") as file:

@@ -24,7 +24,6 @@ from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from albert_tf.modeling.losses import Objective
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
 
@@ -52,6 +51,7 @@ class Classification(FineTuningTask):
         super().__init__(options, tokenizer)
         self._dataset = find_dataset(options)
         self.metric = METRICS[self._dataset.metrics[0]].key
+        self.objective = TARGETS[self._dataset.target].objective
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target: Target | None = None
 
@@ -120,10 +120,6 @@ class Classification(FineTuningTask):
         return InputError(
             f"`output_dir`={self.options.output_dir}: contains a classifier of {what}"
         )
-
-    @property
-    def objective(self) -> Objective:
-        return self._target.objective
 
     def encode(self, split: str, examples: Sequence[Example]) -> Features:
         options = self.options

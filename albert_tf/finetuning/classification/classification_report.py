@@ -104,7 +104,9 @@ def number_sections(
         intervals: of the results.
     """
     errors = np.abs(values - truth)
-    chart = scatter("Predictions against the truth", truth, values, "truth", "prediction")
+    chart = scatter(
+        "Predictions against the truth", truth.tolist(), values.tolist(), "truth", "prediction"
+    )
     rows = [
         (excerpt(texts[number]), f"{truth[number]:.4g}", f"{values[number]:.4g}")
         for number in np.argsort(-errors, kind="stable")
@@ -181,7 +183,7 @@ def _by_label(labels: Sequence[str], confused: np.ndarray) -> Table:
 
 
 def _matrix(labels: Sequence[str], confused: np.ndarray) -> Table:
-    rows = []
+    rows: list[Sequence[str | Shade]] = []
     for label, counts in zip(labels, confused, strict=True):
         total = max(counts.sum(), 1)
         rows.append((label, *(Shade(f"{count:,}", count / total) for count in counts)))

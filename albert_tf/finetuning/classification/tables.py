@@ -79,7 +79,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
     target = _target(options)
     header = None if options.header else ()
     columns = Columns(
-        _column(options, "text_column"),
+        _column(options, "text_column") or "text",
         _column(options, "text_pair_column"),
         _column(options, "label_column"),
         _column(options, "id_column"),

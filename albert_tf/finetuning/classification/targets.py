@@ -112,13 +112,8 @@ class OneLabel(Target):
     """One of several labels."""
 
     kind = "classification"
+    objective = ClassificationObjective()
     feature = "label_ids"
-
-    def __init__(
-        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
-    ):
-        super().__init__(dataset, labels, spread)
-        self.objective = ClassificationObjective()
 
     @classmethod
     def learn(cls, dataset, examples):
@@ -152,13 +147,13 @@ class Number(Target):
     """A number."""
 
     kind = "regression"
+    objective = RegressionObjective()
     feature = "label_values"
 
     def __init__(
         self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
     ):
         super().__init__(dataset, (), spread)
-        self.objective = RegressionObjective()
         self.outputs = 1
 
     @classmethod
@@ -201,13 +196,8 @@ class SeveralLabels(Target):
     """Any number of labels: those with a probability of at least 0.5."""
 
     kind = "multi_label"
+    objective = MultiLabelObjective()
     feature = "label_sets"
-
-    def __init__(
-        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
-    ):
-        super().__init__(dataset, labels, spread)
-        self.objective = MultiLabelObjective()
 
     @classmethod
     def learn(cls, dataset, examples):
@@ -283,7 +273,7 @@ def _id(ids: dict[str, int], example: Example, label: str) -> int:
 
 def _number(example: Example) -> float:
     try:
-        value = float(example.label)
+        value = float(example.label)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
@@ -293,7 +283,7 @@ def _number(example: Example) -> float:
 
 def _split(dataset: ClassificationDataset, example: Example) -> list[str]:
     """The distinct labels of a row."""
-    labels = example.label
+    labels = example.label or []
     if isinstance(labels, str):
         labels = labels.split(dataset.label_separator)
     return list(dict.fromkeys(label.strip() for label in labels if label.strip()))

@@ -56,7 +56,7 @@ def _letters_section(title: str, predicted: np.ndarray, answers: np.ndarray | No
     last = int(max(predicted.max(), 0 if answers is None else answers.max()))
     rows = []
     for number in range(last + 1):
-        row = [LETTERS[number], _share(predicted == number)]
+        row: list[str | Shade] = [LETTERS[number], _share(predicted == number)]
         if answers is not None:
             of = predicted[answers == number]
             row += [_share(answers == number), f"{(of == number).mean():.1%}" if len(of) else ""]

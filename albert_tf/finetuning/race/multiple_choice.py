@@ -76,7 +76,8 @@ def featurize(
             f"`max_qa_length`={max_qa_length}: must be at most {max_seq_length - 3}, which is "
             f"`max_seq_length`={max_seq_length} minus three special tokens"
         )
-    sources, settings = [], {}
+    sources: list[str | bytes] = []
+    settings: dict[str, str | int] = {}
     if cached_dir:
         texts = [(question.context, question.candidates) for question in questions]
         sources = [json.dumps(texts).encode(), tokenizer.path]
@@ -126,7 +127,7 @@ def _encode(
         sequences += [_sequence(tokenizer, context[:0], [])] * missing
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
-    features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)
+    features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
     return {**features.to_arrays(), "candidates_cut": np.array(candidates_truncated)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import keras
 import numpy as np
@@ -234,18 +234,18 @@ class QuestionAnswering(FineTuningTask):
         scores = np.array([question_scores(q, predictions[q.id].answer(), True) for q in questions])
         nulls = np.array([predictions[question.id].null_score for question in questions])
         has_answer = np.array([bool(question.answers) for question in questions])
-        thresholds = {}
+        thresholds: dict[str, float] = {}
         for column, name in enumerate(("exact", "f1")):
             best, threshold = best_threshold(scores[:, column], has_answer, nulls)
             thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-        threshold = self.options.null_score_diff_threshold
-        thresholds[THRESHOLD] = thresholds["best_f1_thresh"] if threshold is None else threshold
+        chosen = self.options.null_score_diff_threshold
+        thresholds[THRESHOLD] = thresholds["best_f1_thresh"] if chosen is None else chosen
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
         return {**evaluate(questions, answers, version_2=True), **thresholds}
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         return predict_answers(
-            examples.features.windows,
+            cast(Windows, examples.features).windows,
             outputs,
             self._head.find,
             self._head.null,

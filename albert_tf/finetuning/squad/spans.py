@@ -120,9 +120,10 @@ def best_candidates(
             find(window, each, max_answer_length, wanted)
             for window, each in zip(windows, outputs, strict=True)
         ]
-        spans = tuple(np.concatenate(values) for values in zip(*found, strict=True))
-        all_found = all(len(starts) < wanted for starts, *_ in found)
-        certain = len(spans[0]) if all_found else wanted
+        starts, ends, first, last = (np.concatenate(each) for each in zip(*found, strict=True))
+        all_found = all(len(each[0]) < wanted for each in found)
+        spans = starts, ends, first, last
+        certain = len(starts) if all_found else wanted
         candidates = list(_distinct(question.context, offsets, spans, count, certain))
         if len(candidates) == count or all_found:
             return candidates

@@ -73,7 +73,7 @@ def _errors(
         if exact:
             continue
         best = predictions[question.id].nbest()
-        confidence = best[0]["probability"] if best and answer else 0.0
+        confidence = float(best[0]["probability"]) if best and answer else 0.0
         truth = "\n".join(dict.fromkeys(each.text for each in question.answers)) or "(none)"
         shown = f"{answer} ({confidence:.1%})" if answer else "(none)"
         cells = (question.text, excerpt(question.context), truth, shown, f"{f1:.2f}")

@@ -102,10 +102,21 @@ class Windows(Features):
         skipped: questions without windows, because no token covers any of the answer.
     """
 
-    windows: list[Window]
-    questions_truncated: int
-    answers_in_no_window: int
-    skipped: list[SquadQuestion]
+    def __init__(
+        self,
+        sequences: Sequence[tuple[list[int], list[int]]],
+        pad_id: int,
+        arrays: dict[str, np.ndarray],
+        windows: list[Window],
+        questions_truncated: int,
+        answers_in_no_window: int,
+        skipped: list[SquadQuestion],
+    ):
+        super().__init__(sequences, pad_id, arrays=arrays)
+        self.windows = windows
+        self.questions_truncated = questions_truncated
+        self.answers_in_no_window = answers_in_no_window
+        self.skipped = skipped
 
 
 def make_windows(
@@ -163,7 +174,4 @@ def make_windows(
             "end_positions": ends,
             "is_impossible": (starts == 0).astype(np.int32),
         }
-    made = Windows(sequences, tokenizer.pad_id, arrays=arrays)
-    made.windows, made.skipped = windows, skipped
-    made.questions_truncated, made.answers_in_no_window = truncated, lost
-    return made
+    return Windows(sequences, tokenizer.pad_id, arrays, windows, truncated, lost, skipped)
