@@ -56,9 +56,7 @@ def test_a_process_alone_agrees_with_itself():
 
 def test_errors_about_a_dead_worker_name_it():
     workers = TensorFlowWorkers(Cluster(("a:1", "b:2"), 0), lambda values: values)
-    dead = tf.errors.UnavailableError(
-        None, None, "Collective ops aborted by /task:1, /task:0"
-    )
+    dead = tf.errors.UnavailableError(None, None, "Collective ops aborted by /task:1, /task:0")
     with (
         pytest.raises(WorkerLost, match=r"worker 1 \(b:2\) has ended .* rerun the same command"),
         workers.losses_reported(),
