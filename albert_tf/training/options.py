@@ -27,8 +27,12 @@ class TrainingOptions(DeviceOptions):
     """
 
     if TYPE_CHECKING:
-        num_train_steps: int
-        num_warmup_steps: int
+
+        @property
+        def num_train_steps(self) -> int: ...
+
+        @property
+        def num_warmup_steps(self) -> int: ...
 
     albert_config_file: str = option(help="The model's albert_config.json.")
     output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
