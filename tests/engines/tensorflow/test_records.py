@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from data_prep.records import read_examples
+from data_prep.tfrecords import read_examples
 
 from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
 from albert_tf.errors import InputError
