@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from data_prep.records import read_examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from data_prep.segments import (
     exchange_seconds,
     make_pairs,
 )
+from data_prep.tfrecords import read_examples
 from tests import references
 from tests.data_prep.texts import tokenized
 

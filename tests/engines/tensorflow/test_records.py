@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from data_prep.records import read_examples
 
 from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
+from data_prep.tfrecords import read_examples
 from tests import references
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
