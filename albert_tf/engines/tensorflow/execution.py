@@ -24,7 +24,8 @@ class TrainingExecution(Execution):
             use, and so determines how the gradients of the uses are added up.
         traced: whether each layer becomes a TensorFlow function. Not allowed inside XLA, which
             would treat the variables that nested functions read as constants.
-        remat: whether the backward pass computes layers a second time.
+        remat: whether the backward pass computes layers a second time. With `traced`, gradients are
+            correct only inside a TensorFlow function, as those of a training step are.
     """
 
     def __init__(

@@ -1,0 +1,125 @@
+"""The training step executes layers in its own way, with the same results."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
+from albert_tf.engines.tensorflow.execution import TrainingExecution
+from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.optimization import create_optimizer
+from tests.tiny import CONFIG, batch
+
+CONFIGS = {
+    "shared": dataclasses.replace(CONFIG, num_hidden_layers=5),
+    "groups": dataclasses.replace(
+        CONFIG, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2
+    ),
+    "attention shared": dataclasses.replace(
+        CONFIG, parameter_sharing="attention", num_hidden_groups=None
+    ),
+}
+
+
+def same_tensor(kernel, count):
+    return [kernel] * count
+
+
+EXECUTIONS = {
+    "fused and traced": lambda: TrainingExecution(CPU_OPS, copies_in_groups, traced=True),
+    "fused, traced and computed again": lambda: TrainingExecution(
+        CPU_OPS, copies_in_groups, traced=True, remat=True
+    ),
+    "plain": lambda: TrainingExecution(PLAIN_OPS, same_tensor, traced=False),
+    "plain and computed again": lambda: TrainingExecution(
+        PLAIN_OPS, same_tensor, traced=False, remat=True
+    ),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("name", EXECUTIONS)
+def test_outputs_and_gradients_are_those_of_the_plain_layers(name, config):
+    keras.utils.set_random_seed(0)
+    model = AlbertForPreTraining(CONFIGS[config])
+    weights = [weight.value for weight in model.trainable_weights]
+
+    # A function, as the training step is: eager gradients of traced layers with remat are wrong.
+    @tf.function(autograph=False)
+    def outputs_and_gradients(**options):
+        model.encoder.seed_generator.state.assign([3, 4])
+        with tf.GradientTape() as tape:
+            outputs = model(batch(4), training=True, heads_only=True, **options)
+            logits = outputs["masked_lm_logits"], outputs["sentence_order_logits"]
+            loss = sum(tf.reduce_sum(each**2) for each in logits)
+        return (*logits, *map(tf.convert_to_tensor, tape.gradient(loss, weights)))
+
+    plain = outputs_and_gradients()
+    other = outputs_and_gradients(execution=EXECUTIONS[name]())
+    names = ["masked_lm_logits", "sentence_order_logits"]
+    names += [weight.path for weight in model.trainable_weights]
+    for path, one, two in zip(names, plain, other, strict=True):
+        # Relative to the largest element, as sums over many elements are.
+        scale = max(np.abs(one).max(), 1e-2)
+        np.testing.assert_allclose(two / scale, one / scale, rtol=0, atol=5e-5, err_msg=path)
+
+
+def test_kernels_are_cast_once_for_all_uses_of_a_layer():
+    encoder = AlbertEncoder(CONFIGS["shared"], dtype="mixed_bfloat16")
+    execution = TrainingExecution(CPU_OPS, copies_in_groups, traced=True)
+
+    @tf.function
+    def encode():
+        return encoder(batch(4), execution=execution)["pooled_output"]
+
+    graph = encode.get_concrete_function().graph
+    (block,) = encoder.blocks
+    shapes = [tuple(kernel.shape) for kernel in block.kernels]
+    casts = [
+        tuple(operation.outputs[0].shape)
+        for operation in graph.get_operations()
+        if operation.type == "Cast" and operation.outputs[0].dtype == tf.bfloat16
+    ]
+    for shape in set(shapes):
+        expected = shapes.count(shape) + (shape == (16, 16))  # the pooler's kernel
+        assert casts.count(shape) == expected
+    nodes = [node for part in graph.as_graph_def().library.function for node in part.node_def]
+    assert not any(node.op == "ReadVariableOp" and "kernel" in node.input[0] for node in nodes)
+
+
+def test_models_and_objectives_need_not_know_of_engines():
+    class Plain(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = AlbertForPreTraining(CONFIG)
+            self.encoder = self.inner.encoder
+            self.built = True
+
+        def call(self, features, training=False):
+            return self.inner(features, training=training)
+
+    class PlainObjective(PretrainingObjective):
+        def sums(self, outputs, batch):
+            return super().sums(outputs, batch)
+
+    losses = []
+    for make, objective in (
+        (lambda: AlbertForPreTraining(CONFIG), PretrainingObjective()),
+        (Plain, PlainObjective()),
+    ):
+        keras.utils.set_random_seed(0)
+        step = TrainStep(
+            make(), create_optimizer("lamb", 0.01), objective, tf.distribute.get_strategy()
+        )
+        batches = iter(tf.data.Dataset.from_tensors(batch(4)).repeat())
+        losses.append(step(batches, tf.constant(3))["history"]["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-4)
