@@ -98,7 +98,7 @@ def test_a_corpus_format(extended, tmp_path):
     output = tmp_path / "corpus.txt"
     flags = ("--format=markdown", f"--input_file={tmp_path}/*.md", f"--output_file={output}")
     run(extended, "-m", "data_prep.extract_corpus", *flags)
-    assert output.read_text().split() == "One. Two. Three lines.".split()
+    assert output.read_text().split() == ["One.", "Two.", "Three", "lines."]
 
 
 @of_section("Attention")
