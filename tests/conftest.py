@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import pathlib
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -25,6 +28,35 @@ PEERS = ("jax", "torch", "transformers")
 def heed_ctrl_c() -> None:
     """For `preexec_fn`: a shell's background jobs, which tests may run in, ignore Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def slow(*values: Any) -> list:
+    """Parameters that only `make test-all` runs."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:
+    """A folder that the first of the parallel workers makes and the others wait for.
+
+    Args:
+        folder: below `shared_folder`.
+        make: fills the folder, which exists when it is called.
+    """
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not pathlib.Path(f"{folder}.made").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make()
+            pathlib.Path(f"{folder}.made").touch()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder that all parallel workers of this run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(autouse=True)

@@ -9,21 +9,26 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, slow
 
-FILES = (
+pytestmark = pytest.mark.integration
+
+# What the original and Hugging Face compute.
+REFERENCES = (
+    "tests/modeling/test_huggingface_outputs.py",
+    "tests/modeling/test_original_outputs.py",
+    "tests/optimization/test_original_updates.py",
+)
+OTHERS = (
     "tests/modeling/test_attention.py",
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",
     "tests/modeling/test_heads_only.py",
-    "tests/modeling/test_huggingface_outputs.py",
     "tests/modeling/test_objectives.py",
     "tests/modeling/test_parameters.py",
-    "tests/modeling/test_original_outputs.py",
     "tests/modeling/test_question_answering.py",
     "tests/modeling/test_remat.py",
     "tests/optimization/test_lamb.py",
-    "tests/optimization/test_original_updates.py",
     "tests/optimization/test_schedules.py",
     "tests/optimization/test_update_formulas.py",
 )
@@ -49,11 +54,23 @@ def functions_of(file):
     }
 
 
-def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path):
+@pytest.mark.parametrize("files", [REFERENCES, *slow(OTHERS)], ids=["references", "others"])
+def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path, files):
     report = tmp_path / "report.xml"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
     process = subprocess.run(
-        [peers, "-c", RUN, "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *FILES],
+        [
+            peers,
+            "-c",
+            RUN,
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-m",
+            "not manual",
+            f"--junitxml={report}",
+            *files,
+        ],
         cwd=ROOT,
         env={**inherited, **ENVIRONMENT},
         stdout=subprocess.PIPE,
@@ -69,7 +86,7 @@ def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path):
     ]
     assert [reason for reason in skipped if "reference data" not in reason] == []
     ran = {(case.get("classname"), case.get("name").partition("[")[0]) for case in cases}
-    for file in FILES:
+    for file in files:
         module = file.removesuffix(".py").replace("/", ".")
         assert {name for where, name in ran if where == module} == functions_of(file)
     if skipped:

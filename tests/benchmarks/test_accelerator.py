@@ -18,6 +18,8 @@ from benchmarks.interleaving import ProcessFailed
 from tests import tiny
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.integration
+
 # With weights so large that it shows in the loss where anything attends.
 CONFIG = dataclasses.replace(
     tiny.CONFIG,
@@ -65,6 +67,7 @@ def assert_moved_alike(before, after, expected):
         np.testing.assert_allclose(moves[name], wanted[name], atol=0.01 * largest, err_msg=name)
 
 
+@pytest.mark.slow
 def test_steps_on_jax_are_those_of_training_on_tensorflow(on_jax):
     import tensorflow as tf
 
@@ -90,6 +93,7 @@ def test_steps_on_jax_are_those_of_training_on_tensorflow(on_jax):
     assert_moved_alike(before, weights(on_jax, "plain", "after"), expected)
 
 
+@pytest.mark.slow
 def test_flash_attention_makes_the_same_steps(on_jax):
     before = weights(on_jax, "flash", "before")
     assert all(map(np.array_equal, before.values(), weights(on_jax, "plain", "before").values()))
@@ -100,6 +104,7 @@ def test_flash_attention_makes_the_same_steps(on_jax):
     assert not all(map(np.array_equal, flash.values(), plain.values()))
 
 
+@pytest.mark.slow
 def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
     peers, config_file, tmp_path
 ):

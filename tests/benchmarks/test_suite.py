@@ -314,6 +314,7 @@ SLOW = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [*QUICK, *(pytest.param(name, marks=pytest.mark.manual) for name in SLOW)],

@@ -253,6 +253,7 @@ def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_killed_process(inputs, tmp_path):
     """A real `kill -9` in the middle of a run with worker processes."""
     for n in range(30):

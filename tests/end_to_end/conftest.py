@@ -19,7 +19,7 @@ from absl import flags
 from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.options import define_flags, from_flags
 from albert_tf.training.options import PretrainingOptions
-from tests.conftest import ROOT
+from tests.conftest import ROOT, once
 
 VOCAB_SIZE, LENGTH, PREDICTIONS = 600, 32, 5
 
@@ -109,9 +109,14 @@ class Project:
 
 
 @pytest.fixture(scope="session")
-def project(tmp_path_factory) -> Project:
+def project(shared_folder) -> Project:
     """Corpus, vocabulary and TFRecords, as the commands make them."""
-    project = Project(tmp_path_factory.mktemp("project"))
+    project = Project(shared_folder / "project")
+    once(project.folder, lambda: _make(project))
+    return project
+
+
+def _make(project: Project) -> None:
     folder = project.folder
     raw = folder / "raw.txt"
     topics = [text for _, text in sorted(pydoc_data.topics.topics.items())][:60]
@@ -144,15 +149,13 @@ def project(tmp_path_factory) -> Project:
         "max_position_embeddings": LENGTH,
     }
     project.config.write_text(json.dumps(config))
-    return project
 
 
 @pytest.fixture(scope="session")
-def pretrained(project) -> pathlib.Path:
+def pretrained(project, shared_folder) -> pathlib.Path:
     """The folder of an uninterrupted pretraining run, evaluated."""
-    folder = project.folder / "pretrained"
-    run(*project.pretrain_words(folder, "--do_train", "--do_eval"))
-    return folder
+    folder = shared_folder / "pretrained"
+    return once(folder, lambda: run(*project.pretrain_words(folder, "--do_train", "--do_eval")))
 
 
 @pytest.fixture

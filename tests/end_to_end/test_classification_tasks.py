@@ -17,6 +17,8 @@ from tests.end_to_end.conftest import results_of
 from tests.finetuning.glue_files import write_task
 from tests.finetuning.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
+pytestmark = pytest.mark.integration
+
 SIZES = {
     "embedding_size": 16,
     "hidden_size": 32,
@@ -77,6 +79,7 @@ def copy_rows(source, target, count):
         (target / path.name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "asked", "labels", "metrics"),
     [
@@ -134,6 +137,7 @@ def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, w
         classify("--task_name=AX", *common, "--do_eval")
 
 
+@pytest.mark.slow
 def test_sts_b_is_a_number(classify, words, tmp_path):
     write_task(tmp_path, "STS-B")
     draw = random.Random(0)
@@ -212,6 +216,7 @@ def test_several_labels_from_json_lines(classify, words, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_file_for_each_label(classify, words, tmp_path, capsys):
     write_xls(tmp_path / "film.xls", FILMS)
     write_xlsx(tmp_path / "animal.xlsx", *[[[" ".join(WORDS[:row])] for row in range(1, 8)]])
@@ -227,6 +232,7 @@ def test_a_file_for_each_label(classify, words, tmp_path, capsys):
     assert again == results
 
 
+@pytest.mark.slow
 def test_chinese_with_its_wordpiece_vocabulary(classify, shared, tmp_path):
     vocabulary = shared("data/chinese/vocab.txt")
     lines = [

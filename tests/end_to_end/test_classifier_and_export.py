@@ -16,6 +16,8 @@ from albert_tf.finetuning.classification.classifier_options import ClassifierOpt
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of, run
 
+pytestmark = pytest.mark.integration
+
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
 
 

@@ -8,14 +8,17 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
+from tests.conftest import slow
 from tests.end_to_end.conftest import call, results_of
 from tests.references import OWN_VOCABULARY
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
-def formats(project, pretrained):
+def formats(project, pretrained, tmp_path_factory):
     """The pretrained model in every format, as the commands make it."""
-    folder = project.folder
+    folder = tmp_path_factory.mktemp("formats")
     vocabulary = f"--spm_model_file={project.model}"
     flags = (f"--input={pretrained}", vocabulary)
     paths = {
@@ -34,7 +37,13 @@ def formats(project, pretrained):
     return paths
 
 
-@pytest.mark.parametrize("name", ["huggingface", "google", "keras", "saved_model"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "huggingface",
+        *slow("google", "keras", "saved_model"),
+    ],
+)
 def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
     flags = ("--do_train", "--do_eval", "--num_train_steps=1", "--learning_rate=0")
     words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={formats[name]}", *flags)

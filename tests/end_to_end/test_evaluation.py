@@ -18,6 +18,8 @@ from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def options(short_run) -> PretrainingOptions:
@@ -165,6 +167,7 @@ def next_sentences(project, tmp_path_factory) -> tuple[str, str]:
     return f"{folder}/train.tfrecord", f"{folder}/eval.tfrecord"
 
 
+@pytest.mark.slow
 def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path, capsys):
     train, held_out = next_sentences
     folder = tmp_path / "out"

@@ -18,6 +18,8 @@ from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, results_of, run
 from tests.ports import free_addresses
 
+pytestmark = pytest.mark.integration
+
 # Long enough to be killed in, and to be compared early, before rounding has grown.
 EARLY, LAST = 8, 120
 FLAGS = (

@@ -11,6 +11,8 @@ from albert_tf.training.options import PretrainingOptions
 from data_prep import pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of
 
+pytestmark = pytest.mark.integration
+
 EXAMPLES = 64
 
 
@@ -42,7 +44,8 @@ def config(project, tmp_path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "learning_rate", "steps"), [("adamw", 0.003, 120), ("lamb", 0.03, 200)]
+    ("optimizer", "learning_rate", "steps"),
+    [pytest.param("adamw", 0.003, 120, marks=pytest.mark.slow), ("lamb", 0.03, 200)],
 )
 def test_few_examples_are_learnt_by_heart(
     records, config, tmp_path, optimizer, learning_rate, steps

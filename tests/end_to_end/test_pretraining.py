@@ -27,6 +27,8 @@ from tests.end_to_end.conftest import (
     start,
 )
 
+pytestmark = pytest.mark.integration
+
 RESULTS = {
     "masked_lm_accuracy",
     "masked_lm_loss",
@@ -76,9 +78,12 @@ def test_xla_gives_the_same_results(project, pretrained, tmp_path, monkeypatch):
     assert results_of(folder) == pytest.approx({**before, "global_step": 25}, rel=1e-4)
 
 
-def test_killed_and_started_again_it_ends_with_the_same_weights(project, pretrained, tmp_path):
+@pytest.mark.parametrize("kills", [(6,), pytest.param((6, 18), marks=pytest.mark.slow)])
+def test_killed_and_started_again_it_ends_with_the_same_weights(
+    project, pretrained, tmp_path, kills
+):
     folder = tmp_path / "killed"
-    for step in (6, 18):
+    for step in kills:
         process = start(*project.pretrain_words(folder, "--do_train"))
         while not (folder / f"model.ckpt-{step}.index").exists():
             assert process.poll() is None, process.communicate()

@@ -13,6 +13,8 @@ from albert_tf.errors import InputError
 from tests.end_to_end.conftest import LENGTH, call, results_of, run
 from tests.report.html import read_page
 
+pytestmark = pytest.mark.integration
+
 ANIMALS = ("cat", "dog", "bird", "horse", "fish", "mouse")
 TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")
 
@@ -114,6 +116,7 @@ def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
     assert (out / "eval_results.txt").read_text() == before
 
 
+@pytest.mark.slow
 def test_json_lines_of_any_multiple_choice(words, folder, tmp_path):
     out = tmp_path / "out"
     call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pathlib
 import random
 
 import pytest
@@ -13,6 +14,8 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.end_to_end.conftest import results_of, run
+
+pytestmark = pytest.mark.integration
 
 COLOURS = ("red", "blue", "green", "grey", "black", "white")
 THINGS = ("cat", "dog", "house", "tree", "boat", "hat")
@@ -166,6 +169,7 @@ def test_some_questions_have_none(options, project, tmp_path):
         fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnswering)
 
 
+@pytest.mark.slow
 def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
     files = tmp_path / "files"
     dev = write_squad(files / "dev2.json", 6, impossible=2, seed=1)
@@ -180,10 +184,20 @@ def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
     assert len(contents_of(tmp_path / "out", "null_odds.json")) == 6
 
 
-def test_as_a_command_on_real_questions(shared, project, tmp_path):
+def questions(kind, shared, tmp_path):
+    """An article with a few questions."""
+    if kind == "made up":
+        path = write_squad(tmp_path / "made_up.json", 3)
+        return json.loads(pathlib.Path(path).read_text("utf-8"))["data"][0]
     content = json.loads(shared("data/squad/squad-v1.1-subset-1190q.json").read_text("utf-8"))
     article = content["data"][0]
     article["paragraphs"] = article["paragraphs"][:2]
+    return article
+
+
+@pytest.mark.parametrize("kind", ["made up", pytest.param("real", marks=pytest.mark.slow)])
+def test_as_a_command(kind, shared, project, tmp_path):
+    article = questions(kind, shared, tmp_path)
     asked = [question for p in article["paragraphs"] for question in p["qas"]]
     asked[0]["answers"][0]["answer_start"] += 1
     path = tmp_path / "few.json"

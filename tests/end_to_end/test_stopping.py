@@ -21,6 +21,8 @@ from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
 from tests.end_to_end.test_pretraining import variables
 
+pytestmark = pytest.mark.integration
+
 # Of the test with kills; the steps between saves and evaluations meet every sixth step.
 KILLS, SEED = 10, 20
 SAVE_EVERY, EVAL_EVERY = 3, 6

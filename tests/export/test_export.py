@@ -23,6 +23,8 @@ from albert_tf.tokenizers import Tokenizer
 from tests import tiny
 from tests.interop.models import write_trained
 
+pytestmark = pytest.mark.integration
+
 try:
     tensorflow_text()
 except InputError as error:
@@ -49,6 +51,7 @@ def export(options) -> str:
     return options.export_path
 
 
+@pytest.mark.slow
 def test_it_is_used_as_published_encoders_are(export, tmp_path):
     words = [sys.executable, str(USAGE), export]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -24,8 +24,10 @@ from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, slow
 from tests.interop.models import CONFIGS, features, letters, random_model, write_trained
+
+pytestmark = pytest.mark.integration
 
 
 def inputs_of(batch) -> dict[str, tf.Tensor]:
@@ -86,7 +88,7 @@ def test_outputs_are_the_models(structure, tmp_path):
         close(layer, expected["encoder_outputs"][(number + 1) * per_layer - 1], f"layer {number}")
 
 
-@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
+@pytest.mark.parametrize("name", ["groups2", *slow("tiny", "nomap")])
 def test_outputs_are_the_originals(name, tmp_path):
     folder = GOLDEN / f"google_tf1_{name}"
     config = json.loads((folder / "albert_config.json").read_text())

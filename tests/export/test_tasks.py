@@ -29,6 +29,8 @@ from albert_tf.modeling.losses import MISSING_CHOICE
 from tests.export.served import LONGEST, config_for, texts, write_vocabulary
 from tests.interop.models import random_model
 
+pytestmark = pytest.mark.integration
+
 try:
     tensorflow_text()
 except InputError as error:

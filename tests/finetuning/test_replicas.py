@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_replicas_and_micro_batches_do_not_change_what_is_learnt():
     # A process of its own: devices are split before TensorFlow starts.
     completed = subprocess.run(

@@ -17,6 +17,8 @@ from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of
 from tests.finetuning.small import options_of, write_files
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
@@ -131,6 +133,7 @@ def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
         files,
         folder,
         learning_rate=0.0,
+        pad_to_max_length=True,
         train_step=100,
         eval_every_steps=2,
         early_stopping_evaluations=3,
@@ -151,6 +154,7 @@ def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
 def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "out"
     options = options_of(files, folder, train_step=8, seeds=2, learning_rates=("0", "1e-2"))
+    options = dataclasses.replace(options, pad_to_max_length=True)
     options = dataclasses.replace(options, do_predict=True)
     trainings = []
     train_model = single.train_model
@@ -199,11 +203,9 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
 
 
 def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
-    options = options_of(files, tmp_path / "all", train_step=3, seeds=2, learning_rate=0.001)
-    fine_tune(options, Classification)
-    alone = options_of(
-        files, tmp_path / "one", train_step=3, random_seed=12346, learning_rate=0.001
-    )
+    common = {"train_step": 3, "learning_rate": 0.001, "pad_to_max_length": True}
+    fine_tune(options_of(files, tmp_path / "all", seeds=2, **common), Classification)
+    alone = options_of(files, tmp_path / "one", random_seed=12346, **common)
     fine_tune(alone, Classification)
     assert results_of(tmp_path / "one") == results_of(tmp_path / "all" / "seed-12346")
 

@@ -65,6 +65,7 @@ def test_originals_come_back_bit_by_bit(tmp_path, name):
         assert config == original
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "structure"),
     [
@@ -152,6 +153,7 @@ def of_transformers(folder, architecture, inputs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
+@pytest.mark.slow
 def test_transformers_computes_the_same(tmp_path):
     for head, names in THEIR_OUTPUTS.items():
         for number, config in enumerate(CONFIGS.values()):

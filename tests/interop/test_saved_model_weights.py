@@ -19,6 +19,8 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny
 from tests.interop.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
 
+pytestmark = pytest.mark.integration
+
 # Heads that are not as many as their size, so that mixed-up axes show.
 CONFIG = dataclasses.replace(
     tiny.CONFIG,

@@ -22,6 +22,7 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
+from tests.conftest import slow
 from tests.tiny import CONFIG, batch
 
 # Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
@@ -77,11 +78,11 @@ def assert_same(one, other):
 @pytest.mark.parametrize(
     ("optimizer", "micro_batches", "bad", "clip_norm"),
     [
-        ("lamb", 1, "nan", 1.0),
+        pytest.param("lamb", 1, "nan", 1.0, marks=pytest.mark.slow),
         ("lamb", 2, "overflow", 0.0),
         ("adamw", 2, "nan", 0.0),
-        ("adamw", 1, "overflow", 1.0),
-        ("lamb", 1, "loss", 1.0),
+        pytest.param("adamw", 1, "overflow", 1.0, marks=pytest.mark.slow),
+        pytest.param("lamb", 1, "loss", 1.0, marks=pytest.mark.slow),
     ],
 )
 def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
@@ -197,7 +198,7 @@ def records(folder):
     return [json.loads(line, parse_constant=refuse) for line in lines]
 
 
-@pytest.mark.parametrize("per_loop", [1, 3, 8])
+@pytest.mark.parametrize("per_loop", [3, *slow(1, 8)])
 def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     scales = [1, np.nan, 1, np.nan, np.nan, np.nan, np.nan, 1]
     with pytest.raises(InputError) as error:
@@ -286,6 +287,7 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     assert waited >= (steps - 1) * pause
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
 def test_a_step_is_no_wait_where_one_thread_does_everything():
     done = subprocess.run(

@@ -76,11 +76,11 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
 
 
-def test_replicas_and_micro_batches_do_not_change_what_is_computed():
+@pytest.mark.parametrize("flags", [["--few"], pytest.param([], marks=pytest.mark.slow)])
+def test_replicas_and_micro_batches_do_not_change_what_is_computed(flags):
     # A process of its own: devices are split before TensorFlow starts.
-    completed = subprocess.run(
-        [sys.executable, "-m", "tests.engines.tensorflow.replicas"], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "tests.engines.tensorflow.replicas", *flags]
+    completed = subprocess.run(command, capture_output=True, text=True)
     assert completed.returncode == 0, completed.stderr[-3000:]
 
 
@@ -94,6 +94,7 @@ def in_micro_batches(count, config) -> TrainStep:
     )
 
 
+@pytest.mark.slow
 def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
     config = dataclasses.replace(
