@@ -3,10 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
-# The default index has PyTorch with CUDA, two gigabytes that no test needs. This takes the other:
-# make test PIP_FLAGS='--extra-index-url https://download.pytorch.org/whl/cpu'
-PIP_FLAGS ?=
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
