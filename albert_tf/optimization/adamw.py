@@ -65,7 +65,6 @@ class AdamW(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        self._updated_variables = list(variables)
         self._moments, self._variances = self.add_optimizer_variables(
             variables, name=["adam_m", "adam_v"]
         )
@@ -96,7 +95,7 @@ class AdamW(keras.optimizers.Optimizer):
         rates = self._rates(self.learning_rate, applies)
         scales = [
             self._move(gradient, variable, rates)
-            for gradient, variable in zip(gradients, self._updated_variables, strict=True)
+            for gradient, variable in zip(gradients, self._trainable_variables, strict=True)
         ]
         return self._measure(scales)
 
