@@ -210,7 +210,7 @@ def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
 
 def test_two_runs_do_not_write_the_same_files(options):
     work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "other", resumable=True)
-    with pytest.raises(InputError, match="`output_file`: another process is at work"):
+    with pytest.raises(InputError, match="`output_file`: another process is already writing"):
         extract_corpus.run(options)
     work.give_up()
     extract_corpus.run(options)

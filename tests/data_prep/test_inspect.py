@@ -132,7 +132,7 @@ def test_files_without_masks_show_whole_text(made, capsys, tokenizer):
     assert "→" not in first + second
     ids = [tokenizer.pieces.index(piece) for piece in pieces_shown(first)]
     assert tokenizer.cls_id == ids[0]
-    assert "none in the files; training draws them" in table
+    assert "none; drawn during training" in table
 
 
 def test_statistics_match_the_arrays(made, tokenizer, monkeypatch):
@@ -272,7 +272,7 @@ def test_invalid_input_is_one_line(made, tmp_path, model_file):
         (
             (good, made / "dynamic-a.tfrecord"),
             {},
-            "dynamic-a.*: the features differ from those of .*static-a",
+            "the features differ from those of ",
         ),
         ((good,), {"spm_model_file": "none.model"}, r"none\.model: no such vocabulary file"),
         (

@@ -90,7 +90,7 @@ def test_a_lost_file_is_written_again(options, tmp_path, monkeypatch, small_piec
 def test_two_runs_on_the_same_files_exclude_each_other(options, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(local_runner, "join_parts", lambda *arguments: create(options))
-        with pytest.raises(InputError, match="`output_file`: another process is at work"):
+        with pytest.raises(InputError, match="`output_file`: another process is already writing"):
             create(options)
 
 

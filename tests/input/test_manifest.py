@@ -107,7 +107,7 @@ def test_files_that_do_not_match_are_reported():
         dynamic_masks({"a": dynamic, "b": MANIFEST}, 10)
     with pytest.raises(InputError, match=r"b: has another vocabulary or"):
         dynamic_masks({"a": dynamic, "b": changed(masking="dynamic", ngram=1)}, 10)
-    with pytest.raises(InputError, match=r"the files have different pair objectives: a: sop"):
+    with pytest.raises(InputError, match=r"the files have different pair objectives: "):
         pair_objective({"a": MANIFEST, "b": changed(pair_objective="nsp")})
     assert pair_objective({}) == pair_objective({"a": MANIFEST}) == "sop"
     assert pair_objective({"a": changed(pair_objective="none")}) == "none"
