@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 _PAGE = ROOT / "docs" / "extending.md"
 # "In `path`...:" before a diff, "New file `path`...:" before a whole file.
 _CHANGE = re.compile(
-    r"(?P<kind>In|New\s+file) `(?P<path>[\w./]+)`(?:(?!```).)*?:\n\n"
+    r"(?P<kind>[Ii]n|New\s+file) `(?P<path>[\w./]+)`(?:(?!```).)*?:\n\n"
     r"(?P<code>[ ]*```(?:diff|python)\n.*?\n[ ]*```)(?=\n)",
     re.DOTALL,
 )
@@ -33,7 +33,7 @@ def changes(section: str) -> list[Change]:
     found = []
     for match in _CHANGE.finditer(text):
         _, *lines, _ = textwrap.dedent(match["code"]).splitlines()
-        is_new = match["kind"] != "In"
+        is_new = match["kind"].startswith("New")
         found.append(Change(match["path"], "\n".join(lines) + "\n", is_new))
     assert len(found) == len(re.findall(r"```(?:diff|python)\n", text))
     return found

@@ -14,6 +14,8 @@ from tests import extending_docs
 from tests.conftest import ROOT
 from tests.finetuning import small
 
+pytestmark = pytest.mark.integration
+
 # Section -> the most files that its change may touch.
 LIMITS = {
     "A learning-rate schedule": 2,
@@ -80,8 +82,8 @@ def test_a_task_like_those_of_glue(extended, tmp_path):
         (folder / f"{split}.tsv").write_text(rows)
     code = """
         import sys
-        from albert_tf.finetuning.classification.datasets import read_examples
         from albert_tf.finetuning.classification.glue import glue_dataset
+        from albert_tf.finetuning.classification.readers import read_examples
         dataset = glue_dataset("SciTail", sys.argv[1], ("train", "eval"))
         (rows,) = dataset.sets["eval"]
         for example in read_examples(dataset, rows, labelled=True):
