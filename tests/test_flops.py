@@ -68,6 +68,7 @@ def selections(config: AlbertConfig, outputs: int) -> int:
     return 2 * 2 * outputs * LENGTH * config.hidden_size
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("pairs", ["sop", "none"])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_pretraining(name, pairs):

@@ -287,6 +287,7 @@ def bench(*flags):
     return subprocess.run(words, capture_output=True, text=True)
 
 
+@pytest.mark.integration
 def test_parts_are_known_by_name():
     done = bench("--list")
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(parts.PARTS)
@@ -314,6 +315,7 @@ SLOW = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",

@@ -46,6 +46,7 @@ def test_no_module_loads_tensorflow():
     assert run("-c", code).returncode == 0
 
 
+@pytest.mark.integration
 def test_from_text_to_records(corpus, tmp_path):
     text, prefix = tmp_path / "text.txt", tmp_path / "small"
     steps = [

@@ -94,6 +94,7 @@ def test_the_same_seed_gives_the_same_bytes(options, request):
     assert file.read_bytes() != first
 
 
+@pytest.mark.integration
 def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     found = []

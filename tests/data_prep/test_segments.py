@@ -49,6 +49,7 @@ def every_word(documents: TokenizedDocuments) -> np.ndarray:
     return np.ones(len(documents.ids), bool)
 
 
+@pytest.mark.integration
 @settings(max_examples=200, deadline=None)
 @given(
     lengths=LENGTHS,
@@ -191,6 +192,7 @@ def test_as_many_examples_of_the_same_lengths_as_the_original(name, shared):
     assert sorted(lengths) == sorted(original.tolist())
 
 
+@pytest.mark.integration
 def test_assembled_examples(tokenizer):
     ids = np.array(tokenizer.encode("one two three four five six"), np.int32)
     spans = np.array([[0, 2, 2, 5], [3, 6, 0, 3]])

@@ -24,6 +24,10 @@ from tests.interop.models import random_model
 pytestmark = pytest.mark.integration
 
 LABELS = ["bad", "fair", "good"]
+# Its successor is another package, which reads the same files.
+LITE_IS_DEPRECATED = pytest.mark.filterwarnings(
+    r"ignore:\s*Warning. tf.lite.Interpreter is deprecated:UserWarning"
+)
 
 
 def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
@@ -59,6 +63,7 @@ def lite_outputs(file: pathlib.Path, **inputs):
     return interpreter.get_signature_runner("serving_default")(**inputs)
 
 
+@LITE_IS_DEPRECATED
 def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
     options = options_of(
         classifier,
@@ -102,6 +107,7 @@ def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
     assert str(tmp_path) not in card
 
 
+@LITE_IS_DEPRECATED
 def test_a_classifier_is_exported_with_all_that_goes_with_it(classifier, tmp_path):
     try:
         tensorflow_text()

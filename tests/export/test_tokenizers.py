@@ -78,6 +78,7 @@ def check(pair, texts: list[str]) -> None:
         assert [starts, ends] == offsets.T.tolist(), repr(text)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
     reference = references.tokenizer_reference("own_text", shared)
@@ -103,6 +104,7 @@ def test_ids_of_any_texts(kind, pairs, texts):
     assert in_graph.encode(tf.constant(texts, tf.string)).to_list() == expected
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_character(kind, pairs):
     tokenizer, in_graph = pairs[kind]
@@ -141,6 +143,7 @@ def test_bytes_that_are_no_text_are_taken_for_unknown_characters(pairs):
         assert found == [tokenizer.encode("a \ufffd\ufffd b")]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_packing_as_in_fine_tuning(ranks, pairs):
     tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", True]

@@ -88,6 +88,7 @@ def test_labels_that_never_occur_divide_by_nothing():
     assert labels.tables[1].rows[2] == ("z", "0", "0", "", "", "")
 
 
+@pytest.mark.integration
 def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     truth, guesses = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
     intervals = intervals_of(("accuracy", "matthew_corr"), truth, guesses)
@@ -95,6 +96,7 @@ def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     assert intervals["matthew_corr"] == bootstrap(metrics.matthews_corrcoef, truth, guesses)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("kind", "labels", "names"),
     [

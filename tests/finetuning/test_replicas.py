@@ -8,6 +8,7 @@ import sys
 import pytest
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_replicas_and_micro_batches_do_not_change_what_is_learnt():
     # A process of its own: devices are split before TensorFlow starts.

@@ -82,6 +82,7 @@ def logits(draw, length):
     return {f"{kind}_logits": np.array(draw(values), np.float32) for kind in ("start", "end")}
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(read_contexts(logits), st.integers(1, 5), st.integers(1, 8))
 def test_independent_starts_and_ends(case, max_answer_length, count):

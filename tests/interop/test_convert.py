@@ -48,6 +48,7 @@ def assert_same(one, other):
         assert value.tobytes() == other[name].tobytes(), name
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
 def test_originals_come_back_bit_by_bit(tmp_path, name):
     source = GOLDEN / f"google_tf1_{name}"
@@ -65,6 +66,7 @@ def test_originals_come_back_bit_by_bit(tmp_path, name):
         assert config == original
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "structure"),
@@ -153,6 +155,7 @@ def of_transformers(folder, architecture, inputs):
     return {name: value.numpy() for name, value in outputs.items()}
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_transformers_computes_the_same(tmp_path):
     for head, names in THEIR_OUTPUTS.items():
@@ -171,6 +174,7 @@ def test_transformers_computes_the_same(tmp_path):
                 np.testing.assert_allclose(outputs[ours], theirs[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
 def test_transformers_gives_the_originals_outputs(tmp_path, name):
     source = GOLDEN / f"google_tf1_{name}"
@@ -204,6 +208,7 @@ def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
     assert configs[0]["architectures"] == configs[2]["architectures"]
 
 
+@pytest.mark.integration
 def test_the_command_prints_a_row_per_tensor(tmp_path):
     source = GOLDEN / "google_tf1_tiny"
     command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]

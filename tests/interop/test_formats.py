@@ -48,6 +48,7 @@ def pretrained(tmp_path_factory):
     return paths, {weight.path: weight.numpy() for weight in model.weights}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("format", ["keras", "albert_tf", "google", "huggingface"])
 @pytest.mark.parametrize(
     "create",
@@ -190,6 +191,7 @@ def test_half_precision_becomes_float32(pretrained, tmp_path, dtype):
         np.testing.assert_array_equal(read, value.astype(dtype).astype(np.float32))
 
 
+@pytest.mark.integration
 def test_hugging_face_needs_no_tensorflow(pretrained, peers):
     """Whoever runs the model on JAX may not have it."""
     paths, _ = pretrained

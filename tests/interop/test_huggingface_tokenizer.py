@@ -88,6 +88,7 @@ def texts(tokenizer: Tokenizer, shared) -> list[str]:
     ]
 
 
+@pytest.mark.integration
 def test_ids_are_ours_on_real_text(shared, pair):
     tokenizer, backend = pair
     lines = texts(tokenizer, shared)
@@ -97,6 +98,7 @@ def test_ids_are_ours_on_real_text(shared, pair):
     assert len(different) <= 1, different
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(words=st.lists(st.sampled_from(ODD), max_size=10))
 def test_ids_are_ours_on_odd_text(pair, words):
@@ -152,6 +154,7 @@ def test_other_models_than_unigram_are_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("with_model_config", [False, True])
 def test_transformers_loads_the_folder(shared, written, with_model_config):
     transformers = pytest.importorskip("transformers")

@@ -94,6 +94,7 @@ def test_classifier_dropout_acts_in_training_only():
     assert not np.allclose(model(features, training=True)["logits"], first)
 
 
+@pytest.mark.integration
 def test_keras_fit_trains_it_too():
     model = AlbertForSequenceClassification(CONFIG, num_labels=2)
 

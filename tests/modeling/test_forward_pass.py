@@ -92,6 +92,7 @@ def randomise(model, seed=0):
     return Oracle(model.config, weights)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("shape", SHAPES)
 def test_outputs_are_those_of_the_formulas(shape):
     model = AlbertForPreTraining(AlbertConfig(**{**PLAIN, **SHAPES[shape]}))

@@ -46,6 +46,7 @@ MODELS = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
 @pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_the_same(name, config):

@@ -92,6 +92,7 @@ def gradients_by_path(model, features):
     return values["loss"], dict(zip(paths, gradients, strict=True))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("which", ["attention", "ffn"])
 def test_the_gradient_of_what_is_shared_is_the_sum_over_those_who_share_it(which):
     changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -134,6 +135,7 @@ def test_models_come_back_from_their_config(name):
     assert again.get_config() == model.get_config()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "which"),
     [(name, "all") for name in MODELS]

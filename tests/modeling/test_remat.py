@@ -38,6 +38,7 @@ def gradients_of(model, remat):
     return gradients
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("fields", [{}, {"num_hidden_layers": 1, "inner_group_num": 2}])
 def test_gradients_are_the_same_with_dropout(fields):
     keras.utils.set_random_seed(0)
@@ -61,6 +62,7 @@ def test_gradients_are_nearly_the_same_in_bfloat16():
         np.testing.assert_allclose(two, one, rtol=0, atol=0.01 * largest, err_msg=weight.path)
 
 
+@pytest.mark.integration
 def test_every_layer_is_computed_again_and_only_where_it_is_asked_for():
     model = AlbertForPreTraining(dataclasses.replace(CONFIG, num_hidden_layers=3))
     for remat, count in ((False, 3), (True, 6)):

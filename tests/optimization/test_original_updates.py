@@ -40,6 +40,7 @@ def pretraining_losses(scale):
     return losses
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("trajectory", "scale"), [("trajectory", 1.0), ("trajectory_loss_x0.1", 0.1)]
 )

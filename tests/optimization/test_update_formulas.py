@@ -42,6 +42,7 @@ def formula(name, values, gradients, bias_correction, decay=0.01):
     return values
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("scale", [1e-4, 10.0])
 @pytest.mark.parametrize("bias_correction", [False, True])
 @pytest.mark.parametrize("name", ["lamb", "adamw"])

@@ -118,6 +118,7 @@ def test_groups():
     Reader(section.charts[0])
 
 
+@pytest.mark.integration
 def test_lengths_are_parted_without_a_gap():
     draw = np.random.default_rng(1)
     for _ in range(20):

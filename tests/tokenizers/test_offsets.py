@@ -77,6 +77,7 @@ def check(tokenizer: Tokenizer, text: str) -> np.ndarray:
     return offsets
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(text=NASTY)
 def test_offsets_of_any_text(tokenizer, text):

@@ -93,6 +93,7 @@ def parameters(config):
     return config.parameter_count() + h * e + 3 * e + config.vocab_size + 2 * h + 2
 
 
+@pytest.mark.integration
 def test_the_program_does_not_hold_the_weights(options, tmp_path):
     config = dataclasses.replace(CONFIG, vocab_size=1_000_000)
     path = tmp_path / "albert_config.json"
@@ -101,6 +102,7 @@ def test_the_program_does_not_hold_the_weights(options, tmp_path):
     assert len(program) < parameters(config)  # in bytes, where each takes four
 
 
+@pytest.mark.integration
 @needs_compiler
 def test_dropout_is_drawn_by_the_device_itself(options, tmp_path):
     path = tmp_path / "program"
@@ -116,6 +118,7 @@ def test_dropout_is_drawn_by_the_device_itself(options, tmp_path):
     assert process.stdout.count("algorithm = DEFAULT : (tensor<2xui64>)") == 4
 
 
+@pytest.mark.integration
 @needs_compiler
 @pytest.mark.parametrize("name", [SLICES[0], *slow(*SLICES[1:])])
 def test_the_step_compiles_for_each_generation(compiled, name):
@@ -131,6 +134,7 @@ def test_the_step_compiles_for_each_generation(compiled, name):
     assert result.memory_bytes >= result.update_memory_bytes > 0
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 @needs_compiler
 def test_a_larger_micro_batch_needs_more_memory(compiled):

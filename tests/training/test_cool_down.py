@@ -41,6 +41,7 @@ def train(tmp_path):
     return run
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_a_copy_cooled_down_is_the_run_that_had_it_planned(train, tmp_path):
     planned = train("planned", num_train_steps=6, cooldown_steps=3)

@@ -75,6 +75,7 @@ def assert_same(one, other):
         np.testing.assert_array_equal(value, other[path], err_msg=path)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("optimizer", "micro_batches", "bad", "clip_norm"),
     [
@@ -109,6 +110,7 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
             assert not np.array_equal(value, before[path]), path
 
 
+@pytest.mark.integration
 def test_skipped_steps_leave_no_trace_in_those_that_follow():
     """As if the others had been made alone, each at its own number."""
     skipping = build()
@@ -130,6 +132,7 @@ def test_skipped_steps_leave_no_trace_in_those_that_follow():
         np.testing.assert_allclose(history[name][[0, 2, 5]], expected, rtol=1e-6)
 
 
+@pytest.mark.integration
 def test_norms_and_trust_ratios_are_those_of_the_formulas():
     step = build()
     iterator = iter(data([1, 1, 1]))
@@ -159,6 +162,7 @@ def test_norms_and_trust_ratios_are_those_of_the_formulas():
         assert float(results[f"trust_ratio_{name}"]) == pytest.approx(expected(ratios), rel=1e-5)
 
 
+@pytest.mark.integration
 def test_measures_are_those_of_the_last_finite_step():
     finite, then_bad = build(), build()
     workers = TensorFlowEngine(finite.strategy).workers
@@ -198,6 +202,7 @@ def records(folder):
     return [json.loads(line, parse_constant=refuse) for line in lines]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("per_loop", [3, *slow(1, 8)])
 def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     scales = [1, np.nan, 1, np.nan, np.nan, np.nan, np.nan, 1]
@@ -214,6 +219,7 @@ def test_a_run_ends_after_so_many_in_a_row(tmp_path, per_loop):
     assert sum(row["nonfinite_steps"] for row in records(tmp_path)) == 5
 
 
+@pytest.mark.integration
 def test_fewer_in_a_row_are_counted_and_the_run_goes_on(tmp_path, capsys):
     scales = [1, np.nan, np.nan, np.nan, 1, np.nan, np.nan, np.nan, 1, np.nan, np.nan, np.nan]
     step = run(tmp_path, scales, limit=4)
@@ -228,6 +234,7 @@ def test_fewer_in_a_row_are_counted_and_the_run_goes_on(tmp_path, capsys):
     assert "9 steps skipped (not finite)" in capsys.readouterr().err
 
 
+@pytest.mark.integration
 def test_a_record_holds_what_is_promised(tmp_path):
     run(tmp_path, [1, 1, 1], limit=4)
     (row,) = records(tmp_path)
@@ -263,6 +270,7 @@ def test_rates_are_of_the_lengths_that_were_computed():
     assert rates["mfu"] == pytest.approx(full["mfu"] * (25 + 25 + 100 + 4) / 400)
 
 
+@pytest.mark.integration
 def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     pause, steps = 0.05, 5
     step = build()
@@ -287,6 +295,7 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     assert waited >= (steps - 1) * pause
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
 def test_a_step_is_no_wait_where_one_thread_does_everything():

@@ -113,6 +113,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     ]
 
 
+@pytest.mark.integration
 def test_sources_of_this_interpreter():
     found = package_docs._find_files()
     names = {source.name: source.package for source in found}
@@ -163,6 +164,7 @@ def corpus_of(packages, tmp_path):
     return made
 
 
+@pytest.mark.integration
 def test_what_else_is_installed_does_not_change_the_listed_packages(interpreter, tmp_path):
     packages = "# What to read.\nfirst\nsecond  # and this\npython\n"
     alone = corpus_of(packages, tmp_path)
@@ -184,6 +186,7 @@ def test_a_listed_package_that_is_not_installed_is_named(interpreter, tmp_path):
         corpus_of("third\nfourth\nfirst\n", tmp_path)
 
 
+@pytest.mark.integration
 def test_the_packages_of_the_demo_are_installed_with_every_python():
     listed = package_docs.read_package_list(str(ROOT / "configs" / "demo" / "packages.txt"))
     assert {"python", "numpy", "tensorflow"} < listed

@@ -234,6 +234,7 @@ def test_a_page_without_end_is_not_kept_in_memory(tmp_path, monkeypatch):
     assert counts.skipped == 1
 
 
+@pytest.mark.integration
 def test_the_articles_of_a_real_dump(shared):
     path = next(pathlib.Path(shared("data/wikipedia")).glob("*.bz2"))
     documents, counts = read("wikipedia", [str(path)])

@@ -184,6 +184,7 @@ def test_training_never_starts_anew_over_damaged_checkpoints(tmp_path):
         Checkpoints(str(tmp_path), *fresh()).restore_latest()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("content", [None, "", "model_checkpoint_pa"])
 def test_without_the_list_of_checkpoints_the_highest_step_is_taken(tmp_path, content):
     save_steps(tmp_path, (9, 10))

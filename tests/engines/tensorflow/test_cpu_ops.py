@@ -55,6 +55,7 @@ def test_gelu_product(dtype, tolerance):
     assert_like_plain("gelu_product", [x, *draw(12, (12, 7))], dtype, tolerance)
 
 
+@pytest.mark.integration
 @DTYPES
 @pytest.mark.parametrize("width", [12, 40])
 def test_add_norm(dtype, tolerance, width):
@@ -75,6 +76,7 @@ def attention(ops, attention_mask, dropped=()):
     return lambda *inputs: ops.attention(*inputs, attention_mask, drop)
 
 
+@pytest.mark.integration
 @DTYPES
 @pytest.mark.parametrize("length", [7, 64])
 def test_attention(dtype, tolerance, length):
@@ -192,6 +194,8 @@ def test_row_maxima(width):
     assert np.isnan(cpu_ops._row_maxima(x)[1, 2])
 
 
+# A sequence of one token is one of the lengths.
+@pytest.mark.filterwarnings("ignore:You are using a softmax over axis:UserWarning")
 def test_attention_over_lengths_as_they_come():
     def results_of(ops):
         def results(*inputs):

@@ -24,6 +24,7 @@ def load_variables(model, path):
         weight.assign(variables[weight.path])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("optimizer_name", "micro_batches"),
     [
@@ -80,6 +81,7 @@ def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
             )
 
 
+@pytest.mark.integration
 def test_several_steps_in_one_call_are_the_same_steps():
     start = GOLDEN / "google_tf1_tiny"
     batches = dict(np.load(GOLDEN / "google_lamb_tiny" / "batches.npz"))

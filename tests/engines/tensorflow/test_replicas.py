@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_a_replica_that_drifts_ends_the_run_before_it_is_saved():
     # In a process of its own: the CPU is split before TensorFlow starts.

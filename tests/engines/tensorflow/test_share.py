@@ -68,6 +68,7 @@ def files(tmp_path):
     return paths
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
@@ -86,6 +87,7 @@ def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
         assert_same(parts, whole[first:])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_evaluation_to_the_last_example(files, form, pipelines, replicas):

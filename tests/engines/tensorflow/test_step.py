@@ -46,6 +46,7 @@ def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
     return np.concatenate([weight.numpy().ravel() for weight in model.weights])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("micro_batches", [1, 2])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
     wrapped = []
@@ -62,6 +63,7 @@ def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, 
     np.testing.assert_allclose(kept, computed_again, rtol=0, atol=1e-6)
 
 
+@pytest.mark.integration
 def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     traced = []
     call = SelfAttention.call
@@ -76,6 +78,7 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("flags", [["--few"], pytest.param([], marks=pytest.mark.slow)])
 def test_replicas_and_micro_batches_do_not_change_what_is_computed(flags):
     # A process of its own: devices are split before TensorFlow starts.
@@ -94,6 +97,7 @@ def in_micro_batches(count, config) -> TrainStep:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_micro_batches_go_on_where_memory_is_short():
     # TensorFlow takes it to be short on a CPU from some 200 MB on, and rewrites the graph.
@@ -124,6 +128,7 @@ def test_one_micro_batch_is_in_memory_at_a_time():
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("jit_compile", [None, False, True])
 def test_xla_compiles_what_it_is_asked_to(jit_compile):
     step = TrainStep(
@@ -143,6 +148,7 @@ def test_xla_compiles_what_it_is_asked_to(jit_compile):
     assert any("softmax_forward" in function for function in compiled) == (not jit_compile)
 
 
+@pytest.mark.integration
 def test_xla_does_not_change_what_is_computed():
     model = AlbertForPreTraining(CONFIG)
     strategy, examples = tf.distribute.get_strategy(), batch(6)
@@ -163,6 +169,7 @@ def test_xla_does_not_change_what_is_computed():
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.integration
 def test_dropout_is_drawn_from_the_seed_and_acts():
     assert np.array_equal(trained(seed=1), trained(seed=1))
     assert not np.array_equal(trained(seed=1), trained(seed=2))

@@ -18,6 +18,7 @@ from tests.conftest import ROOT
 from tests.ports import free_addresses
 
 
+@pytest.mark.integration
 def test_two_workers():
     addresses = free_addresses(2)
     processes = []
