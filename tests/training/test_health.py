@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.input.examples import Features
 
 # Batches whose examples are sorted by length together: enough for similar lengths in a batch, few

@@ -14,16 +14,10 @@ from albert_tf.engines import base, steps
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow import batches as memory
 from albert_tf.engines.tensorflow import checkpoints, records
+from albert_tf.engines.tensorflow.pipelines import Batches, Share, distribute
 from albert_tf.engines.tensorflow.replicas import check_replicas
-from albert_tf.engines.tensorflow.share import Share
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
-from albert_tf.engines.tensorflow.strategy import (
-    Batches,
-    create_devices,
-    describe,
-    distribute,
-    makes_batches_locally,
-)
+from albert_tf.engines.tensorflow.strategy import create_devices, describe, makes_batches_locally
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.iterators import ending_at_once
-from albert_tf.engines.tensorflow.share import WHOLE, Share, per_replica_batches
+from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once, per_replica_batches
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature

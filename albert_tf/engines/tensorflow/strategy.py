@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,14 +13,10 @@ import tensorflow as tf
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
-from albert_tf.engines.tensorflow.share import Share, take_share
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
-
-# Global batches, or what makes an input pipeline's share of them where examples cost something.
-Batches: TypeAlias = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
 
 
 class Devices(NamedTuple):
@@ -180,29 +176,6 @@ def describe(strategy: tf.distribute.Strategy, workers: Workers) -> str:
     name = "MultiWorkerMirroredStrategy" if several else type(strategy).__name__
     replicas = strategy.num_replicas_in_sync
     return f"{name} over {replicas} replica(s): {devices}{here}"
-
-
-def distribute(strategy: tf.distribute.Strategy, batches: Batches):
-    """Gives every replica its rows of every global batch, in the order of the replicas.
-
-    Each machine makes its own rows and drops the others: before parsing them where `batches` is a
-    function, after parsing them where it is a dataset.
-
-    Returns:
-        A distributed dataset.
-    """
-
-    def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        share = Share(
-            context.input_pipeline_id,
-            context.num_input_pipelines,
-            context.num_replicas_in_sync // context.num_input_pipelines,
-        )
-        if isinstance(batches, tf.data.Dataset):
-            return take_share(batches, share)
-        return batches(share)
-
-    return strategy.distribute_datasets_from_function(pipeline)
 
 
 def makes_batches_locally(strategy: tf.distribute.Strategy) -> bool:

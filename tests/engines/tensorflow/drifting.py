@@ -18,7 +18,7 @@ import tensorflow as tf
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import evaluation_batches
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import PretrainingObjective

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf.engines.options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow import execution
-from albert_tf.engines.tensorflow.iterators import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import (
     EvalStep,
     PredictStep,

@@ -9,9 +9,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow import batches as in_memory_batches
+from albert_tf.engines.tensorflow.pipelines import Share, distribute
 from albert_tf.engines.tensorflow.records import evaluation_batches, training_batches
-from albert_tf.engines.tensorflow.share import Share
-from albert_tf.engines.tensorflow.strategy import distribute
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking

@@ -1,4 +1,4 @@
-"""Which rows of every global batch an input pipeline makes.
+"""Input pipelines: which rows of every global batch each one makes, and how replicas get them.
 
 A pipeline feeds the replicas of one machine. It takes as many rows as they need, in the order of
 the replicas, so all pipelines together make exactly the batch that one device would see.
@@ -6,7 +6,8 @@ the replicas, so all pipelines together make exactly the batch that one device w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -35,6 +36,9 @@ class Share(NamedTuple):
 
 
 WHOLE = Share()
+
+# Global batches, or a function that makes a pipeline's share of them, where examples are expensive.
+Batches: TypeAlias = tf.data.Dataset | Callable[[Share], tf.data.Dataset]
 
 
 def per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
@@ -84,3 +88,38 @@ def take_share(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
     if share.pipelines > 1:
         batches = batches.map(own_rows)
     return per_replica_batches(batches, share)
+
+
+def distribute(strategy: tf.distribute.Strategy, batches: Batches):
+    """Gives every replica its rows of every global batch, in the order of the replicas.
+
+    Each machine makes its own rows and drops the others: before parsing them where `batches` is a
+    function, after parsing them where it is a dataset.
+
+    Returns:
+        A distributed dataset.
+    """
+
+    def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        share = Share(
+            context.input_pipeline_id,
+            context.num_input_pipelines,
+            context.num_replicas_in_sync // context.num_input_pipelines,
+        )
+        if isinstance(batches, tf.data.Dataset):
+            return take_share(batches, share)
+        return batches(share)
+
+    return strategy.distribute_datasets_from_function(pipeline)
+
+
+def ending_at_once(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """The same batches from iterators that are destroyed without delay.
+
+    With autotuning, TensorFlow waits for the tuning thread, which sleeps for ever longer: up to a
+    minute at the end of every training. Without it, there are as many parallel calls as cores, 16
+    at most.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.with_options(options)
