@@ -58,6 +58,7 @@ def of_section(name):
     return pytest.mark.parametrize("extended", [name], indirect=True, ids=[name])
 
 
+@pytest.mark.integration
 @of_section("A learning-rate schedule")
 def test_a_schedule(extended):
     code = """
@@ -131,6 +132,7 @@ def test_an_attention(extended):
     assert run(extended, "-c", textwrap.dedent(code), backend="jax") == "True\n"
 
 
+@pytest.mark.integration
 @of_section("A pretraining objective")
 def test_a_pretraining_objective(extended, tmp_path):
     small.write_files(tmp_path)

@@ -11,10 +11,12 @@ import importlib.util
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 
 from albert_tf.config import AlbertConfig
@@ -55,7 +57,8 @@ class Compiler:
     def __init__(self, options: PreflightOptions, line: ProgressLine):
         self.options = options
         self.line = line
-        self._folder = tempfile.TemporaryDirectory(prefix="preflight-")
+        self._folder = tempfile.mkdtemp(prefix="preflight-")
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._programs: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
@@ -72,7 +75,7 @@ class Compiler:
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
         program = self._program(where.replicas, asked, what)
         trips = batch // where.replicas // micro
-        result = os.path.join(self._folder.name, "result")
+        result = os.path.join(self._folder, "result")
         arguments = [program, where.name, str(trips), result]
         if error := self._run("compiling", arguments, f"{what}: compiling"):
             return Compiled(False, error=error)
@@ -83,7 +86,7 @@ class Compiler:
         """Returns the file of a program, which all slices with as many devices share."""
         request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
         if request not in self._programs:
-            path = os.path.join(self._folder.name, f"program-{len(self._programs)}")
+            path = os.path.join(self._folder, f"program-{len(self._programs)}")
             with open(f"{path}.json", "w", encoding="utf-8") as file:
                 file.write(request)
             if error := self._run("lowering", [f"{path}.json", path], f"{what}: building"):

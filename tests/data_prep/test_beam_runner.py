@@ -42,6 +42,7 @@ def contents(folder) -> dict:
     return {**found, "manifest": manifest}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("changes", [{}, {"masking": "dynamic", "pair_objective": "nsp"}])
 def test_the_files_are_those_of_the_local_runner(options, tmp_path, monkeypatch, changes):
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 20_000)

@@ -87,6 +87,7 @@ def test_from_text_to_records(corpus, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "arguments",
     [

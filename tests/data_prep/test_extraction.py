@@ -78,6 +78,7 @@ def documents(path: str) -> list[str]:
     return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
 
 
+@pytest.mark.integration
 def test_the_number_of_processes_changes_nothing(options, monkeypatch):
     monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
     # Large enough for units that other processes cut in the same way.

@@ -28,6 +28,7 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
     yield Document(os.path.basename(path), "letters", paragraphs)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("num_processes", [1, 2])
 def test_a_format_of_other_code_is_extracted(tmp_path, monkeypatch, num_processes):
     monkeypatch.setitem(CORPUS_FORMATS, "letters", CorpusFormat(units, documents))

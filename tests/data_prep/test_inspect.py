@@ -32,7 +32,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def vocabulary(corpus, tmp_path_factory) -> pathlib.Path:
     prefix = tmp_path_factory.mktemp("vocabulary") / "words"
-    lines = [wordpiece_vocabulary.prepare(line, True) for line in corpus.open(encoding="utf-8")]
+    lines = [
+        wordpiece_vocabulary.prepare(line, True) for line in corpus.read_text("utf-8").splitlines()
+    ]
     wordpiece_vocabulary.train(lines, str(prefix), 900)
     return prefix.with_suffix(".txt")
 
@@ -199,6 +201,7 @@ def test_statistics_match_the_arrays(made, tokenizer, monkeypatch):
     assert f"{tokenizer.decode(word)} {count:,}" in table
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", references.NAMES)
 def test_a_file_of_the_original(name, shared, capsys, tmp_path):
     reference = references.records_reference(name, shared)
@@ -220,6 +223,7 @@ def test_a_file_of_the_original(name, shared, capsys, tmp_path):
     assert f"swapped {arrays['next_sentence_labels'].mean():.1%}" in table
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["static", "dynamic", "words"])
 def test_plots(made, tmp_path, name):
     picture = tmp_path / "new" / "data.png"
@@ -299,6 +303,7 @@ def test_invalid_input_is_one_line(made, tmp_path, model_file):
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.integration
 def test_the_command(made, tmp_path):
     def type_(*arguments) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "data_prep.inspect", *map(str, arguments)]

@@ -106,6 +106,7 @@ def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch)
     assert len(found[0]) == 4
 
 
+@pytest.mark.integration
 def test_shards_are_one_data_set_in_random_order(options, tmp_path, corpus, tokenizer):
     _, whole = create(options)
     sharded = dataclasses.replace(options, num_shards=3)
@@ -312,6 +313,7 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
         create(dataclasses.replace(options, vocab_file=str(tmp_path / "other.vocab")))
 
 
+@pytest.mark.integration
 def test_remote_files(options, tmp_path, monkeypatch):
     """All files are remote: in TensorFlow's in-memory file system."""
     from tensorflow.io import gfile

@@ -180,6 +180,7 @@ def test_the_number_of_dynamic_masks_is_an_option(training_options, manifests):
     assert (made["max_predictions_per_seq"], made["masking"]) == (9, "static")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

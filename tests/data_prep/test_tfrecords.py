@@ -51,6 +51,7 @@ FLOATS = arrays.arrays(
 NAMES = st.text("abcxyz_", min_size=4, max_size=4) | st.text("ABC", min_size=200, max_size=200)
 
 
+@pytest.mark.integration
 @settings(deadline=None)
 @given(st.dictionaries(NAMES, INTEGERS | FLOATS, min_size=1, max_size=5))
 def test_the_bytes_are_those_of_tensorflow(columns):

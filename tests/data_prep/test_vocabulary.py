@@ -50,6 +50,7 @@ def test_text_is_lower_cased_without_accents_first(tmp_path):
     assert [prepare(line, False) for line in lines] == ["Unicode CAFE", "the End"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("model_type", "endings"), [("unigram", ("model", "vocab")), ("wordpiece", ("txt",))]
 )

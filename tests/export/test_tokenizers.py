@@ -87,6 +87,7 @@ def test_ids_and_offsets_of_golden_and_tricky_lines(kind, pairs, shared):
     check(pairs[kind], lines)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("lower", [True, False])
 def test_the_published_english_vocabulary(lower, shared):
     reference = references.tokenizer_reference("en_30k", shared)
@@ -95,6 +96,7 @@ def test_the_published_english_vocabulary(lower, shared):
     check((tokenizer, graph_tokenizer(tokenizer)), lines)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=25)
 @given(texts=st.lists(st.text(ANY), max_size=8))
@@ -131,6 +133,7 @@ def test_the_chinese_vocabulary(shared):
     check((tokenizer, graph_tokenizer(tokenizer)), lines)
 
 
+@pytest.mark.integration
 def test_words_keep_their_pieces_together(pairs):
     _, in_graph = pairs["wordpiece", True]
     pieces = in_graph.tokenize(tf.constant(["Cat abz, 中日", ""]))

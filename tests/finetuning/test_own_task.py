@@ -61,6 +61,7 @@ def options(tmp_path, tagging):
     )
 
 
+@pytest.mark.integration
 def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkeypatch):
     fine_tune(options, tagging.Tagging)
     folder = tmp_path / "out"

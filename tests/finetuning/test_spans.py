@@ -116,6 +116,7 @@ def beams(draw, length):
     }
 
 
+@pytest.mark.integration
 @settings(deadline=None, max_examples=300)
 @given(read_contexts(beams), st.integers(1, 5), st.integers(1, 8))
 def test_ends_given_their_starts(case, max_answer_length, count):

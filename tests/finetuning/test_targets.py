@@ -33,6 +33,7 @@ def of(name, pairs):
 
 
 # All predictions and labels may be the same.
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
 @settings(deadline=None)
 @given(ids)

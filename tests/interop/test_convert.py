@@ -97,6 +97,7 @@ def test_every_structure_and_head_comes_back(tmp_path, head, structure):
     np.testing.assert_allclose(one["sequence_output"], two["sequence_output"], atol=1e-6)
 
 
+@pytest.mark.integration
 def test_the_head_for_no_answer_comes_back(tmp_path):
     model = random_model("conditional_span", CONFIGS["three groups of two"])
     start = keras_file(tmp_path / "start", model)
@@ -194,6 +195,7 @@ def test_transformers_gives_the_originals_outputs(tmp_path, name):
         np.testing.assert_allclose(actual, expected[output], rtol=0, atol=1e-5, err_msg=output)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["pretraining", "seqcls", "qa", "mc"])
 def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
     source = GOLDEN / f"hf_tiny_{name}"

@@ -107,6 +107,7 @@ def test_ids_are_ours_on_odd_text(pair, words):
     assert same(tokenizer, ids_of(backend, text), text)
 
 
+@pytest.mark.integration
 def test_pairs_and_prompts(pair):
     tokenizer, backend = pair
     encoding = backend.encode("Is it [MASK]?", "the cat")

@@ -146,6 +146,7 @@ def test_a_larger_micro_batch_needs_more_memory(compiled):
     assert large.reduced_bytes <= small.reduced_bytes  # some gradients may go as bfloat16
 
 
+@pytest.mark.integration
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(compiled):
     result = compiled("v3:1x4")  # hosts have 2x2 chips

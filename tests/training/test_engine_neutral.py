@@ -32,6 +32,7 @@ sys.exit(", ".join(name for name in sys.modules if name.split(".")[0] == "tensor
 """
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_training_modeling_and_optimization_never_import_tensorflow(tmp_path):
     done = subprocess.run(

@@ -56,6 +56,7 @@ class Confident(PretrainingObjective):
         return {**super().sums(outputs, batch), "masked_lm_penalty": 1e-3 * penalty}
 
 
+@pytest.mark.integration
 def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
     monkeypatch.setattr(
         objectives, "PRETRAINING_OBJECTIVES", dict(objectives.PRETRAINING_OBJECTIVES)

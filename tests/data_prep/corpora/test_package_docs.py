@@ -181,6 +181,7 @@ def test_what_else_is_installed_does_not_change_the_listed_packages(interpreter,
     assert only.name == "first/__init__.py"
 
 
+@pytest.mark.integration
 def test_a_listed_package_that_is_not_installed_is_named(interpreter, tmp_path):
     with pytest.raises(InputError, match=r"`package_list`=.*: not installed: fourth, third$"):
         corpus_of("third\nfourth\nfirst\n", tmp_path)

@@ -125,6 +125,7 @@ def test_every_article_is_read_once_for_any_units(tmp_path_factory, length, unit
     assert counts.input_bytes == len(content)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("form", ["xml", "one stream", "streams"])
 @pytest.mark.parametrize("share", [0.4, 0.75, 0.999])
 def test_pages_before_a_truncation_are_used(tmp_path, monkeypatch, form, share):

@@ -85,6 +85,7 @@ def test_examples_in_a_batch_are_of_similar_length_and_batches_come_in_no_order(
     assert abs(np.corrcoef(means[:50], np.arange(50))[0, 1]) < 0.5
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("choices", [0, 3])
 @pytest.mark.parametrize("pad_to_max_length", [False, True])
 def test_batches_hold_what_full_padding_holds(choices, pad_to_max_length):
@@ -105,6 +106,7 @@ def test_batches_hold_what_full_padding_holds(choices, pad_to_max_length):
     assert len(lengths) > 1 or pad_to_max_length
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("first_step", [1, 7, 8, 23, 1000])
 def test_a_run_that_goes_on_sees_the_same_batches(first_step):
     features = make_features(30, 20)

@@ -42,6 +42,7 @@ def fresh(optimizer_name="lamb", config=CONFIG):
     return model, optimizer
 
 
+@pytest.mark.integration
 def test_everything_comes_back(tmp_path):
     model, optimizer = saved(tmp_path)
     other, other_optimizer = fresh()
@@ -99,6 +100,7 @@ def test_only_the_newest_are_kept(tmp_path):
     assert steps_in(tmp_path) == [2, 3]
 
 
+@pytest.mark.integration
 def test_one_in_so_many_hours_stays_for_good(tmp_path, monkeypatch):
     model, optimizer = fresh()
     for step in range(1, 13):
@@ -110,6 +112,7 @@ def test_one_in_so_many_hours_stays_for_good(tmp_path, monkeypatch):
     assert steps_in(tmp_path) == [5, 9, 11, 12]
 
 
+@pytest.mark.integration
 def test_what_is_written_are_the_values_at_the_time_of_saving(tmp_path):
     model, optimizer = saved(tmp_path / "other")
     expected = [weight.numpy() for weight in model.weights]
@@ -158,6 +161,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(tmp_path, caplog, damage):
     save_steps(tmp_path, (1, 2, 3))
@@ -172,6 +176,7 @@ def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(tmp_path, caplo
     assert caplog.messages == []
 
 
+@pytest.mark.integration
 def test_training_never_starts_anew_over_damaged_checkpoints(tmp_path):
     save_steps(tmp_path, (2, 3))
     for path in tmp_path.glob("*.data*"):
@@ -194,6 +199,7 @@ def test_without_the_list_of_checkpoints_the_highest_step_is_taken(tmp_path, con
     assert restored(tmp_path) == (10, 10.0)
 
 
+@pytest.mark.integration
 def test_the_list_can_be_set_back_to_an_older_one(tmp_path):
     save_steps(tmp_path, (1, 2, 3))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
@@ -202,6 +208,7 @@ def test_the_list_can_be_set_back_to_an_older_one(tmp_path):
     assert restored(tmp_path) == (1, 1.0)
 
 
+@pytest.mark.integration
 def test_what_a_kill_left_half_written_is_removed(tmp_path):
     save_steps(tmp_path, (1,))
     before = {path.name for path in tmp_path.iterdir()}
@@ -211,6 +218,7 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.integration
 def test_a_checkpoint_of_another_config_is_refused(tmp_path):
     saved(tmp_path)
     other = fresh(config=dataclasses.replace(CONFIG, intermediate_size=48))
@@ -220,12 +228,14 @@ def test_a_checkpoint_of_another_config_is_refused(tmp_path):
         load_weights(other[0], str(tmp_path))
 
 
+@pytest.mark.integration
 def test_a_checkpoint_of_another_optimizer_is_refused(tmp_path):
     saved(tmp_path, "lamb")
     with pytest.raises(InputError, match="`optimizer`"):
         Checkpoints(str(tmp_path), *fresh("adamw")).restore_latest()
 
 
+@pytest.mark.integration
 def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(tmp_path):
     saved(tmp_path)
     deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2))[0]
@@ -233,6 +243,7 @@ def test_a_shallower_encoder_does_not_pass_for_a_deeper_one(tmp_path):
         load_weights(deeper, str(tmp_path))
 
 
+@pytest.mark.integration
 def test_a_deeper_model_can_start_from_the_first_group(tmp_path):
     saved(tmp_path)
     deeper = fresh(config=dataclasses.replace(CONFIG, num_hidden_groups=2, inner_group_num=2))[0]

@@ -43,6 +43,7 @@ def draw(*shapes):
     return [tf.constant(random.normal(size=shape), tf.float32) for shape in shapes]
 
 
+@pytest.mark.integration
 @DTYPES
 def test_gelu(dtype, tolerance):
     x = tf.reshape(tf.linspace(-12.0, 12.0, 960), [8, 10, 12])
@@ -133,6 +134,7 @@ def test_gradients_of_copies_are_added_up_before_they_are_rounded(dtype, count):
     np.testing.assert_array_equal(tf.cast(gradient, "float32"), exact)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("shape", [(5,), (3, 4)])
 def test_cross_entropy(shape):
     draw = np.random.default_rng(0)
@@ -180,6 +182,7 @@ def xla_calls_a_library():
         pytest.skip("this XLA does not hand reductions to YNNPACK")
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("xla_calls_a_library")
 @pytest.mark.parametrize("name", COMPILED)
 def test_no_operation_calls_a_library_that_is_not_thread_safe(name):
@@ -195,6 +198,7 @@ def test_row_maxima(width):
 
 
 # A sequence of one token is one of the lengths.
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis:UserWarning")
 def test_attention_over_lengths_as_they_come():
     def results_of(ops):

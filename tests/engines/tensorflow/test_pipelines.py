@@ -101,6 +101,7 @@ def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
     assert_same(parts, whole)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_examples_in_memory(pipelines, replicas):
     features = in_memory(batch(COUNT))
@@ -111,6 +112,7 @@ def test_examples_in_memory(pipelines, replicas):
     assert_same(itertools.islice(parts, 9), training.take(9).as_numpy_iterator())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
 def test_training_has_no_end_and_no_batch_an_unknown_shape(files, form):
     features, masks = form

@@ -116,6 +116,7 @@ def test_micro_batches_go_on_where_memory_is_short():
     assert losses[2] < losses[1] < losses[0]
 
 
+@pytest.mark.integration
 def test_one_micro_batch_is_in_memory_at_a_time():
     step = in_micro_batches(4, CONFIG)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(8)).repeat()))
@@ -202,6 +203,7 @@ def test_clipping_is_by_the_norm_of_all_gradients(clip):
         np.testing.assert_allclose(gradient, before * expected, rtol=1e-6)
 
 
+@pytest.mark.integration
 def test_filled_up_examples_count_for_nothing():
     model = AlbertForPreTraining(CONFIG)
     step = EvalStep(model, PretrainingObjective(), tf.distribute.get_strategy())
