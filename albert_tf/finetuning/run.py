@@ -226,8 +226,8 @@ class FineTuningRun:
     @functools.cached_property
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `output_dir` and the files that go with it."""
-        beside = (CONFIG_FILE, *self.context.description)
-        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, beside)
+        companions = (CONFIG_FILE, *self.context.description)
+        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, companions)
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:
         if not self.options.eval_every_steps:
