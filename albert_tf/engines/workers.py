@@ -1,6 +1,6 @@
 """Processes that train together: which one is the chief, what they agree on, how they fail.
 
-A process that trains alone is its own chief and agrees with itself at once. All workers must make
+A process that trains alone is its own chief, and none of these calls waits. All workers must make
 the same calls in the same order, since each call waits for the others.
 """
 

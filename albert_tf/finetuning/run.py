@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 def fine_tune(
     options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
 ) -> None:
-    """Trains, evaluates and predicts as the options say; all results go to `output_dir`.
+    """Trains, evaluates and predicts as specified by the options; all results go to `output_dir`.
 
     Leaves checkpoints, `albert_config.json`, the vocabulary, the task's companion files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`

@@ -1,4 +1,4 @@
-"""Two worker processes on this machine: killed, stopped and restarted, with the results of one device."""
+"""Two workers on this machine, killed, stopped and restarted, train as one device does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Iterators that stop at once."""
+"""Iterators that stop immediately."""
 
 from __future__ import annotations
 
