@@ -23,7 +23,7 @@ _FAILED = 255  # above every signal's number
 class Workers:
     """The processes that train together, seen from one of them.
 
-    Engines subclass it to recognise their framework's errors about a worker that has died.
+    Engines subclass it to recognize their framework's errors about a worker that has died.
 
     Args:
         addresses: host:port of every worker, the chief's first; empty for a process that trains

@@ -70,7 +70,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
         replicas: devices of the slice.
 
     Returns:
-        A serialised HLO module. Its inputs are the replica's share of a batch and all variables,
+        A serialized HLO module. Its inputs are the replica's share of a batch and all variables,
         which the outputs take the place of.
     """
     config = AlbertConfig.from_json_file(options.albert_config_file)
