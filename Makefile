@@ -1,4 +1,4 @@
-# Every target sets up what it needs in .venv by itself; a second run installs nothing.
+# Every target installs what it needs in .venv; a second run installs nothing.
 PYTHON ?= python3
 VENV := .venv
 JOBS ?= 2

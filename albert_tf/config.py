@@ -74,7 +74,7 @@ class AlbertConfig:
         initializer_range: standard deviation of the truncated normal that kernels start from.
         parameter_sharing: what all layers share: "all", "attention" (every layer has its own
             feed-forward network), "ffn" (every layer has its own attention) or "none". A layer
-            normalisation is shared together with the part that it follows. None leaves it to
+            normalization is shared together with the part that it follows. None leaves it to
             `num_hidden_groups`.
 
     Raises:
@@ -170,7 +170,7 @@ class AlbertConfig:
 
         Args:
             values: content of an `albert_config.json`, or of a Hugging Face `config.json`, which
-                is recognised by its `model_type`.
+                is recognized by its `model_type`.
             source: origin of the values, for errors.
 
         Raises:

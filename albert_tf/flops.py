@@ -1,7 +1,7 @@
 """Floating-point operations of a model, by formula; loads no TensorFlow.
 
 Only what every implementation has to compute is counted: matrix products, with a multiplication and
-an addition as two operations. Embedding look-ups, softmax, normalisation, activations and
+an addition as two operations. Embedding look-ups, softmax, normalization, activations and
 recomputation are not counted, nor is the last layer at positions whose output is not used.
 """
 

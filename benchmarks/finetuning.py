@@ -177,7 +177,7 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
 
 
 class _Peer:
-    """Hugging Face in a process that does what it is told, a line at a time."""
+    """Hugging Face in a process that reads commands, one per line."""
 
     def __init__(self, options: Options, config: AlbertConfig, folder: str):
         values = config.to_dict()

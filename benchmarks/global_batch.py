@@ -106,7 +106,7 @@ def train(folder: str, records: str, length: int, batch: int, micro: int, steps:
 
 
 def _reason(lines: list[str]) -> str:
-    """The line of a program's output that says why it ended."""
+    """The line of a program's output with the reason why it ended."""
     named = [line for line in lines if re.search(r"^\S*error:", line, re.IGNORECASE)]
     return (named or lines or ["no error message"])[-1]
 

@@ -2,11 +2,11 @@
 
     python benchmarks/input_pipeline.py --books=DIR --spm_model_file=30k-clean.model
 
-Makes files with static and with dynamic masks from the books and reads them: the records alone, the
-records parsed, and the batches of training. Each of them runs in processes of its own that are held
-to one core or two, in --repeats interleaved rounds, and prints the medians. What is asked of them
-is the least time of the matrix products of --albert_config_file on --topology: no training on
-that slice takes examples faster.
+Creates files with static and with dynamic masks from the books and reads them: the records alone,
+the parsed records, and the batches of training. Each of them runs in separate processes that are
+limited to one core or two, in --repeats interleaved rounds; the medians are printed. The rate that
+a TPU needs follows from the least time of the matrix products of --albert_config_file on
+--topology: no training on that slice consumes examples faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the TPU compiler says of the recipes: the table of docs/howto/preflight.md.
+"""What the TPU compiler reports for the recipes: the table of docs/howto/preflight.md.
 
     python benchmarks/preflight.py --only=xxlarge_v1
 
@@ -120,7 +120,7 @@ def run(options: Options) -> None:
             row = cells(name, where, asked.train_batch_size, micro, remat, compiled)
             print(f"| {' | '.join(map(str, row))} |", flush=True)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
-    print(f"\nthe largest process held {memory:.1f} GiB")
+    print(f"\npeak memory of the largest process: {memory:.1f} GiB")
 
 
 cli = command(Options, run)

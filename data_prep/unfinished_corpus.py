@@ -47,7 +47,7 @@ class CorpusOutput:
         self._files = [open(path, "ab") for path in self._partial]  # noqa: SIM115
 
     def write(self, document: OutputDocument) -> None:
-        """Writes a document, as many times as it says."""
+        """Writes all copies of a document."""
         text = document.text.encode("utf-8", "replace")
         row = f"{document.source}\t{document.name}\n".encode("utf-8", "replace")
         counts = (1, document.sentences, document.words, len(text) + 1)

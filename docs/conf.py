@@ -1,8 +1,8 @@
 """Settings of the documentation site: `make docs` builds it into build/docs/html.
 
 The pages are Markdown (MyST) that also reads well on a code host; the API reference comes from the
-docstrings. Warnings are errors, so a broken link, a page outside the navigation or a public name
-without an entry in the API reference fails the build.
+docstrings. Warnings are errors, so the build fails for a broken link, a page that is missing from
+the navigation, and a public name without an entry in the API reference.
 """
 
 import importlib
@@ -27,8 +27,6 @@ version = release = re.search(
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["images/*"]
-# An entry of the navigation without a page is left out; a page without an entry is an error.
-suppress_warnings = ["toc.not_readable"]
 
 # Links to headings use the anchors that code hosts generate, so that they work in both places.
 myst_heading_anchors = 4
@@ -53,7 +51,7 @@ html_css_files = ["custom.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 
-# Pages that the site takes from outside of docs/, under the names that they have there.
+# Pages from outside of docs/, and their names on the site.
 OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -69,8 +67,13 @@ def _link_within_the_site(app, docname, source):
 
 
 def _show_examples_as_code(app, what, name, obj, options, lines):
-    """Makes the indented block after `Example:` code, which it is in every docstring here."""
-    lines[:] = [f"{line}:\n" if line.strip() == "Example:" else line for line in lines]
+    """Makes indented blocks code: after `Example:`, and after any colon in a module's docstring."""
+    lines[:] = [
+        f"{line}:\n"
+        if line.strip() == "Example:" or (what == "module" and line.endswith(":") and not after)
+        else line
+        for line, after in zip(lines, [*lines[1:], ""], strict=True)
+    ]
 
 
 def _show_arguments(app, what, name, obj, options, shown, returned):
@@ -89,7 +92,7 @@ def _check_public_names(app, env):
 
 
 def setup(app):
-    with quiet_import():  # autodoc would load it with all its greetings
+    with quiet_import():  # autodoc would load it with all its start-up messages
         importlib.import_module("keras")
     app.connect("source-read", _link_within_the_site)
     app.connect("autodoc-process-docstring", _show_examples_as_code, priority=400)  # then napoleon

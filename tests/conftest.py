@@ -80,12 +80,12 @@ def peers() -> str:
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], pathlib.Path]:
-    """Finds reference data beside the repository; the test is skipped where there is none."""
+    """Finds reference data next to the repository; the test is skipped without it."""
 
     def find(relative: str) -> pathlib.Path:
         path = ROOT.parent / "shared" / relative
         if not path.exists():
-            pytest.skip(f"reference data ../shared/{relative} is not there")
+            pytest.skip(f"reference data ../shared/{relative} does not exist")
         return path
 
     return find

@@ -1,6 +1,6 @@
 """Processes that train together: which one is the chief, what they agree on, how they fail.
 
-A process that trains alone is its own chief and agrees with itself at once. All workers must make
+A process that trains alone is its own chief, and none of these calls waits. All workers must make
 the same calls in the same order, since each call waits for the others.
 """
 
@@ -23,7 +23,7 @@ _FAILED = 255  # above every signal's number
 class Workers:
     """The processes that train together, seen from one of them.
 
-    Engines subclass it to recognise their framework's errors about a worker that has died.
+    Engines subclass it to recognize their framework's errors about a worker that has died.
 
     Args:
         addresses: host:port of every worker, the chief's first; empty for a process that trains

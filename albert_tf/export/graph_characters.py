@@ -1,4 +1,4 @@
-"""Normalises text as code points inside a TensorFlow graph.
+"""Normalizes text as code points inside a TensorFlow graph.
 
 Every character keeps the span of the raw text that it comes from, as in
 `albert_tf.tokenizers.alignment`.
@@ -227,7 +227,7 @@ class Visible:
     """Maps spans to the raw texts, without surrounding white space and control characters.
 
     Args:
-        spaces: 1 for what counts as white space in the normalised texts.
+        spaces: 1 for what counts as white space in the normalized texts.
         dropped: 1 for characters that are part of no piece, mostly control characters.
     """
 
@@ -253,7 +253,7 @@ class Visible:
         """Returns the start and end of spans in the raw texts, int64 `[n]`.
 
         Args:
-            text: the normalised texts.
+            text: the normalized texts.
             rows: int64 `[n]`, the text of each span.
             first, after: int64 `[n]`, its first character and the one after its last.
         """

@@ -38,7 +38,7 @@ class LiteFile(NamedTuple):
     differences: dict[str, tuple[float, float]]
 
 
-# Precision -> optimisations of the converter.
+# Precision -> optimizations of the converter.
 PRECISIONS = {
     "float32": [],
     "int8": [tf.lite.Optimize.DEFAULT],  # int8 kernels, float32 activations

@@ -41,7 +41,7 @@ def cached_arrays(
         sources: what the content depends on, the examples and the vocabulary: paths of files, or
             bytes.
         settings: everything else that it depends on, the kind of task included; must be
-            serialisable as JSON.
+            serializable as JSON.
         make: returns arrays by name, of any dtype except objects.
 
     Raises:

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 def fine_tune(
     options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
 ) -> None:
-    """Trains, evaluates and predicts as the options say; all results go to `output_dir`.
+    """Trains, evaluates and predicts as specified by the options; all results go to `output_dir`.
 
     Leaves checkpoints, `albert_config.json`, the vocabulary, the task's companion files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
@@ -226,8 +226,8 @@ class FineTuningRun:
     @functools.cached_property
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `output_dir` and the files that go with it."""
-        beside = (CONFIG_FILE, *self.context.description)
-        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, beside)
+        companions = (CONFIG_FILE, *self.context.description)
+        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, companions)
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:
         if not self.options.eval_every_steps:

@@ -21,7 +21,7 @@ class Generation(NamedTuple):
         cores: cores of a chip that the number counts; 1 where it counts chips.
         devices: devices of a chip.
         peak_flops: bfloat16 operations per second of a device.
-        memory: bytes of HBM of a device that the compiler can use, as its out-of-memory error says.
+        memory: bytes of HBM of a device that the compiler can use, from its out-of-memory error.
         memory_bandwidth: bytes per second between a device and its HBM.
         network_bandwidth: bytes per second that a chip can send over all its links in a slice.
         clock: cycles per second of a core; None if unknown.

@@ -46,7 +46,7 @@ def resolve_lower_case(explicit: bool | None, *companions: Companions) -> bool:
 
     Args:
         explicit: the user's choice, which wins; None if there is none.
-        *companions: asked in this order; the first that records a value decides.
+        *companions: in order of precedence; the first that records a value decides.
 
     Returns:
         True if nothing decides, as in the original.

@@ -132,7 +132,7 @@ def load_weights(
         model: any model of this package.
         path: as for `open_weights`.
         init_from_group0: whether every group of layers is loaded from the file's first group, as
-            the paper initialises its deeper models from shallower ones.
+            the paper initializes its deeper models from shallower ones.
 
     Returns:
         Which variables were loaded, and which were not.

@@ -34,7 +34,7 @@ from albert_tf.tokenizers.wordpiece import (
     character_ranges,
 )
 
-# AlbertTokenizer and BertTokenizer build their own normalisation (other quotes, other accents) and
+# AlbertTokenizer and BertTokenizer build their own normalization (other quotes, other accents) and
 # use only the vocabulary in tokenizer.json; this class uses the whole file.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 

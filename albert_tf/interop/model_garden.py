@@ -1,6 +1,6 @@
 """Models exported by TensorFlow Model Garden, which is also what TF-Hub publishes for TF2.
 
-Variables are recognised by the names that the object graph of a checkpoint records.
+Variables are recognized by the names that the object graph of a checkpoint records.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
     tensors: dict[str, Tensor] = {}
     unknown: dict[str, Shape] = {}
     skipped: dict[str, Shape] = {}
-    recognised: dict[str, str] = {}
+    recognized: dict[str, str] = {}
     dtypes = reader.get_variable_to_dtype_map()
     full_names = _full_names(reader)
     for key, shape in sorted(shapes.items()):
@@ -102,18 +102,18 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
             unknown[name] = shape
         else:
             variable = MODEL_GARDEN_NAMES[suffix]
-            if variable in recognised:
+            if variable in recognized:
                 raise InputError(
-                    f"{path}: contains several encoders, with {recognised[variable]} and {name}; "
+                    f"{path}: contains several encoders, with {recognized[variable]} and {name}; "
                     "export one of them alone"
                 )
-            recognised[variable] = name
+            recognized[variable] = name
             if variable_shape := _variable_shape(variable, shape):
                 read = read_reshaped(path, reader, key, variable_shape)
                 tensors[variable] = Tensor(name, shape, variable_shape, read)
             else:
                 unknown[name] = shape
-    if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognised]:
+    if missing := [name for name in _REQUIRED if MODEL_GARDEN_NAMES[name] not in recognized]:
         found = sorted(full_names.get(key) or key for key in shapes)
         raise InputError(
             f"{path}: not a known kind of ALBERT model: it has neither weights under `params`, as "

@@ -1,4 +1,4 @@
-"""Maps the characters of a normalised text to the characters of the raw text."""
+"""Maps the characters of a normalized text to the characters of the raw text."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def folded_positions(text: str) -> np.ndarray:
 def expanded_spans(
     text: str, positions: np.ndarray, normalize_character: Callable[[str], str]
 ) -> np.ndarray:
-    """Returns the spans of a text that is normalised character by character.
+    """Returns the spans of a text that is normalized character by character.
 
     Args:
-        text: the text before normalisation.
+        text: the text before normalization.
         positions: int64 `[len(text)]`, positions of its characters in the raw text.
-        normalize_character: normalises one character. An accent, which becomes "", belongs to the
+        normalize_character: normalizes one character. An accent, which becomes "", belongs to the
             character before it.
 
     Returns:
-        int64 `[normalised characters, 2]`: start and end in the raw text.
+        int64 `[normalized characters, 2]`: start and end in the raw text.
     """
     positions = np.asarray(positions, np.int64)
     if text.isascii():
@@ -49,7 +49,7 @@ def expanded_spans(
 
 
 def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
-    """Returns the spans of a text that was normalised a second time.
+    """Returns the spans of a text that was normalized a second time.
 
     Args:
         offsets: int `[characters + 1]`, for each character of the new text, and its end, the
@@ -69,7 +69,7 @@ def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
 
 
 class PieceWalk:
-    """Walks through a normalised text, piece by piece."""
+    """Walks through a normalized text, piece by piece."""
 
     def __init__(self, text: str):
         self._text, self._position, self._bytes = text, 0, 0

@@ -4,8 +4,8 @@
     tokenizer.tokenize("The cat sat.")      # ['▁the', '▁cat', '▁sat', '.']
     tokenizer.encode("The cat sat.")        # [14, 2008, 847, 9]
 
-White space, accents and case are normalised *before* the subword model, so that a model file gives
-the original's ids regardless of the normaliser stored in it. Control symbols are added by the
+White space, accents and case are normalized *before* the subword model, so that a model file gives
+the original's ids regardless of the normalizer stored in it. Control symbols are added by the
 caller: `[MASK]` in a text is six characters of text, unless the caller asks for it to be read as
 the symbol, as in a prompt:
 
@@ -111,7 +111,7 @@ class Tokenizer(abc.ABC):
         return len(self.pieces)
 
     def preprocess(self, text: str) -> str:
-        """Normalises a text as the original's `preprocess_text`, for the subword model."""
+        """Normalizes a text as the original's `preprocess_text`, for the subword model."""
         return preprocess(text, self.do_lower_case)
 
     def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
@@ -151,7 +151,7 @@ class Tokenizer(abc.ABC):
         Returns:
             The ids of `encode`, int32 `[tokens]`, and their starts and ends in characters of the
             raw `text`, without surrounding white space, int32 `[tokens, 2]`. These never decrease.
-            Tokens may share a character that was normalised to several. The span of a token for
+            Tokens may share a character that was normalized to several. The span of a token for
             only the space before a word is empty.
         """
         ids: list[Sequence[int]] = []

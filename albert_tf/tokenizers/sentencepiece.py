@@ -88,7 +88,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return [c for c, new in zip(characters, found, strict=True) if not new]
 
     def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
-        """Returns the model's normalisation of each character on its own."""
+        """Returns the model's normalization of each character on its own."""
         found = [""] * len(characters)
         normalized, offsets = self._processor.normalize("x".join(characters), with_offsets=True)
         for c, offset in zip(normalized, offsets, strict=False):
@@ -148,7 +148,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _processor_of(self, part: TextPart, processed: str):
         if part.starts_word:
             return self._processor
-        # Some characters are white space only for the model, or only after normalisation.
+        # Some characters are white space only for the model, or only after normalization.
         begins = self._continuing.normalize(f"x{processed[:1]}x")
         return self._processor if WORD_START in begins else self._continuing
 

@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 class SentencePieceModel(NamedTuple):
-    """The pieces by id, and how text is normalised before it is split."""
+    """The pieces by id, and how text is normalized before it is split."""
 
     pieces: list[Piece]
     model_type: int

@@ -153,7 +153,7 @@ def words(text: str, do_lower_case: bool) -> list[str]:
 
 
 def count(text: str) -> int:
-    """Counts the words of a text that is already normalised."""
+    """Counts the words of a text that is already normalized."""
     return len(_words_in(text).findall(text))
 
 
@@ -168,10 +168,10 @@ def without_accents(text: str) -> str:
 
 
 def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
-    """Normalises a text before it is split into words.
+    """Normalizes a text before it is split into words.
 
     Returns:
-        The normalised text, and the start and end of each of its characters in the raw text, int64
+        The normalized text, and the start and end of each of its characters in the raw text, int64
         `[characters, 2]`.
     """
     positions = np.ones(len(text), bool)

@@ -3,7 +3,7 @@
     python -m albert_tf.tpu.compiling PROGRAM TOPOLOGY TRIPS RESULT
 
 It runs in a separate process because the compiler may crash and uses gigabytes of memory. PROGRAM
-is a serialised HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file
+is a serialized HLO module of one replica, TRIPS the number of its micro-batches, RESULT a JSON file
 with the fields of `Compiled`. Loads no TensorFlow.
 """
 
@@ -33,7 +33,7 @@ from albert_tf.tpu.costs import program_costs
 
 
 def parse(program: bytes) -> ir.Module:
-    """Converts a serialised HLO module that was lowered for a CPU to StableHLO for a TPU.
+    """Converts a serialized HLO module that was lowered for a CPU to StableHLO for a TPU.
 
     `mhlo.copy`, which StableHLO does not have, is replaced by its operand. Random bits come from
     the generator of the device, which TensorFlow uses on TPUs, instead of Philox.

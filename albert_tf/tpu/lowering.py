@@ -2,9 +2,9 @@
 
     python -m albert_tf.tpu.lowering REQUEST PROGRAM
 
-A process of its own: TensorFlow and JAX each bring a runtime, and its memory goes back at its end.
-REQUEST is a JSON file of `replicas` and the `options` of pretraining; PROGRAM is a serialised HLO
-module.
+It runs in a separate process: TensorFlow and JAX each load a runtime, and the memory is released at
+the end. REQUEST is a JSON file of `replicas` and the `options` of pretraining; PROGRAM is a
+serialized HLO module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from albert_tf.training.run import create_training_step
 
 
 class _Replica(tf.distribute.ReplicaContext):
-    """One replica of a slice: its number is asked of the device, and it reduces over all."""
+    """One replica of a slice; gets its number from the device, and reduces over all replicas."""
 
     def __init__(self, strategy: SliceStrategy):
         super().__init__(strategy, replica_id_in_sync_group=gen_xla_ops.xla_replica_id())
@@ -66,11 +66,11 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     """The program that every replica runs for one training step.
 
     Args:
-        options: those of pretraining; what they say of devices is not looked at.
+        options: those of pretraining; options of devices are ignored.
         replicas: devices of the slice.
 
     Returns:
-        A serialised HLO module. Its inputs are the replica's share of a batch and all variables,
+        A serialized HLO module. Its inputs are the replica's share of a batch and all variables,
         which the outputs take the place of.
     """
     config = AlbertConfig.from_json_file(options.albert_config_file)

@@ -58,7 +58,7 @@ class PreflightOptions(PretrainingOptions):
 
     @property
     def rematerialization(self) -> tuple[bool | None, ...]:
-        """The settings of rematerialisation to try; None if the model does not support it."""
+        """The settings of rematerialization to try; None if the model does not support it."""
         if not hasattr(self, "remat"):
             return (None,)
         return (True,) if self.remat else (False, True)

@@ -69,7 +69,7 @@ def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int
 
 
 def conclusion(fitting: list[tuple[int, bool | None]], share: int) -> list[str]:
-    """Returns the largest micro-batch that fits, with and without rematerialisation."""
+    """Returns the largest micro-batch that fits, with and without rematerialization."""
     lines = []
     for remat in dict.fromkeys(remat for _, remat in fitting):
         micro = max(size for size, how in fitting if how == remat)

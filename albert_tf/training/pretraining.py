@@ -114,7 +114,7 @@ class Records(NamedTuple):
 
 
 def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
-    """Trains and evaluates as the options say; all results are in `output_dir`.
+    """Trains and evaluates as specified by the options; all results are in `output_dir`.
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
     `metrics.jsonl`, TensorBoard events in `train/` and, with `do_eval`, `eval_results.txt`.

@@ -75,7 +75,7 @@ def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
     trained = dataclasses.asdict(AlbertConfig.from_json_file(path))
     for name, value in dataclasses.asdict(config).items():
         if name == "parameter_sharing" and not {trained[name], value} & {"attention", "ffn"}:
-            continue  # the number of groups says the same
+            continue  # the number of groups implies it
         if name.endswith("dropout_prob") and not options.do_train:
             continue
         if trained[name] != value:

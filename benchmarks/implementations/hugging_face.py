@@ -1,4 +1,4 @@
-"""Hugging Face's PyTorch model, with the attention that it takes by itself (SDPA)."""
+"""Hugging Face's PyTorch model, with its default attention (SDPA)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def prepare(workload: Workload, compiled: bool):
 
 
 def device() -> dict:
-    """What PyTorch computes on, and the most bytes that this process held there."""
+    """What PyTorch computes on, and the peak memory of this process there, in bytes."""
     if not torch.cuda.is_available():
         return {"platform": "cpu", "name": "cpu", "peak_memory": None}
     return {

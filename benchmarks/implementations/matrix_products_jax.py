@@ -1,4 +1,4 @@
-"""JAX's own matrix product: how fast this card multiplies, whatever the model."""
+"""JAX's own matrix product: the rate of matrix products on this card, for any model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prepare(workload: Workload):
 
 
 def device() -> dict:
-    """What JAX computes on, and the most bytes that this process held there."""
+    """What JAX computes on, and the peak memory of this process there, in bytes."""
     used = jax.local_devices()[0]
     memory = used.memory_stats() or {}
     return {

@@ -127,7 +127,7 @@ def _find_files() -> list[PackageFile]:
                     package = relative.split(os.sep)[0].removesuffix(".py")
                     found.append(PackageFile(path, relative, package, root == standard))
                 elif name == "METADATA" and folder.endswith(".dist-info"):
-                    distribution = _normalised(os.path.basename(folder).split("-")[0])
+                    distribution = _normalized(os.path.basename(folder).split("-")[0])
                     package = packages.get(distribution, distribution)
                     found.append(PackageFile(path, relative, package))
     found = [file for file in found if file.package not in _OWN_PACKAGES]
@@ -141,7 +141,7 @@ def _packages_of_distributions() -> dict[str, str]:
     """
     packages: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
-        name = _normalised(distribution.metadata["Name"] or "")
+        name = _normalized(distribution.metadata["Name"] or "")
         # From its files: `packages_distributions` uses them only since Python 3.11.
         folders = {
             path.parts[0]
@@ -150,12 +150,12 @@ def _packages_of_distributions() -> dict[str, str]:
         }
         public = sorted(folder for folder in folders if not folder.startswith("_"))
         if public:
-            same = [folder for folder in public if _normalised(folder) == name]
+            same = [folder for folder in public if _normalized(folder) == name]
             packages[name] = (same or public)[0]
     return packages
 
 
-def _normalised(distribution: str) -> str:
+def _normalized(distribution: str) -> str:
     return re.sub(r"[-_.]+", "_", distribution).lower()
 
 

@@ -250,11 +250,11 @@ _SHIPS = {"hmas", "hmcs", "hms", "mv", "rms", "sms", "ss", "uscgc", "uss"}
 
 def has_no_text(name: str) -> bool:
     """Whether templates of a name are boxes, citations or notices, whatever their arguments."""
-    name = _normalised(name)
+    name = _normalized(name)
     return not (name in _HANDLERS or name in _SHIPS or name.startswith(("lang-", "formatnum:")))
 
 
-def _normalised(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.strip().replace("_", " ").lower()
 
 
@@ -265,7 +265,7 @@ def template_text(template: Template, plain: Callable[[Wikicode], str]) -> str:
         template: the template.
         plain: converts the wiki text of an argument to plain text.
     """
-    name = _normalised(str(template.name))
+    name = _normalized(str(template.name))
     arguments = Arguments(template, plain)
     if handler := _HANDLERS.get(name):
         return handler(arguments)

@@ -84,7 +84,7 @@ class State:
             while exists(f"{folder}.{number}"):
                 number += 1
             os.rename(folder, f"{folder}.{number}")
-            print(f"{folder} held a run on {saved['corpus']}; it is now {folder}.{number}")
+            print(f"{folder} contained a run on {saved['corpus']}; it is now {folder}.{number}")
         make_folder(folder, "output_dir")
         return cls(path, corpus, {}, {})
 

@@ -45,7 +45,7 @@ STAGES = (
     Stage(
         "corpus",
         "Corpus",
-        "Reads text, splits it into sentences and holds documents out for evaluation.",
+        "Reads text, splits it into sentences and holds out documents for evaluation.",
         (
             (
                 "-m",
@@ -76,7 +76,7 @@ STAGES = (
     Stage(
         "records",
         "Training examples",
-        "Puts sentences together in pairs, half of them swapped, and masks n-grams of whole words.",
+        "Combines sentences into pairs, swaps half of them, and masks n-grams of whole words.",
         (
             (
                 *_RECORDS,
@@ -97,7 +97,7 @@ STAGES = (
     Stage(
         "pretraining",
         "Pretraining",
-        "Learns to fill in masked tokens and to tell swapped pairs, with LAMB.",
+        "Learns to predict masked tokens and to detect swapped pairs, with LAMB.",
         ((*_PRETRAIN, "--do_train", "--input_file={out}/records/train.tfrecord"),),
         ("pretrained",),
         resumes=True,
@@ -105,7 +105,7 @@ STAGES = (
     Stage(
         "evaluation",
         "Evaluation",
-        "Measures both on the documents that were held out, in float32.",
+        "Measures both objectives on the held-out documents, in float32.",
         (
             (
                 *_PRETRAIN,
@@ -119,7 +119,7 @@ STAGES = (
     Stage(
         "passages",
         "A task with real labels",
-        "Collects passages to be told apart by where they come from, the name itself taken out.",
+        "Collects passages to classify by their source, with the name of the source removed.",
         (
             (
                 "-m",
@@ -171,7 +171,7 @@ STAGES = (
     Stage(
         "check",
         "Reload",
-        "Loads the export in a process without this project and measures the same again.",
+        "Loads the export in a process without this project and repeats the evaluation.",
         (
             (
                 "-m",

@@ -166,7 +166,7 @@ def run(options: ReportOptions) -> None:
     order = Share.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])
     print(f"masked tokens   {held_out['masked_lm_accuracy']:.1%} right on held-out documents")
     print(
-        f"                {check['most_frequent_token_accuracy']:.1%} by always guessing "
+        f"                {check['most_frequent_token_accuracy']:.1%} by always predicting "
         f"{check['most_frequent_token']!r}"
     )
     print(f"sentence order  {order} right (95 % interval {order.interval}), chance 50 %")

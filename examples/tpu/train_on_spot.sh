@@ -65,7 +65,7 @@ while true; do
   now=$(state) || now=UNKNOWN
   case $now in
     NONE)
-      say "asking for a $ACCELERATOR in $ZONE"
+      say "requesting a $ACCELERATOR in $ZONE"
       try queue create "$TPU" --node-id="$TPU" --accelerator-type="$ACCELERATOR" \
         --runtime-version="$RUNTIME" --service-account="$SERVICE_ACCOUNT" \
         --scopes=cloud-platform --spot --async ;;
@@ -80,7 +80,7 @@ while true; do
           say "installing and starting"
           try start "$@" ;;
         failed)
-          say "training ended with an error (start again after: sudo systemctl reset-failed albert)"
+          say "training ended with an error (to restart, first run: sudo systemctl reset-failed albert)"
           on_tpu 'journalctl --unit=albert --lines=20 --no-pager' || true
           exit 1 ;;
         *) say "$TPU does not answer" ;;

@@ -357,7 +357,7 @@ def test_chinese_text_with_a_wordpiece_vocabulary(shared, tmp_path):
     tokens = unmasked(examples)[is_text]
     pieces = np.array(tokenizer.convert_ids_to_tokens(tokens))
     assert np.mean([len(piece) == 1 and "\u4e00" <= piece <= "\u9fff" for piece in pieces]) > 0.7
-    # A piece that goes on is masked together with the word it belongs to.
+    # A piece that continues a word is masked together with the rest of the word.
     goes_on = np.array([piece.startswith("##") for piece in pieces])
     assert (examples["token_boundary"][is_text] == ~goes_on).all()
     predicted = np.zeros(is_text.shape, bool)

@@ -87,12 +87,12 @@ def test_the_examples_are_those_of_the_commands(
         dupe_factor=1,
         **SETTINGS,
     )
-    manifest, examples = create(by_hand)
+    _, examples = create(by_hand)
     assert len(examples["input_ids"]) > 20
     assert pathlib.Path(records).read_bytes() == (tmp_path / "by_hand.tfrecord").read_bytes()
     (folder,) = folders(training_options)
-    beside = json.loads((folder / "examples.manifest.json").read_text("utf-8"))
-    assert beside["settings"]["output_file"] == [records]
+    manifest = json.loads((folder / "examples.manifest.json").read_text("utf-8"))
+    assert manifest["settings"]["output_file"] == [records]
     for path in folder.glob("*.json"):
         assert ".partial" not in path.read_text("utf-8")
 

@@ -243,7 +243,7 @@ def test_exchanged_segments_come_from_another_document(lengths, max_seq_length, 
     documents = numbered(lengths)
     pairing = Pairing(max_seq_length, "nsp")
     pairs = cut(documents, pairing, seed)
-    # Nothing has changed places yet: label or not, the text goes on in the second segment.
+    # Nothing has changed places yet: label or not, the text continues in the second segment.
     assert (pairs.spans[:, 0] < pairs.spans[:, 2]).all()
     spans, labels, truncated = exchange_seconds(
         pairs.spans, pairs.labels, pairs.seeds, pairs.documents, pairing.max_num_tokens

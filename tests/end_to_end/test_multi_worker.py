@@ -1,4 +1,4 @@
-"""Two worker processes on this machine: killed, stopped and started again, as one device would."""
+"""Two workers on this machine, killed, stopped and restarted, train as one device does."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Workers:
 
 @pytest.fixture(scope="module")
 def undisturbed(words, tmp_path_factory) -> pathlib.Path:
-    """The folder of two workers that nobody disturbs."""
+    """The folder of two workers that run without interruption."""
     folder = tmp_path_factory.mktemp("workers") / "undisturbed"
     workers = Workers(words(folder, "--do_eval"))
     (output, _), (other, _) = workers.end(0, 0)
@@ -100,7 +100,7 @@ def undisturbed(words, tmp_path_factory) -> pathlib.Path:
     assert output.startswith(f"{choice} 0 of 2 ({workers.addresses[0]})\n")
     assert other.startswith(f"{choice} 1 of 2 ({workers.addresses[1]})\n")
     assert f"global_step = {LAST}" in output
-    assert "global_step" not in other  # the chief alone tells and writes
+    assert "global_step" not in other  # only the chief reports and writes
     assert len((folder / "evaluations.jsonl").read_text().splitlines()) == 2
     return folder
 

@@ -178,7 +178,7 @@ def test_ten_kills_at_random_moments_lose_nothing(project, tmp_path):
         newest = assert_all_can_be_read(folder)
         log.append((last_line(folder / "metrics.jsonl")["step"], at_work_on(folder), newest))
     output, errors = run(*project.pretrain_words(folder, *flags))
-    print("step, what was under way, checkpoint to go on from:", *log, sep="\n")
+    print("step, what was under way, checkpoint to resume from:", *log, sep="\n")
     assert {what for _, what, _ in log} == {"training", "saving", "evaluation"}
     assert f"resuming from {folder}/model.ckpt-{log[-1][-1]}" in output
     assert "damaged" not in errors

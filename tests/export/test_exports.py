@@ -1,4 +1,4 @@
-"""Exported encoders: their outputs, how they go on training, and what is refused."""
+"""Exported encoders: their outputs, how they are trained further, and what is refused."""
 
 from __future__ import annotations
 

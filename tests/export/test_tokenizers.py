@@ -23,7 +23,7 @@ try:
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-# What normalisation is about: case, accents, spaces, marks, scripts, and what maps to several.
+# What normalization is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (
     "aZ1,.' \t\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\xad\x07\0ÀéñÅßİıſΣσςΑΆ᾽ʰ·ǅﬁ½①´¨ﷺ한글각漢字かガｶﾞﾊﾟ"
     "🤗👩🏽\u200d🚀\u0301\u0345\u093f\ufffd[]#'<=>"

@@ -28,7 +28,7 @@ TEXTS = st.one_of(WORDS, st.text(max_size=20))
 
 
 def words_of(text):
-    """The published normalisation, step by step: lower, punctuation, articles, white space."""
+    """The published normalization, step by step: lower, punctuation, articles, white space."""
     text = "".join(c for c in text.lower() if c not in set(string.punctuation))
     pieces = re.split(r"(\W+)", text)
     return "".join(" " if piece in ("a", "an", "the") else piece for piece in pieces).split()
@@ -47,7 +47,7 @@ def naive_f1(prediction, truth, version_2):
 
 
 @given(TEXTS)
-def test_normalisation(text):
+def test_normalization(text):
     assert normalize_answer(text).split() == words_of(text)
     assert normalize_answer(text) == " ".join(words_of(text))
     assert normalize_answer(normalize_answer(text)) == " ".join(words_of(" ".join(words_of(text))))

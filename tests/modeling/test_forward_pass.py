@@ -155,5 +155,5 @@ def test_the_formulas_are_the_originals(name):
     for part in ("masked_lm", "sentence_order"):
         log_probs = expected[f"{part}_log_probs"]
         logits = outputs[f"{part}_logits"].reshape(log_probs.shape)
-        normalised = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        np.testing.assert_allclose(normalised, log_probs, rtol=0, atol=1e-5)
+        normalized = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        np.testing.assert_allclose(normalized, log_probs, rtol=0, atol=1e-5)

@@ -129,7 +129,7 @@ def test_training_ends_after_evaluations_without_a_better_one(tmp_path, metric, 
     left = iter(values)
 
     def again(early_stopping=2):
-        # Made anew before each step, as after a restart.
+        # Created again before each step, as after a restart.
         best = BestCheckpoint(ENGINE, str(tmp_path), metric)
         return PeriodicEvaluation(
             ENGINE.workers, lambda: {metric: next(left)}, 1, str(tmp_path), best, early_stopping

@@ -258,10 +258,10 @@ def _cross_entropy(logits, labels):
 
 @tf.custom_gradient
 def _flat_cross_entropy(logits, labels):
-    losses, log_normaliser = _cross_entropy_forward(logits, labels)
+    losses, log_normalizer = _cross_entropy_forward(logits, labels)
 
     def gradient(upstream):
-        return _cross_entropy_backward(logits, labels, log_normaliser, upstream), None
+        return _cross_entropy_backward(logits, labels, log_normalizer, upstream), None
 
     return losses, gradient
 
@@ -269,13 +269,13 @@ def _flat_cross_entropy(logits, labels):
 @tf.function(jit_compile=True)
 def _cross_entropy_forward(logits, labels):
     largest = _row_maxima(logits)
-    log_normaliser = (tf.math.log(_row_sums(tf.exp(logits - largest))) + largest)[:, 0]
-    return log_normaliser - tf.gather(logits, labels, batch_dims=1), log_normaliser
+    log_normalizer = (tf.math.log(_row_sums(tf.exp(logits - largest))) + largest)[:, 0]
+    return log_normalizer - tf.gather(logits, labels, batch_dims=1), log_normalizer
 
 
 @tf.function(jit_compile=True)
-def _cross_entropy_backward(logits, labels, log_normaliser, upstream):
-    probabilities = tf.exp(logits - log_normaliser[:, None])
+def _cross_entropy_backward(logits, labels, log_normalizer, upstream):
+    probabilities = tf.exp(logits - log_normalizer[:, None])
     is_label = tf.range(logits.shape[-1], dtype=labels.dtype)[None, :] == labels[:, None]
     return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
 

@@ -179,7 +179,7 @@ def describe(strategy: tf.distribute.Strategy, workers: Workers) -> str:
 
 
 def makes_batches_locally(strategy: tf.distribute.Strategy) -> bool:
-    """Whether batches are made in this process, so that Python can take part.
+    """Whether batches are made in this process, so that Python code can run in the pipeline.
 
     A TPU that is reached by name makes them on its own machines.
     """

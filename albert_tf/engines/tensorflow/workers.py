@@ -30,7 +30,7 @@ _ABOUT_WORKERS = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|he
 
 
 class TensorFlowWorkers(Workers):
-    """The workers of a cluster; a process by itself without arguments.
+    """The workers of a cluster; a single process without arguments.
 
     Args:
         cluster: the workers, and which of them this process is.

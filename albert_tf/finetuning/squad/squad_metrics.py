@@ -22,12 +22,12 @@ def normalize_answer(text: str) -> str:
 
 
 def exact_match(prediction: str, answer: str) -> float:
-    """1 if two answers are equal after normalisation, else 0."""
+    """1 if two answers are equal after normalization, else 0."""
     return float(normalize_answer(prediction) == normalize_answer(answer))
 
 
 def f1(prediction: str, answer: str, version_2: bool) -> float:
-    """Harmonic mean of precision and recall over the words of two normalised answers.
+    """Harmonic mean of precision and recall over the words of two normalized answers.
 
     If one of them has no words, 2.0 gives 1 if the other has none either; 1.1 gives 0.
     """

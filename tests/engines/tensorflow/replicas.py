@@ -1,8 +1,8 @@
 """Run by a test: the same steps on 1, 2 and 4 parts of the CPU end in the same weights.
 
-So they do with 1, 2 and 4 micro-batches on each, and when a run goes on with another number of
-parts than it began with. Masks and lengths are uneven: whole shares of a replica have next to none.
-One of the steps is not finite, on one replica; all skip it.
+The same holds with 1, 2 and 4 micro-batches on each, and when a run is resumed with another number
+of parts. Masks and lengths are uneven: whole shares of a replica have almost none. One of the steps
+is not finite on one replica; all skip it.
 """
 
 import dataclasses

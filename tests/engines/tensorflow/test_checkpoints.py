@@ -84,7 +84,7 @@ def steps_in(folder) -> list[int]:
 
 
 def restored(folder) -> tuple[int, float]:
-    """Step and value of the weights that a new process would go on from."""
+    """Step and value of the weights that a new process would resume from."""
     model, optimizer = fresh()
     assert Checkpoints(str(folder), model, optimizer).restore_latest()
     (value,) = {float(x) for weight in model.weights for x in np.ravel(weight.numpy())}
@@ -294,15 +294,15 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing_half_written(tmp_path, mo
     with failure:
         checkpoints.wait()
     assert list(tmp_path.iterdir()) == []
-    checkpoints.wait()  # it is told once
+    checkpoints.wait()  # it is reported once
     checkpoints.save()
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save()
     with pytest.raises(OSError, match="No space left"), checkpoints:
         checkpoints.save()
     checkpoints.save()
-    with pytest.raises(ValueError, match="told"), checkpoints:
-        raise ValueError("what went wrong first is what is told")
+    with pytest.raises(ValueError, match="the first error"), checkpoints:
+        raise ValueError("the first error is the one that is reported")
 
 
 def test_the_state_of_an_optimizer_is_two_moments_per_weight(tmp_path):
