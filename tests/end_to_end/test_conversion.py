@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from tests.conftest import slow
+from tests.conftest import once, slow
 from tests.end_to_end.conftest import call, results_of
 from tests.references import OWN_VOCABULARY
 
@@ -16,17 +16,22 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def formats(project, pretrained, tmp_path_factory):
+def formats(project, pretrained, shared_folder):
     """The pretrained model in every format, as the commands make it."""
-    folder = tmp_path_factory.mktemp("formats")
-    vocabulary = f"--spm_model_file={project.model}"
-    flags = (f"--input={pretrained}", vocabulary)
+    folder = shared_folder / "formats"
     paths = {
         "huggingface": folder / "huggingface",
         "google": folder / "google",
         "keras": folder / "keras" / "model.weights.h5",
         "saved_model": folder / "saved_model",
     }
+    once(folder, lambda: _write(paths, project, pretrained))
+    return paths
+
+
+def _write(paths, project, pretrained):
+    vocabulary = f"--spm_model_file={project.model}"
+    flags = (f"--input={pretrained}", vocabulary)
     for name in ("huggingface", "google"):
         call("convert_checkpoint.py", f"--to={name}", f"--output={paths[name]}", *flags)
     call("convert_checkpoint.py", "--to=albert_tf", f"--output={paths['keras']}", *flags)
@@ -34,7 +39,6 @@ def formats(project, pretrained, tmp_path_factory):
         "export_saved_model.py", f"--init_checkpoint={paths['google']}", vocabulary,
         f"--export_path={paths['saved_model']}",
     )  # fmt: skip
-    return paths
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,7 @@ def checkpoints(folder: pathlib.Path) -> list[int]:
     return [int(path.stem.rsplit("-", 1)[1]) for path in folder.glob("*.index")]
 
 
+@pytest.mark.slow
 def test_two_workers_train_as_one_device_does(words, undisturbed, tmp_path):
     call(*words(tmp_path / "one", "--do_eval"))
     expected = at_step(tmp_path / "one", EARLY)

@@ -64,6 +64,7 @@ def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
     assert results_of(folder) == before
 
 
+@pytest.mark.slow
 def test_xla_gives_the_same_results(project, pretrained, tmp_path, monkeypatch):
     asked = []
     needs_xla = training_step._needs_xla

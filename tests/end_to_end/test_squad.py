@@ -102,6 +102,7 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path, capsys):
     assert contents_of(folder, "predictions.json") == answers
 
 
+@pytest.mark.slow
 def test_some_questions_have_none(options, project, tmp_path):
     files = tmp_path / "files"
     with_none = dataclasses.replace(

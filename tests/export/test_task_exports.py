@@ -149,6 +149,7 @@ def remember_module(head, monkeypatch):
     monkeypatch.setitem(TASK_EXPORTS, head, task._replace(create_module=create_module))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "labels", "folder", "outputs", "settings"),
     [

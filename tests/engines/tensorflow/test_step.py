@@ -24,6 +24,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.modeling.self_attention import SelfAttention
 from albert_tf.optimization import create_optimizer
+from tests.conftest import slow
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 
@@ -47,7 +48,7 @@ def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("micro_batches", [1, 2])
+@pytest.mark.parametrize("micro_batches", [1, *slow(2)])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
     wrapped = []
 
@@ -79,7 +80,7 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("flags", [["--few"], pytest.param([], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flags", [["--few"], *slow([])])
 def test_replicas_and_micro_batches_do_not_change_what_is_computed(flags):
     # A process of its own: devices are split before TensorFlow starts.
     command = [sys.executable, "-m", "tests.engines.tensorflow.replicas", *flags]
