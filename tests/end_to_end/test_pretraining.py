@@ -97,7 +97,9 @@ def test_killed_and_started_again_it_ends_with_the_same_weights(
     assert expected.keys() == actual.keys()
     for name, value in expected.items():
         np.testing.assert_array_equal(actual[name], value, err_msg=name)
-    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").open()]
+    steps = [
+        json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()
+    ]
     assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
 
 

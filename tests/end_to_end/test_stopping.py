@@ -107,7 +107,7 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
     )
     pretrain(options)
     assert_same_weights(folder, pretrained)
-    rows = [json.loads(line) for line in (folder / "evaluations.jsonl").open()]
+    rows = [json.loads(line) for line in (folder / "evaluations.jsonl").read_text().splitlines()]
     assert [row.pop("step") for row in rows] == [8, 16, 24]
     results = results_of(folder)
     assert rows[-1] == pytest.approx({name: results[name] for name in rows[-1]}, rel=1e-6)

@@ -67,7 +67,9 @@ def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkey
     folder = tmp_path / "out"
     assert results_of(folder)["eval_tag_accuracy"] > 0.95
     assert "Predicted tags: animal" in (folder / "report.html").read_text()
-    steps = [json.loads(line)["step"] for line in (folder / "evaluations.jsonl").open()]
+    steps = [
+        json.loads(line)["step"] for line in (folder / "evaluations.jsonl").read_text().splitlines()
+    ]
     assert steps == [20, 40]
 
     # The folder alone predicts, from a file by default, and from standard input.
