@@ -46,7 +46,7 @@ def compare_checkpoints(
     for step in sorted(paths):
         load(paths[step])
         evaluation = evaluate()
-        print(describe(step, evaluation.results))
+        logger.info("%s", describe(step, evaluation.results))
         rows.append({"step": step, **evaluation.results})
         if is_better(metric, evaluation.results[metric], best[1].results[metric] if best else None):
             best = step, evaluation
@@ -57,7 +57,7 @@ def compare_checkpoints(
     chosen, evaluation = best or (step, evaluation)
     if chosen != step:
         load(paths[chosen])
-    print(f"best of {len(rows)} checkpoints: step {chosen}")
+    logger.info("best of %d checkpoints: step %d", len(rows), chosen)
     return paths[chosen], chosen, evaluation
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -17,6 +18,8 @@ from albert_tf.files import exists, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.training.evaluation import is_better
+
+logger = logging.getLogger(__name__)
 
 FINISHED_FILE = "finished.json"
 GRID_FILE = "grid.tsv"
@@ -131,10 +134,11 @@ def compare_runs(folder: str, records: list[RunRecord], metric: str, several_see
     write_text(f"{folder}/{SEEDS_FILE}", _to_json(metric, records, summary, best))
     rows = [_row(record, metric) for record in records]
     write_text(f"{folder}/{GRID_FILE}", _tsv(rows))
-    print(_aligned(rows))
+    logger.info("%s", _aligned(rows))
     if several_seeds:
-        print(_aligned(summary))
-    print(f"best run: {best['folder']}, {metric} {best['results'][metric]:.4f}")
+        logger.info("%s", _aligned(summary))
+    value = best["results"][metric]
+    logger.info("best run: %s, %s %.4f", best["folder"], metric, value)
     return records.index(best)
 
 

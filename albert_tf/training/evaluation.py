@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,6 +15,8 @@ from albert_tf.engines.workers import Workers
 from albert_tf.files import copy_file, exists, make_folder, read_lines, read_text, write_text
 from albert_tf.interop.companions import DATA_FILE
 from albert_tf.training.events import EventWriter
+
+_logger = logging.getLogger(__name__)
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
@@ -227,7 +230,7 @@ class CheckpointEvaluations:
             return
         self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
         write_text(self._path, "".join(self._lines))
-        print(describe(step, results), flush=True)
+        _logger.info("%s", describe(step, results))
 
 
 def rounded(results: dict[str, float]) -> dict[str, float]:

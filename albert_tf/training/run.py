@@ -342,4 +342,4 @@ def write_results(engine: Engine, output_dir: str, results: dict[str, float]) ->
         return
     text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
     write_text(f"{output_dir}/{RESULTS_FILE}", text)
-    print(text, end="")
+    _logger.info("%s", text.rstrip("\n"))

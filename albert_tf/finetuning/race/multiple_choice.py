@@ -224,7 +224,7 @@ class MultipleChoice(FineTuningTask):
             scores = sorted(_scores(examples, outputs).items())
             text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
             write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
-            print(text, end="")
+            logger.info("%s", text.rstrip("\n"))
 
     def collapse(self, outputs: Outputs) -> str | None:
         """Describes a model that answers every question with the same letter."""
