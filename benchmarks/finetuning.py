@@ -106,8 +106,11 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import keras
     import tensorflow as tf
 
-    from albert_tf.engines.options import DTYPE_POLICIES
-    from albert_tf.engines.tensorflow.batches import evaluation_batches, training_batches
+    from albert_tf.engines.device_options import DTYPE_POLICIES
+    from albert_tf.engines.tensorflow.batches import (
+        memory_evaluation_batches,
+        memory_training_batches,
+    )
     from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.finetuning.classification.readers import read_rows
@@ -154,7 +157,7 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
             model, create_optimizer("adamw", 1e-5), ClassificationObjective(), strategy
         )
         batches = iter(
-            training_batches(
+            memory_training_batches(
                 train, length, options.batch_size, options.random_seed, pad_to_max_length=pad
             )
         )
@@ -162,7 +165,9 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
         predicting = engine.create_prediction_step(model, ("logits",))
 
         def predict_all() -> None:
-            predict(engine, predicting, evaluation_batches(dev, length, options.batch_size, pad))
+            predict(
+                engine, predicting, memory_evaluation_batches(dev, length, options.batch_size, pad)
+            )
 
         def train_some(steps: int) -> None:
             step(batches, tf.constant(steps))["parameter_norm"].numpy()

@@ -49,7 +49,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         import tensorflow as tf
 
         from albert_tf.config import AlbertConfig
-        from albert_tf.engines.tensorflow.records import training_batches
+        from albert_tf.engines.tensorflow.records import record_training_batches
         from albert_tf.engines.tensorflow.step import TrainStep
         from albert_tf.input.features import pretraining_features
         from albert_tf.modeling.heads import AlbertForPreTraining
@@ -61,7 +61,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         step = TrainStep(model, create_optimizer("lamb", 1e-4), PretrainingObjective(), strategy)
     with clock.part("first batch"):
         features = pretraining_features(length, predictions)
-        batches = iter(training_batches(files, features, batch_size, seed=1))
+        batches = iter(record_training_batches(files, features, batch_size, seed=1))
         next(batches)
     _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
     return clock.seconds

@@ -99,7 +99,7 @@ def measure(stage: str, files: list[str], options: Options) -> Rate:
     with quiet_import():
         import tensorflow as tf
 
-    from albert_tf.engines.tensorflow.records import training_batches
+    from albert_tf.engines.tensorflow.records import record_training_batches
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
 
@@ -107,7 +107,7 @@ def measure(stage: str, files: list[str], options: Options) -> Rate:
     masks = dynamic_masks(find_manifests(files), predictions)
     features = unmasked_features(length) if masks else pretraining_features(length, predictions)
     if stage.endswith("masks"):
-        batches = training_batches(files, features, _BATCH, seed=1, masks=masks)
+        batches = record_training_batches(files, features, _BATCH, seed=1, masks=masks)
     else:
         names = tf.data.Dataset.from_tensor_slices(files)
         batches = names.interleave(tf.data.TFRecordDataset, cycle_length=_SHARDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from albert_tf.engines.base import Engine
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 
 DEFAULT_ENGINE = "tensorflow"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_text, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions

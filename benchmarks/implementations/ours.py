@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.options import DTYPE_POLICIES
+from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective

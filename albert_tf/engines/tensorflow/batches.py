@@ -142,7 +142,7 @@ class _Gather:
         }
 
 
-def training_batches(
+def memory_training_batches(
     features: Features,
     max_seq_length: int,
     batch_size: int,
@@ -189,15 +189,15 @@ def training_batches(
     return ending_at_once(batches.apply(endless).prefetch(4))
 
 
-def evaluation_batches(
+def memory_evaluation_batches(
     features: Features, max_seq_length: int, batch_size: int, pad_to_max_length: bool = False
 ) -> tf.data.Dataset:
-    """All examples once, the longest first; arguments as in `training_batches`.
+    """All examples once, the longest first; arguments as in `memory_training_batches`.
 
     Returns:
-        Batches as from `training_batches`, with `example_number` `[batch_size]`, the index of each
-        example in `features`, and `is_real_example`; what pads the last batch has the values -1
-        and 0 there.
+        Batches as from `memory_training_batches`, with `example_number` `[batch_size]`, the index
+        of each example in `features`, and `is_real_example`; what pads the last batch has the
+        values -1 and 0 there.
     """
     buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
     lengths = features.example_lengths

@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.engines import base, steps
-from albert_tf.engines.options import DeviceOptions
-from albert_tf.engines.tensorflow import batches as memory
-from albert_tf.engines.tensorflow import checkpoints, records
+from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.tensorflow import batches, checkpoints, records
 from albert_tf.engines.tensorflow.pipelines import Batches, Share, distribute
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
@@ -165,7 +164,7 @@ class TensorFlowEngine(base.Engine):
         first_step: int,
         masks: DynamicMasks | None,
     ) -> Callable[[Share], tf.data.Dataset]:
-        return lambda share: records.training_batches(
+        return lambda share: records.record_training_batches(
             files,
             features,
             batch_size,
@@ -185,7 +184,7 @@ class TensorFlowEngine(base.Engine):
         seed: int,
         masks: DynamicMasks | None,
     ) -> Callable[[Share], tf.data.Dataset]:
-        return lambda share: records.evaluation_batches(
+        return lambda share: records.record_evaluation_batches(
             files, features, batch_size, seed, masks, share
         )
 
@@ -199,14 +198,16 @@ class TensorFlowEngine(base.Engine):
         first_step: int,
         pad_to_max_length: bool,
     ) -> tf.data.Dataset:
-        return memory.training_batches(
+        return batches.memory_training_batches(
             features, max_seq_length, batch_size, seed, first_step, pad_to_max_length
         )
 
     def memory_evaluation_batches(
         self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
     ) -> tf.data.Dataset:
-        return memory.evaluation_batches(features, max_seq_length, batch_size, pad_to_max_length)
+        return batches.memory_evaluation_batches(
+            features, max_seq_length, batch_size, pad_to_max_length
+        )
 
     # Checkpoints
 

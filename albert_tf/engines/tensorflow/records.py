@@ -22,7 +22,7 @@ _CHECKED_RECORDS = 32
 _TRAINING, _EVALUATION = 0, 1
 
 
-def training_batches(
+def record_training_batches(
     files: Sequence[str],
     features: dict[str, Feature],
     batch_size: int,
@@ -72,7 +72,7 @@ def training_batches(
     return ending_at_once(per_replica_batches(examples.prefetch(4), share))
 
 
-def evaluation_batches(
+def record_evaluation_batches(
     files: Sequence[str],
     features: dict[str, Feature],
     batch_size: int,
@@ -83,14 +83,14 @@ def evaluation_batches(
     """All examples once, in order; the last batch is padded.
 
     Args:
-        files, features, batch_size: as in `training_batches`.
+        files, features, batch_size: as in `record_training_batches`.
         seed: seed of dynamic masks, which are the same in every evaluation.
         masks: how to draw masks; None where the files contain them.
-        share: as in `training_batches`.
+        share: as in `record_training_batches`.
 
     Returns:
-        Dictionaries as from `training_batches`, with `is_real_example` `[batch_size]`, which is 0
-        for what pads the last batch.
+        Dictionaries as from `record_training_batches`, with `is_real_example` `[batch_size]`,
+        which is 0 for what pads the last batch.
     """
     numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
     parse = _parser(features, masks, seed, _EVALUATION)

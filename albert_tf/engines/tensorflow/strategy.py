@@ -10,7 +10,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.options import DeviceOptions
-from albert_tf.engines.tensorflow.batches import evaluation_batches
+from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.tensorflow.batches import memory_evaluation_batches
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
@@ -96,7 +96,9 @@ def predictions(engine: TensorFlowEngine) -> None:
     examples = batch(13)
     step = engine.create_prediction_step(model, ["logits"])
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
-    logits = predict(engine, step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    logits = predict(engine, step, memory_evaluation_batches(in_memory(examples), LENGTH, 4))[
+        "logits"
+    ]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     gather = engine.strategy.gather
 
@@ -105,7 +107,9 @@ def predictions(engine: TensorFlowEngine) -> None:
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
     engine.strategy.gather = by_links
-    logits = predict(engine, step, evaluation_batches(in_memory(examples), LENGTH, 4))["logits"]
+    logits = predict(engine, step, memory_evaluation_batches(in_memory(examples), LENGTH, 4))[
+        "logits"
+    ]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     engine.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep

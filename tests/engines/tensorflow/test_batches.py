@@ -9,9 +9,9 @@ import pytest
 
 from albert_tf.engines.tensorflow.batches import (
     TrainingOrder,
-    evaluation_batches,
     length_buckets,
-    training_batches,
+    memory_evaluation_batches,
+    memory_training_batches,
 )
 from albert_tf.input.examples import Features
 
@@ -91,7 +91,7 @@ def test_examples_in_a_batch_are_of_similar_length_and_batches_come_in_no_order(
 def test_batches_hold_what_full_padding_holds(choices, pad_to_max_length):
     features = make_features(30, 40, choices)
     full = features.padded(50)
-    batches = training_batches(features, 50, 4, 1, pad_to_max_length=pad_to_max_length)
+    batches = memory_training_batches(features, 50, 4, 1, pad_to_max_length=pad_to_max_length)
     lengths = set()
     for batch in batches.take(20).as_numpy_iterator():
         length = batch["input_ids"].shape[-1]
@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_sees_the_same_batches(first_step):
     features = make_features(30, 20)
 
     def read(first, count):
-        batches = training_batches(features, 24, 4, 1, first).take(count)
+        batches = memory_training_batches(features, 24, 4, 1, first).take(count)
         return [numbers(batch) for batch in batches.as_numpy_iterator()]
 
     if first_step < 100:
@@ -128,7 +128,7 @@ def test_a_run_that_goes_on_sees_the_same_batches(first_step):
 def test_evaluation_has_every_example_once_under_its_number(choices):
     features = make_features(21, 30, choices)
     seen = []
-    for batch in evaluation_batches(features, 32, 4).as_numpy_iterator():
+    for batch in memory_evaluation_batches(features, 32, 4).as_numpy_iterator():
         real = batch["example_number"] >= 0
         np.testing.assert_array_equal(batch["is_real_example"], real)
         assert len(real) == 4
@@ -142,7 +142,7 @@ def test_evaluation_has_every_example_once_under_its_number(choices):
 def test_what_is_too_long_is_refused_and_arrays_are_the_whole_of_features():
     features = make_features(5, 30, 2)
     with pytest.raises(ValueError, match="at most 8"):
-        evaluation_batches(features, 8, 4)
+        memory_evaluation_batches(features, 8, 4)
     again = Features.from_arrays(features.to_arrays() | {"other": np.zeros(1)})
     for name, value in features.padded(32).items():
         np.testing.assert_array_equal(again.padded(32)[name], value)
@@ -152,5 +152,8 @@ def test_what_is_too_long_is_refused_and_arrays_are_the_whole_of_features():
 def test_iterators_go_at_once():
     # What waits is a thread that only iterators of a certain age have to wait for.
     features = make_features(9, 20)
-    for batches in (training_batches(features, 20, 4, seed=1), evaluation_batches(features, 20, 4)):
+    for batches in (
+        memory_training_batches(features, 20, 4, seed=1),
+        memory_evaluation_batches(features, 20, 4),
+    ):
         assert batches.options().autotune.enabled is False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import ENGINES, create_engine
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError

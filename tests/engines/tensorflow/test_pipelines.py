@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow import batches as in_memory_batches
 from albert_tf.engines.tensorflow.pipelines import Share, distribute
-from albert_tf.engines.tensorflow.records import evaluation_batches, training_batches
+from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
@@ -75,7 +75,7 @@ def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
 
     def read(share=None, first_step=0):
         share = {"share": share} if share else {}
-        return training_batches(files, features, BATCH, 3, 16, first_step, masks, **share)
+        return record_training_batches(files, features, BATCH, 3, 16, first_step, masks, **share)
 
     whole = list(read().take(11).as_numpy_iterator())
     for first in (0, 6):
@@ -91,10 +91,10 @@ def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
     features, masks = form
-    whole = evaluation_batches(files, features, BATCH, 3, masks).as_numpy_iterator()
+    whole = record_evaluation_batches(files, features, BATCH, 3, masks).as_numpy_iterator()
     parts = distribute(
         Pod(pipelines, replicas),
-        lambda share: evaluation_batches(files, features, BATCH, 3, masks, share),
+        lambda share: record_evaluation_batches(files, features, BATCH, 3, masks, share),
     )
     parts = list(parts)
     assert parts[-1]["is_real_example"].tolist() == [1] * 5 + [0] * 3
@@ -105,9 +105,11 @@ def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_examples_in_memory(pipelines, replicas):
     features = in_memory(batch(COUNT))
-    batches = in_memory_batches.evaluation_batches(features, LENGTH, BATCH)
+    batches = in_memory_batches.memory_evaluation_batches(features, LENGTH, BATCH)
     assert_same(distribute(Pod(pipelines, replicas), batches), batches.as_numpy_iterator())
-    training = in_memory_batches.training_batches(features, LENGTH, BATCH, seed=3, first_step=2)
+    training = in_memory_batches.memory_training_batches(
+        features, LENGTH, BATCH, seed=3, first_step=2
+    )
     parts = distribute(Pod(pipelines, replicas), training)
     assert_same(itertools.islice(parts, 9), training.take(9).as_numpy_iterator())
 
@@ -117,9 +119,12 @@ def test_examples_in_memory(pipelines, replicas):
 def test_training_has_no_end_and_no_batch_an_unknown_shape(files, form):
     features, masks = form
     for share, rows in ((Share(), BATCH), (Share(1, 2, 2), BATCH // 4)):
-        batches = training_batches(files, features, BATCH, 3, masks=masks, share=share)
+        batches = record_training_batches(files, features, BATCH, 3, masks=masks, share=share)
         assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
-        for dataset in (batches, evaluation_batches(files, features, BATCH, 3, masks, share)):
+        for dataset in (
+            batches,
+            record_evaluation_batches(files, features, BATCH, 3, masks, share),
+        ):
             assert dataset.element_spec["input_ids"].shape == [rows, LENGTH]
             assert all(spec.shape.is_fully_defined() for spec in dataset.element_spec.values())
 
@@ -134,7 +139,7 @@ def test_rows_of_others_are_never_parsed(tmp_path):
 
     def read(pipeline):
         share = Share(pipeline, 2)
-        return evaluation_batches([path], STATIC[0], BATCH, share=share).as_numpy_iterator()
+        return record_evaluation_batches([path], STATIC[0], BATCH, share=share).as_numpy_iterator()
 
     assert len(next(read(0))["input_ids"]) == 4
     with pytest.raises(tf.errors.InvalidArgumentError):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.engines.tensorflow.records import check_files, evaluation_batches, training_batches
+from albert_tf.engines.tensorflow.records import (
+    check_files,
+    record_evaluation_batches,
+    record_training_batches,
+)
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
@@ -36,7 +40,7 @@ def numbers(batches) -> list[list[int]]:
 
 @pytest.mark.parametrize("shuffle_buffer_size", [1, 8, 100])
 def test_every_epoch_holds_every_example_once_in_its_own_order(files, shuffle_buffer_size):
-    batches = training_batches(files, FEATURES, 5, 1, shuffle_buffer_size)
+    batches = record_training_batches(files, FEATURES, 5, 1, shuffle_buffer_size)
     read = sum(numbers(batches.take(12)), [])
     assert sorted(read[:30]) == sorted(read[30:]) == list(range(30))
     assert read[:30] != read[30:]
@@ -44,7 +48,7 @@ def test_every_epoch_holds_every_example_once_in_its_own_order(files, shuffle_bu
 
 def test_the_seed_fixes_the_order(files):
     def order(seed):
-        return numbers(training_batches(files, FEATURES, 4, seed=seed).take(20))
+        return numbers(record_training_batches(files, FEATURES, 4, seed=seed).take(20))
 
     assert order(1) == order(1)
     assert order(1) != order(2)
@@ -52,8 +56,8 @@ def test_the_seed_fixes_the_order(files):
 
 @pytest.mark.parametrize("first_step", [1, 7, 19])
 def test_a_run_that_goes_on_sees_what_an_uninterrupted_one_sees(files, first_step):
-    whole = numbers(training_batches(files, FEATURES, 4, seed=3).take(25))
-    rest = training_batches(files, FEATURES, 4, seed=3, first_step=first_step)
+    whole = numbers(record_training_batches(files, FEATURES, 4, seed=3).take(25))
+    rest = record_training_batches(files, FEATURES, 4, seed=3, first_step=first_step)
     assert numbers(rest.take(25 - first_step)) == whole[first_step:]
 
 
@@ -62,7 +66,7 @@ MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
 
 def dynamic(files, first_step=0, seed=3):
     features = unmasked_features(LENGTH)
-    batches = training_batches(files, features, 4, seed, first_step=first_step, masks=MASKS)
+    batches = record_training_batches(files, features, 4, seed, first_step=first_step, masks=MASKS)
     return batches.as_numpy_iterator()
 
 
@@ -92,7 +96,7 @@ def test_dynamic_masks_are_others_in_every_epoch_and_the_same_after_a_restart(fi
 def test_dynamic_masks_of_an_evaluation_are_always_the_same(files):
     def read(seed):
         features = unmasked_features(LENGTH)
-        return list(evaluation_batches(files, features, 8, seed, MASKS).as_numpy_iterator())
+        return list(record_evaluation_batches(files, features, 8, seed, MASKS).as_numpy_iterator())
 
     for one, other in zip(read(1), read(1), strict=True):
         for name, values in one.items():
@@ -105,7 +109,7 @@ def test_dynamic_masks_of_an_evaluation_are_always_the_same(files):
 
 
 def test_evaluation_reads_everything_once_in_order(files):
-    batches = list(evaluation_batches(files, FEATURES, 8).as_numpy_iterator())
+    batches = list(record_evaluation_batches(files, FEATURES, 8).as_numpy_iterator())
     assert [len(b["input_ids"]) for b in batches] == [8, 8, 8, 8]
     real = np.concatenate([b["is_real_example"] for b in batches])
     ids = np.concatenate([b["input_ids"][:, 0] for b in batches])
@@ -119,7 +123,7 @@ def test_what_was_written_is_read(tmp_path):
     examples = batch(6)
     path = str(tmp_path / "x.tfrecord")
     write_records(path, examples)
-    (read,) = evaluation_batches([path], FEATURES, 6).as_numpy_iterator()
+    (read,) = record_evaluation_batches([path], FEATURES, 6).as_numpy_iterator()
     for name, values in examples.items():
         np.testing.assert_array_equal(read[name], values)
 
@@ -131,7 +135,7 @@ def test_reads_the_originals_files(name, vocab_size, shared):
     features = pretraining_features(reference.max_seq_length, reference.max_predictions_per_seq)
     check_files([path], features, vocab_size)
     expected = read_examples(path, features)
-    (read,) = evaluation_batches([path], features, reference.examples).as_numpy_iterator()
+    (read,) = record_evaluation_batches([path], features, reference.examples).as_numpy_iterator()
     for name in features:
         np.testing.assert_array_equal(read[name], expected[name])
 
@@ -157,7 +161,7 @@ def test_files_that_do_not_fit_are_named(files, tmp_path):
 def test_iterators_go_at_once(files):
     # What waits is a thread that only iterators of a certain age have to wait for.
     for batches in (
-        training_batches(files, FEATURES, 4, 1),
-        evaluation_batches(files, FEATURES, 4),
+        record_training_batches(files, FEATURES, 4, 1),
+        record_evaluation_batches(files, FEATURES, 4),
     ):
         assert batches.options().autotune.enabled is False

@@ -8,7 +8,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.options import DeviceOptions
+from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow import strategy as strategies
 from albert_tf.engines.tensorflow import workers
 from albert_tf.engines.tensorflow.cluster import Cluster
