@@ -157,6 +157,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
     assert not (tmp_path / "out").exists(), "nothing is left of what never began"
 
 
+@pytest.mark.slow
 def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
     export = f"{tmp_path}/export"
     flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")

@@ -127,6 +127,7 @@ def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
     folder = tmp_path / "out"
     options = options_of(
@@ -151,6 +152,7 @@ def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
     assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
 
 
+@pytest.mark.slow
 def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, capsys, monkeypatch):
     folder = tmp_path / "out"
     options = options_of(files, folder, train_step=8, seeds=2, learning_rates=("0", "1e-2"))

@@ -211,6 +211,7 @@ def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_the_command_prints_a_row_per_tensor(tmp_path):
     source = GOLDEN / "google_tf1_tiny"
     command = [sys.executable, "convert_checkpoint.py", "--from=google", "--to=huggingface"]
