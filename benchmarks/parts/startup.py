@@ -8,6 +8,7 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
@@ -69,10 +70,10 @@ def programs() -> Runs:
         ("start and end", "Python"): functools.partial(whole, "-c", "pass"),
         ("import albert_tf", OURS): functools.partial(whole, "-c", "import albert_tf"),
     }
-    entries = importlib.metadata.distribution("albert-tf").entry_points
-    modules = {entry.module.removesuffix(".__main__") for entry in entries}
-    for module in sorted(modules, key=lambda name: (name.count("."), name)):
-        runs[f"{module} --help", OURS] = functools.partial(whole, "-m", module, "--help")
+    scripts = sysconfig.get_path("scripts")
+    for entry in sorted(importlib.metadata.distribution("albert-tf").entry_points):
+        script = os.path.join(scripts, entry.name)
+        runs[f"{entry.name} --help", OURS] = functools.partial(whole, script, "--help")
     return runs
 
 

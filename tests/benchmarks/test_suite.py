@@ -265,7 +265,7 @@ def test_compile_times_are_compared_by_depth():
 
 def test_every_program_is_started():
     words = [work for work, _ in startup.programs()]
-    for name in ("run_pretraining", "data_prep.inspect", "export_saved_model"):
+    for name in ("albert-pretrain", "albert-inspect", "albert-export"):
         assert f"{name} --help" in words
     asked = []
 

@@ -88,12 +88,12 @@ def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkey
     read, write = os.pipe()
     os.write(write, b"cat saw\ndrill\n")
     os.close(write)
-    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     streaming = dataclasses.replace(
         predicting, predict_file="-", predict_output=str(tmp_path / "tags.txt")
     )
-    kind = TaskKind(tagging.TaggingOptions, "tagging:Tagging")
-    run_kind(kind, streaming)
+    with os.fdopen(read) as stdin, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        run_kind(TaskKind(tagging.TaggingOptions, "tagging:Tagging"), streaming)
     assert (tmp_path / "tags.txt").read_text() == "animal tool\ntool\n"
 
 

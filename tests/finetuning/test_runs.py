@@ -117,10 +117,11 @@ def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch)
     read, write = os.pipe()
     os.write(write, "\n".join(texts).encode())
     os.close(write)
-    monkeypatch.setattr(sys, "stdin", os.fdopen(read))
     output = tmp_path / "results.tsv"
     options = predicting(trained, files, predict_output=str(output))
-    fine_tune(dataclasses.replace(options, predict_file="-"), Classification)
+    with os.fdopen(read) as stdin, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        fine_tune(dataclasses.replace(options, predict_file="-"), Classification)
     rows = [line.split("\t") for line in output.read_text().splitlines()]
     assert [row[0] for row in rows] == labels
     actual = np.array([[float(value) for value in row[1:]] for row in rows])
