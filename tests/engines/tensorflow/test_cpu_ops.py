@@ -82,7 +82,8 @@ def attention(ops, attention_mask, dropped=()):
 @pytest.mark.parametrize("length", [7, 64])
 def test_attention(dtype, tolerance, length):
     inputs = draw((2, 3, 5, 8), (2, 3, length, 8), (2, 3, length, 8))
-    inputs = [tf.cast(4 * x, dtype) for x in inputs]
+    # Of larger scores, rounding to bfloat16 alone changes the results by more than the tolerance.
+    inputs = [tf.cast(2 * x, dtype) for x in inputs]
     mask = tf.constant([[1] * 4 + [0] * (length - 4), [1] * length])
     dropped = (1, 5)
     fused = value_and_gradients(attention(CPU_OPS, mask, dropped), *inputs)
