@@ -1,6 +1,6 @@
 """Builds exports for TF-Hub and for serving: SavedModels that load without this package.
 
-`python -m albert_tf.interop.saved_model check DIR` checks one.
+`python -m albert_tf.export check DIR` checks one.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def check(options: CheckOptions) -> None:
 def _folder(options: CheckOptions) -> str:
     words = [word for word in options.words if word.lower() != "check"]
     if len(words) != 1 or len(options.words) != 2:
-        raise InputError("usage: python -m albert_tf.interop.saved_model check DIR")
+        raise InputError("usage: python -m albert_tf.export check DIR")
     if not exists(os.path.join(words[0], layout.ENCODER, layout.SAVED_MODEL)):
         raise InputError(f"{words[0]}: not an export; it contains no {layout.ENCODER}/")
     return words[0]

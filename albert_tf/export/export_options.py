@@ -86,7 +86,7 @@ class ExportOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckOptions:
-    """Flags of `python -m albert_tf.interop.saved_model check DIR`."""
+    """Flags of `python -m albert_tf.export check DIR`."""
 
     words: tuple[str, ...] = option((), "check, and the folder of an export.")
     init_checkpoint: str | None = option(

@@ -163,7 +163,7 @@ def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
     flags = (f"--init_checkpoint={pretrained}", f"--spm_model_file={project.model}")
     output, _ = run("export_saved_model.py", *flags, f"--export_path={export}", "--nopreprocess")
     assert "export/encoder: signatures mlm, serving_default, sop, tokens" in output
-    words = ("-m", "albert_tf.interop.saved_model", "CHECK", export)
+    words = ("-m", "albert_tf.export", "CHECK", export)
     output, _ = run(*words, flags[0], "--seq_lengths=16")
     assert "signatures: serving_default, tokens, mlm, sop" in output
     assert "mlm/mlm_logits: differs from the model by at most" in output

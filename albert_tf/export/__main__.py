@@ -1,4 +1,4 @@
-"""Checks an export: `python -m albert_tf.interop.saved_model check DIR`."""
+"""Checks an export: `python -m albert_tf.export check DIR`."""
 
 from __future__ import annotations
 
