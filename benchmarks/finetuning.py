@@ -107,10 +107,7 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import tensorflow as tf
 
     from albert_tf.engines.device_options import DTYPE_POLICIES
-    from albert_tf.engines.tensorflow.batches import (
-        memory_evaluation_batches,
-        memory_training_batches,
-    )
+    from albert_tf.engines.tensorflow.batches import memory_training_batches
     from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.finetuning.classification.readers import read_rows
@@ -165,9 +162,10 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
         predicting = engine.create_prediction_step(model, ("logits",))
 
         def predict_all() -> None:
-            predict(
-                engine, predicting, memory_evaluation_batches(dev, length, options.batch_size, pad)
+            batches = engine.memory_evaluation_batches(
+                dev, length, options.batch_size, pad_to_max_length=pad
             )
+            predict(engine, predicting, batches)
 
         def train_some(steps: int) -> None:
             step(batches, tf.constant(steps))["parameter_norm"].numpy()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
+from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
 from albert_tf.input.examples import Features
 
 # Batches whose examples are sorted by length together: enough for similar lengths in a batch, few
@@ -100,7 +100,7 @@ class _Gather:
     Args:
         features: of all examples.
         buckets: lengths of batches, ascending.
-        batch_size: examples in a batch.
+        batch_size: examples in the batch of a replica.
     """
 
     def __init__(self, features: Features, buckets: Sequence[int], batch_size: int):
@@ -149,6 +149,7 @@ def memory_training_batches(
     seed: int,
     first_step: int = 0,
     pad_to_max_length: bool = False,
+    share: Share = WHOLE,
 ) -> tf.data.Dataset:
     """Endless batches; a resumed run sees the batches that an uninterrupted run would see.
 
@@ -157,14 +158,16 @@ def memory_training_batches(
     Args:
         features: of the examples.
         max_seq_length: length of the longest batches.
-        batch_size: examples in a batch.
+        batch_size: examples in a global batch.
         seed: of the orders (`TrainingOrder`).
         first_step: batches to skip.
         pad_to_max_length: whether every batch has that length; examples are not sorted then.
+        share: rows to make of every batch, for which replicas.
 
     Returns:
         Dictionaries of `[batch_size, ...]` tensors; `input_ids`, `input_mask` and `segment_ids`
-        are int32 `[batch_size, seq]`, or `[batch_size, choices, seq]`.
+        are int32 `[batch_size, seq]`, or `[batch_size, choices, seq]`. With a `share`, batches of
+        its replicas, one after the other; those of one global batch have the same length.
     """
     buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
     lengths = features.example_lengths
@@ -172,17 +175,18 @@ def memory_training_batches(
 
     def of_epoch(epoch) -> tuple[np.ndarray, np.ndarray]:
         examples = order.of_epoch(int(epoch))
-        return examples, _fitting(buckets, lengths[examples])
+        return share.of(examples), share.repeated(_fitting(buckets, lengths[examples]))
 
     def slices(epoch):
         plan = tf.numpy_function(of_epoch, [epoch], [tf.int32, tf.int32], stateful=False)
-        shapes = ([None, batch_size], [None])
+        shapes = ([None, share.per_replica(batch_size)], [None])
         return tuple(tf.ensure_shape(part, to) for part, to in zip(plan, shapes, strict=True))
 
     epoch, skipped = order.locate(first_step)
     plans = tf.data.Dataset.counter(epoch).map(slices).prefetch(1)
-    batches = plans.flat_map(lambda *plan: tf.data.Dataset.from_tensor_slices(plan)).skip(skipped)
-    gather = _Gather(features, buckets, batch_size)
+    batches = plans.flat_map(lambda *plan: tf.data.Dataset.from_tensor_slices(plan))
+    batches = batches.skip(skipped * share.replicas)
+    gather = _Gather(features, buckets, share.per_replica(batch_size))
     batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
     # Strategies with several replicas use an endless data set as it is.
     endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
@@ -190,7 +194,11 @@ def memory_training_batches(
 
 
 def memory_evaluation_batches(
-    features: Features, max_seq_length: int, batch_size: int, pad_to_max_length: bool = False
+    features: Features,
+    max_seq_length: int,
+    batch_size: int,
+    pad_to_max_length: bool = False,
+    share: Share = WHOLE,
 ) -> tf.data.Dataset:
     """All examples once, the longest first; arguments as in `memory_training_batches`.
 
@@ -205,14 +213,15 @@ def memory_evaluation_batches(
     padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
     padded[: len(order)] = order
     numbers = padded.reshape(-1, batch_size)
-    examples = np.maximum(numbers, 0)
-    gather = _Gather(features, buckets, batch_size)
+    gather = _Gather(features, buckets, share.per_replica(batch_size))
+    fitting = _fitting(buckets, np.where(numbers >= 0, lengths[np.maximum(numbers, 0)], 0))
 
-    def make(numbers, examples, length):
+    def make(numbers, length):
         real = tf.cast(numbers >= 0, tf.int32)
-        return gather(examples, length) | {"example_number": numbers, "is_real_example": real}
+        examples = gather(tf.maximum(numbers, 0), length)
+        return examples | {"example_number": numbers, "is_real_example": real}
 
-    plan = numbers, examples, _fitting(buckets, np.where(numbers >= 0, lengths[examples], 0))
+    plan = share.of(numbers), share.repeated(fitting)
     batches = tf.data.Dataset.from_tensor_slices(plan)
     return ending_at_once(batches.map(make, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow import batches, checkpoints, records
-from albert_tf.engines.tensorflow.pipelines import Batches, Share, distribute
+from albert_tf.engines.tensorflow.pipelines import Share
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
 from albert_tf.engines.tensorflow.strategy import create_devices, describe, makes_batches_locally
@@ -28,6 +28,9 @@ from albert_tf.input.manifest import DynamicMasks
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
+
+# Makes a pipeline's rows of the global batches, for its replicas one after the other.
+Batches: TypeAlias = Callable[[Share], tf.data.Dataset]
 
 # What TensorFlow raises for a damaged TFRecord file, among other things.
 _DATA_ERRORS = (
@@ -146,7 +149,12 @@ class TensorFlowEngine(base.Engine):
     # Input
 
     def iterate(self, batches: Batches) -> Iterator:
-        return _Iterator(iter(distribute(self.strategy, batches)))
+        def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            pipelines = context.num_input_pipelines
+            replicas = context.num_replicas_in_sync // pipelines
+            return batches(Share(context.input_pipeline_id, pipelines, replicas))
+
+        return _Iterator(iter(self.strategy.distribute_datasets_from_function(pipeline)))
 
     def check_records(
         self, files: Sequence[str], features: dict[str, Feature], vocab_size: int
@@ -163,7 +171,7 @@ class TensorFlowEngine(base.Engine):
         shuffle_buffer_size: int,
         first_step: int,
         masks: DynamicMasks | None,
-    ) -> Callable[[Share], tf.data.Dataset]:
+    ) -> Batches:
         return lambda share: records.record_training_batches(
             files,
             features,
@@ -183,7 +191,7 @@ class TensorFlowEngine(base.Engine):
         *,
         seed: int,
         masks: DynamicMasks | None,
-    ) -> Callable[[Share], tf.data.Dataset]:
+    ) -> Batches:
         return lambda share: records.record_evaluation_batches(
             files, features, batch_size, seed, masks, share
         )
@@ -197,16 +205,16 @@ class TensorFlowEngine(base.Engine):
         seed: int,
         first_step: int,
         pad_to_max_length: bool,
-    ) -> tf.data.Dataset:
-        return batches.memory_training_batches(
-            features, max_seq_length, batch_size, seed, first_step, pad_to_max_length
+    ) -> Batches:
+        return lambda share: batches.memory_training_batches(
+            features, max_seq_length, batch_size, seed, first_step, pad_to_max_length, share
         )
 
     def memory_evaluation_batches(
         self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
-    ) -> tf.data.Dataset:
-        return batches.memory_evaluation_batches(
-            features, max_seq_length, batch_size, pad_to_max_length
+    ) -> Batches:
+        return lambda share: batches.memory_evaluation_batches(
+            features, max_seq_length, batch_size, pad_to_max_length, share
         )
 
     # Checkpoints

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once, per_replica_batches
+from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
@@ -69,7 +69,7 @@ def record_training_batches(
     examples = _own_rows(numbered, batch_size, share).map(
         parse, num_parallel_calls=tf.data.AUTOTUNE
     )
-    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
+    return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
 
 
 def record_evaluation_batches(
@@ -98,7 +98,7 @@ def record_evaluation_batches(
         parse, num_parallel_calls=tf.data.AUTOTUNE
     )
     examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
-    return ending_at_once(per_replica_batches(examples.prefetch(4), share))
+    return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
 
 
 def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:
@@ -107,6 +107,37 @@ def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.da
         return numbered
     rows = share.rows(batch_size)
     return numbered.map(lambda numbers, records: (numbers[rows], records[rows]))
+
+
+def _per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
+    """Splits a pipeline's rows of every global batch into a batch for each of its replicas.
+
+    Args:
+        batches: the pipeline's rows, `[rows, ...]` with static `rows`.
+        share: what the pipeline makes.
+
+    Returns:
+        `[rows / replicas, ...]`, `replicas` times as many; endless if `batches` is.
+    """
+    if share.replicas == 1:
+        return batches
+
+    def split_rows(value):
+        # Lengths may differ from batch to batch and need not be static.
+        of_row = tf.shape(value)[1:]
+        parts = tf.reshape(value, tf.concat([[share.replicas, -1], of_row], axis=0))
+        rows = value.shape[0] and value.shape[0] // share.replicas
+        return tf.ensure_shape(parts, [share.replicas, rows, *value.shape[1:]])
+
+    def split(batch):
+        return tf.nest.map_structure(split_rows, batch)
+
+    cardinality = batches.cardinality()
+    parts = batches.map(split).unbatch()
+    # If the data might end, every training step would have to check for it.
+    if cardinality == tf.data.INFINITE_CARDINALITY:
+        parts = parts.apply(tf.data.experimental.assert_cardinality(cardinality))
+    return parts
 
 
 def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:

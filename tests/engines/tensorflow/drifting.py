@@ -16,7 +16,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow.batches import memory_evaluation_batches
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
@@ -34,7 +33,7 @@ STEPS = 6
 def main() -> None:
     engine = TensorFlowEngine.create(DeviceOptions(strategy="mirrored", num_replicas=2))
     examples = tf.data.Dataset.from_tensor_slices(batch(4)).repeat()
-    examples = ending_at_once(examples.batch(4, drop_remainder=True))
+    examples = ending_at_once(examples.batch(2, drop_remainder=True))  # of each replica
     predictions(engine)
     for every, noticed in ((2, 4), (4, STEPS), (STEPS + 1, None)):
         with engine.scope():
@@ -73,7 +72,7 @@ def train_with_drift(
     train(
         engine,
         step,
-        lambda first: examples,
+        lambda first: lambda share: examples,
         engine.create_checkpoints(folder, step),
         folder,
         Health(step.program.objective, max_nonfinite_steps=10, advice=""),
@@ -95,10 +94,11 @@ def predictions(engine: TensorFlowEngine) -> None:
         model = AlbertForSequenceClassification(CONFIG, 3)
     examples = batch(13)
     step = engine.create_prediction_step(model, ["logits"])
+    batches = engine.memory_evaluation_batches(
+        in_memory(examples), LENGTH, 4, pad_to_max_length=False
+    )
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
-    logits = predict(engine, step, memory_evaluation_batches(in_memory(examples), LENGTH, 4))[
-        "logits"
-    ]
+    logits = predict(engine, step, batches)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     gather = engine.strategy.gather
 
@@ -107,9 +107,7 @@ def predictions(engine: TensorFlowEngine) -> None:
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
     engine.strategy.gather = by_links
-    logits = predict(engine, step, memory_evaluation_batches(in_memory(examples), LENGTH, 4))[
-        "logits"
-    ]
+    logits = predict(engine, step, batches)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     engine.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show

@@ -44,6 +44,6 @@ def test_batches_are_divided_among_replicas(engine, monkeypatch):
 def test_damaged_records_are_named(engine, tmp_path):
     path = tmp_path / "train.tfrecord"
     path.write_bytes(b"no record at all, but long enough to be read as one")
-    batches = engine.iterate(tf.data.TFRecordDataset(str(path)))
+    batches = engine.iterate(lambda share: tf.data.TFRecordDataset(str(path)))
     with pytest.raises(InputError, match="the TFRecords cannot be read"):
         next(batches)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import batches as in_memory_batches
-from albert_tf.engines.tensorflow.pipelines import Share, distribute
+from albert_tf.engines.tensorflow.batches import memory_evaluation_batches, memory_training_batches
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.pipelines import WHOLE, Share
 from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
@@ -48,6 +49,11 @@ class Pod:
                 assert next(iterator, None) is None
 
 
+def spread(pipelines: int, replicas: int, batches):
+    """Global batches, as the engine spreads them over so many pipelines and their replicas."""
+    return TensorFlowEngine(Pod(pipelines, replicas)).iterate(batches)
+
+
 def assert_same(found, expected) -> None:
     found, expected = list(found), list(expected)
     assert len(found) == len(expected)
@@ -73,14 +79,14 @@ def files(tmp_path):
 def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
     features, masks = form
 
-    def read(share=None, first_step=0):
-        share = {"share": share} if share else {}
-        return record_training_batches(files, features, BATCH, 3, 16, first_step, masks, **share)
+    def read(share=WHOLE, first_step=0):
+        return record_training_batches(files, features, BATCH, 3, 16, first_step, masks, share)
 
     whole = list(read().take(11).as_numpy_iterator())
     for first in (0, 6):
-        parts = distribute(
-            Pod(pipelines, replicas),
+        parts = spread(
+            pipelines,
+            replicas,
             lambda share, first=first: read(share, first).take((11 - first) * replicas),
         )
         assert_same(parts, whole[first:])
@@ -92,8 +98,9 @@ def test_training_over_epochs_and_restarts(files, form, pipelines, replicas):
 def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
     features, masks = form
     whole = record_evaluation_batches(files, features, BATCH, 3, masks).as_numpy_iterator()
-    parts = distribute(
-        Pod(pipelines, replicas),
+    parts = spread(
+        pipelines,
+        replicas,
         lambda share: record_evaluation_batches(files, features, BATCH, 3, masks, share),
     )
     parts = list(parts)
@@ -105,13 +112,17 @@ def test_evaluation_to_the_last_example(files, form, pipelines, replicas):
 @pytest.mark.parametrize(("pipelines", "replicas"), SPLITS)
 def test_examples_in_memory(pipelines, replicas):
     features = in_memory(batch(COUNT))
-    batches = in_memory_batches.memory_evaluation_batches(features, LENGTH, BATCH)
-    assert_same(distribute(Pod(pipelines, replicas), batches), batches.as_numpy_iterator())
-    training = in_memory_batches.memory_training_batches(
-        features, LENGTH, BATCH, seed=3, first_step=2
-    )
-    parts = distribute(Pod(pipelines, replicas), training)
-    assert_same(itertools.islice(parts, 9), training.take(9).as_numpy_iterator())
+
+    def read(share=WHOLE):
+        return memory_evaluation_batches(features, LENGTH, BATCH, share=share)
+
+    assert_same(spread(pipelines, replicas, read), read().as_numpy_iterator())
+
+    def train(share=WHOLE):
+        return memory_training_batches(features, LENGTH, BATCH, seed=3, first_step=2, share=share)
+
+    parts = spread(pipelines, replicas, train)
+    assert_same(itertools.islice(parts, 9), train().take(9).as_numpy_iterator())
 
 
 @pytest.mark.integration

@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow.batches import memory_evaluation_batches
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.replicas import check_replicas, checksums
 from albert_tf.engines.workers import Workers
@@ -72,9 +71,10 @@ def may_fail(fails: bool) -> None:
 def predictions(engine: TensorFlowEngine, model) -> None:
     examples = batch(COUNT)
     step = engine.create_prediction_step(model, ["logits"])
-    logits = predict(engine, step, memory_evaluation_batches(in_memory(examples), LENGTH, 4))[
-        "logits"
-    ]
+    batches = engine.memory_evaluation_batches(
+        in_memory(examples), LENGTH, 4, pad_to_max_length=False
+    )
+    logits = predict(engine, step, batches)["logits"]
     # Here without the other worker, all at once.
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
