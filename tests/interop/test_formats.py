@@ -210,7 +210,8 @@ except ValueError as error:
         [peers, "-c", code],
         capture_output=True,
         text=True,
-        env={"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)},
+        # Without the last, JAX searches for a TPU if it has the TPU compiler.
+        env={"KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
     )
     assert result.stdout.startswith("(24, 40)\n(24, 40)\n`path`="), result.stderr
     assert "TensorFlow is not installed" in result.stdout
