@@ -129,9 +129,10 @@ def test_dropout_is_drawn_by_the_device_itself(compiler, options):
     process = subprocess.run(
         [sys.executable, "-c", printing, path], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    # Of embeddings, attention's weights, attention's output and the feed-forward network's.
-    assert process.stdout.count("rng_bit_generator") == 4
-    assert process.stdout.count("algorithm = DEFAULT : (tensor<2xui64>)") == 4
+    # Of embeddings, attention's weights, attention's output and the feed-forward network's, in the
+    # first micro-batch and in the loop over the others.
+    assert process.stdout.count("rng_bit_generator") == 8
+    assert process.stdout.count("algorithm = DEFAULT : (tensor<2xui64>)") == 8
 
 
 @pytest.mark.integration
