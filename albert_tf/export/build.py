@@ -224,7 +224,6 @@ def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Mat
             source.tokenizer.do_lower_case,
             heads,
         )
-        module.trace()
         signatures = module.signatures()
         tf.saved_model.save(module, folder, signatures=signatures)
     return f"{layout.ENCODER}: signatures {', '.join(sorted(signatures))}"

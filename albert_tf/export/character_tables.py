@@ -50,8 +50,11 @@ def table(values: Mapping[int, int]) -> Table:
     """Returns the table of the given values, with 0 for all other code points."""
     dense = np.zeros(sys.maxunicode + 1, np.int32)
     dense[list(values)] = list(values.values())
-    rows, pages = np.unique(dense.reshape(-1, PAGE), axis=0, return_inverse=True)
-    return Table(pages.reshape(-1).astype(np.int32), rows)
+    rows = dense.reshape(-1, PAGE)
+    numbers: dict[bytes, int] = {}
+    pages = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    _, firsts = np.unique(pages, return_index=True)
+    return Table(np.array(pages, np.int32), rows[firsts])
 
 
 def replacements_table(replacements: Mapping[int, Sequence[int]]) -> Replacements:
@@ -81,6 +84,7 @@ def white_space() -> Table:
     return table({ord(c): 1 for c in characters() if c.isspace()})
 
 
+@functools.cache
 def control_characters() -> Table:
     """Returns a table with 1 for the characters of category Cc."""
     return table({ord(c): 1 for c in characters() if unicodedata.category(c) == "Cc"})

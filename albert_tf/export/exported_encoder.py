@@ -104,7 +104,11 @@ class ExportedModel(tf.Module):
         }
 
     def trace(self) -> None:
-        """Traces inference and training, for any batch size and length."""
+        """Traces inference and training, for any batch size and length.
+
+        `tf.saved_model.save` traces again whatever was traced before. The signatures therefore
+        call this method while they are traced themselves, which is while they are saved.
+        """
         inputs = {name: tf.TensorSpec([None, None], tf.int32, name) for name in self._inputs}
         for training in (False, True):
             self.__call__.get_concrete_function(inputs, training=training)
@@ -151,13 +155,10 @@ class ExportedEncoder(ExportedModel):
         self.vocab_lists = others
         self.do_lower_case = tf.Variable(do_lower_case, trainable=False)
 
-    def trace(self) -> None:
-        super().trace()
-        for name in self._heads:
-            getattr(self, name).trace()
-
     def signatures(self) -> dict:
         """Returns the serving signatures on token ids by name; `SIGNATURES` lists their inputs.
+
+        Saving them traces the functions of this object, `mlm` and `sop` that a SavedModel contains.
 
         `serving_default` and `tokens` return `pooled_output` and `sequence_output`; `mlm` and `sop`
         return only the logits.
@@ -184,8 +185,11 @@ def _signature(module: ExportedModel, name: str, outputs: Sequence[str]):
     names = SIGNATURES[name]
     specs = [tf.TensorSpec([None, None], tf.int32, given) for given in names]
 
+    @tf.function(autograph=False, input_signature=specs)
     def serve(*given):
+        with tf.init_scope():  # not as part of this function
+            module.trace()
         found = module(dict(zip(SIGNATURES["mlm"], given, strict=False)))
         return {output: found[output] for output in outputs}
 
-    return tf.function(serve, autograph=False).get_concrete_function(*specs)
+    return serve

@@ -9,6 +9,7 @@ TensorFlow Text is required wherever such a graph is created, loaded or served.
 from __future__ import annotations
 
 import abc
+import functools
 import types
 from collections.abc import Callable
 
@@ -167,17 +168,7 @@ class GraphWordPieceTokenizer(GraphTokenizer):
             lower = character_tables.replacements_of(_lower_without_accents)
             steps += [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]
         self._steps = tuple(steps)
-        # A character is classified by how many words it forms when doubled: none, one or two. Gaps
-        # in the blocks of ideographs count as ideographs too.
-        kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
-        self._words = graph_characters.Words(
-            character_tables.table(
-                {
-                    code: kinds[wordpiece.count(2 * chr(code))]
-                    for code in character_tables.code_points()
-                }
-            )
-        )
+        self._words = graph_characters.Words(_kinds_of_characters())
         self._piece_lengths = tf.constant(
             [len(piece.removeprefix(wordpiece.CONTINUES)) for piece in tokenizer.pieces], tf.int64
         )
@@ -231,6 +222,21 @@ class GraphWordPieceTokenizer(GraphTokenizer):
         long = words.row_lengths() > wordpiece.LONGEST_WORD
         # For no word at all, TensorFlow Text returns one without pieces.
         return self._model.tokenize(tf.where(long, _NO_PIECE, strings))[: tf.size(firsts)]
+
+
+@functools.cache  # goes through all of Unicode
+def _kinds_of_characters() -> character_tables.Table:
+    """Returns for each character whether it is part of words, white space, or a word on its own."""
+    # A character is classified by how many words it forms when doubled: none, one or two. Gaps in
+    # the blocks of ideographs count as ideographs too.
+    kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
+    values: dict[int, int] = {}
+    codes = character_tables.code_points()
+    for first in codes[:: character_tables.PAGE]:
+        page = [chr(code) for code in codes[first : first + character_tables.PAGE]]
+        if wordpiece.count(f"a{''.join(page)}a") > 1:  # not all part of words
+            values |= {ord(c): kinds[wordpiece.count(2 * c)] for c in page}
+    return character_tables.table(values)
 
 
 def _lower_without_accents(character: str) -> str:

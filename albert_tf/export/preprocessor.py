@@ -78,7 +78,7 @@ class _PackInputs(tf.Module):
         for rank in (1, 2):
             ids = tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, rank)
             for count in (1, 2):
-                for length in (None, tf.TensorSpec([], tf.int32)):
+                for length in (None, tf.TensorSpec([], tf.int32, "seq_length")):
                     self.__call__.get_concrete_function([ids] * count, seq_length=length)
 
 
@@ -104,12 +104,14 @@ class Preprocessor(tf.Module):
         super().__init__(name="preprocess")
         self.tokenize = _Tokenize(tokenizer)
         self.bert_pack_inputs = _PackInputs(tokenizer, seq_length)
-        self.bert_pack_inputs.trace()
         self.files = [tf.saved_model.Asset(file) for file in files]
         self.do_lower_case = tf.Variable(do_lower_case, trainable=False)
 
     @tf.function(input_signature=[TEXTS], autograph=False)
     def __call__(self, inputs):
+        # Here and not before, since `tf.saved_model.save` traces again whatever was traced before.
+        with tf.init_scope():
+            self.bert_pack_inputs.trace()
         return self.bert_pack_inputs([self.tokenize(inputs)])
 
 

@@ -24,12 +24,14 @@ from data_prep.inspect.inspect_options import InspectOptions
 
 def run(options: InspectOptions) -> None:
     from albert_tf import files
+
+    options.check()
+    paths = files.expand_globs(options.input_file, "input_file")
+    # They load TensorFlow, which takes longer than to see that a file is missing.
     from data_prep.inspect import reading, show, statistics
     from data_prep.inspect.names import Names
     from data_prep.throughput import ThroughputLine
 
-    options.check()
-    paths = files.expand_globs(options.input_file, "input_file")
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")
     features = reading.find_features(paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import pathlib
@@ -43,11 +44,23 @@ def passages(corpus, tmp_path_factory) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def manifest(corpus, model_file, tmp_path_factory) -> dict:
+    """Of training data with unusual settings."""
+    options = PretrainingDataOptions(
+        input_file=(str(corpus),),
+        output_file=(str(tmp_path_factory.mktemp("training data") / "train.tfrecord"),),
+        spm_model_file=str(model_file),
+        dupe_factor=2,
+        **SETTINGS,
+    )
+    return create(options)[0]
+
+
 @pytest.fixture
-def manifests(options) -> dict:
-    """The manifest of training data with unusual settings."""
-    manifest, _ = create(dataclasses.replace(options, **SETTINGS))
-    return {"train.manifest.json": manifest}
+def manifests(manifest) -> dict:
+    """A copy, which a test may change."""
+    return {"train.manifest.json": copy.deepcopy(manifest)}
 
 
 @pytest.fixture

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import pathlib
 import random
 
 import sentencepiece
 
 from albert_tf.config import AlbertConfig
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tokenizers import Tokenizer
+from tests.interop.models import random_model
 
 WORDS = (
     "the cat sat on a mat while 1,000 dogs ate Café crème _ in São Paulo; who knew? 1999, said I"
@@ -34,6 +37,7 @@ ODD = [
 ]
 
 LONGEST = 40
+LABELS = ("bad", "fair, or so", "good")
 
 
 def texts(count: int, most: int, seed: int = 0) -> list[str]:
@@ -79,3 +83,16 @@ def config_for(tokenizer: Tokenizer) -> AlbertConfig:
         intermediate_size=32,
         max_position_embeddings=LONGEST,
     )
+
+
+def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
+    """What a fine-tuning program leaves, with random weights."""
+    folder.mkdir()
+    tokenizer = write_vocabulary(folder)
+    model = random_model(head, config_for(tokenizer), labels=labels)
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder

@@ -10,14 +10,12 @@ import subprocess
 import sys
 import venv
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.export import check as export_check
 from albert_tf.export.build import export_saved_model
-from albert_tf.export.export_options import CheckOptions, ExportOptions
+from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
 from tests import tiny
@@ -31,24 +29,6 @@ except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
 USAGE = pathlib.Path(__file__).with_name("published_usage.py")
-
-
-@pytest.fixture(scope="module")
-def options(tmp_path_factory) -> ExportOptions:
-    folder = tmp_path_factory.mktemp("exports")
-    return ExportOptions(
-        init_checkpoint=write_trained(folder / "trained"),
-        export_path=str(folder / "export"),
-        do_lower_case=True,
-        max_seq_length=9,
-        measure_latency=False,
-    )
-
-
-@pytest.fixture(scope="module")
-def export(options) -> str:
-    export_saved_model(options)
-    return options.export_path
 
 
 @pytest.mark.slow
@@ -87,37 +67,13 @@ def test_ids_and_lengths(export, options):
     }
 
 
-def test_the_check_compares_ids(export, capsys, monkeypatch):
-    options = CheckOptions(words=("check", export), seq_lengths=())
-    kept = []
-    fresh = export_check._in_fresh_process
-    monkeypatch.setattr(
-        export_check, "_in_fresh_process", lambda *a: (kept or kept.append(fresh(*a)) or kept)[0]
-    )
-    export_check.check(options)
-    assert "same ids as the tokenizer for 12 texts" in capsys.readouterr().out
-    found, _ = kept[0]
-    for name, place in (("preprocess/ids", 3), ("preprocess/input_word_ids", (0, 4))):
-        right = found[name].copy()
-        found[name][place] += 1
-        with pytest.raises(InputError, match="other ids for .* than the tokenizer"):
-            export_check.check(options)
-        found[name] = right
-
-
-def test_keras_3_takes_it_as_a_layer(export):
-    import keras
-
-    encoder = tf.saved_model.load(f"{export}/encoder")
-    preprocess = tf.saved_model.load(f"{export}/preprocess")
-    layer = keras.layers.TFSMLayer(f"{export}/encoder", call_endpoint="__call__")
-    inputs = preprocess(tf.constant(["the cat", "a dog"]))
-    np.testing.assert_array_equal(layer(inputs)["pooled_output"], encoder(inputs)["pooled_output"])
-
-
-def test_without_tensorflow_text(options, tmp_path, monkeypatch, capsys):
+def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    options = dataclasses.replace(options, export_path=str(tmp_path / "export"))
+    options = ExportOptions(
+        init_checkpoint=write_trained(tmp_path / "trained", head="encoder"),
+        export_path=str(tmp_path / "export"),
+        measure_latency=False,
+    )
     with pytest.raises(InputError, match=r"`preprocess`: TensorFlow Text is not installed; pip"):
         export_saved_model(dataclasses.replace(options, preprocess=True))
     assert not os.path.exists(options.export_path)

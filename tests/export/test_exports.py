@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -19,13 +20,21 @@ from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
+from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests import tiny
 from tests.conftest import GOLDEN, slow
-from tests.interop.models import CONFIGS, features, letters, random_model, write_trained
+from tests.interop.models import (
+    CONFIGS,
+    TRAINED,
+    features,
+    letters,
+    random_model,
+    write_trained,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -37,27 +46,14 @@ def inputs_of(batch) -> dict[str, tf.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> str:
-    return write_trained(tmp_path_factory.mktemp("saved_model") / "trained")
-
-
-@pytest.fixture(scope="module")
-def options(trained) -> ExportOptions:
-    folder = f"{os.path.dirname(trained)}/export"
-    return ExportOptions(
-        init_checkpoint=trained, export_path=folder, preprocess=False, measure_latency=False
-    )
-
-
-@pytest.fixture(scope="module")
-def export(options) -> str:
-    export_saved_model(options)
-    return options.export_path
+def loaded(export):
+    """The encoder, for tests that do not train it."""
+    return tf.saved_model.load(f"{export}/encoder")
 
 
 @pytest.fixture(scope="module")
 def model(trained) -> AlbertForPreTraining:
-    model = AlbertForPreTraining(tiny.CONFIG)
+    model = AlbertForPreTraining(TRAINED)
     load_weights(model, trained)
     return model
 
@@ -88,7 +84,7 @@ def test_outputs_are_the_models(structure, tmp_path):
         close(layer, expected["encoder_outputs"][(number + 1) * per_layer - 1], f"layer {number}")
 
 
-@pytest.mark.parametrize("name", ["groups2", *slow("tiny", "nomap")])
+@pytest.mark.parametrize("name", ["nomap", *slow("tiny", "groups2")])
 def test_outputs_are_the_originals(name, tmp_path):
     folder = GOLDEN / f"google_tf1_{name}"
     config = json.loads((folder / "albert_config.json").read_text())
@@ -116,8 +112,7 @@ def test_outputs_are_the_originals(name, tmp_path):
     close(tf.nn.log_softmax(orders), expected["sentence_order_log_probs"], "sop")
 
 
-def test_every_entry_of_an_export(export, model):
-    loaded = tf.saved_model.load(f"{export}/encoder")
+def test_every_entry_of_an_export(export, loaded, model):
     batch = tiny.batch(3)
     expected = model(batch)
     with_masks = inputs_of(batch)
@@ -144,14 +139,21 @@ def test_every_entry_of_an_export(export, model):
     assert assets == {"albert_config.json", "vocab.txt"}
 
 
+def test_keras_3_takes_it_as_a_layer(export, loaded):
+    layer = keras.layers.TFSMLayer(f"{export}/encoder", call_endpoint="__call__")
+    inputs = inputs_of(tiny.batch(2))
+    inputs.pop("masked_lm_positions")
+    np.testing.assert_array_equal(layer(inputs)["pooled_output"], loaded(inputs)["pooled_output"])
+
+
 def test_it_goes_on_training(export):
     loaded = tf.saved_model.load(f"{export}/encoder")
-    paths = {weight.path for weight in AlbertEncoder(tiny.CONFIG).weights}
+    paths = {weight.path for weight in AlbertEncoder(TRAINED).weights}
     assert len(loaded.variables) == len(loaded.trainable_variables) == len(paths)
     assert list(loaded.regularization_losses) == []
     head = {"mlm": "cls/predictions/", "sop": "cls/seq_relationship/"}
     for name, scope in head.items():
-        expected = [w for w in AlbertForPreTraining(tiny.CONFIG).weights if scope in w.path]
+        expected = [w for w in AlbertForPreTraining(TRAINED).weights if scope in w.path]
         member = getattr(loaded, name)
         assert len(member.trainable_variables) == len(paths) + len(expected)
 
@@ -204,8 +206,8 @@ def test_it_is_where_fine_tuning_starts(export, trained):
             )
         )
         tokenizer = find_tokenizer(options)
-        assert (tokenizer.vocab_size, tokenizer.do_lower_case) == (tiny.VOCAB, False)
-        assert find_config(options) == tiny.CONFIG
+        assert (tokenizer.vocab_size, tokenizer.do_lower_case) == (tiny.VOCAB, True)
+        assert find_config(options) == TRAINED
         weights, expected = open_weights(options.init_checkpoint), open_weights(trained)
         assert set(weights.tensors) == set(expected.tensors)
         for name in expected.tensors:
@@ -217,7 +219,7 @@ def test_the_same_command_again_finds_its_work_done(export, options, trained, ca
     export_saved_model(options)
     assert "already exported from the same weights" in capsys.readouterr().out
     assert os.stat(f"{export}/encoder/saved_model.pb").st_mtime_ns == stamp
-    for changes in ({"do_lower_case": True}, {"max_seq_length": 9}):
+    for changes in ({"do_lower_case": False}, {"max_seq_length": 8}):
         with pytest.raises(InputError, match="is a different export"):
             export_saved_model(dataclasses.replace(options, **changes))
     assert json.loads(pathlib.Path(export, "export.json").read_text())["step"] == 7
@@ -269,6 +271,7 @@ def test_heads_that_the_weights_lack_are_left_out(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
     assert set(loaded.signatures) == {"serving_default", "tokens"}
     assert not hasattr(loaded, "mlm")
+    assert find_companions(options.export_path).do_lower_case is False  # as in training
 
 
 def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
@@ -283,6 +286,14 @@ def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     assert "signatures: serving_default, tokens, mlm, sop" in printed
     assert "mlm/mlm_logits: differs from the model by at most" in printed
     assert "batch 32, length   8: " in printed
+    if os.path.exists(f"{export}/preprocess"):
+        assert "same ids as the tokenizer for 12 texts" in printed
+        found, _ = kept[0]
+        for name, place in (("preprocess/ids", 3), ("preprocess/input_word_ids", (0, 4))):
+            found[name][place] += 1
+            with pytest.raises(InputError, match="other ids for .* than the tokenizer"):
+                export_check.check(options)
+            found[name][place] -= 1
 
     # With what that process found, and other weights to compare with.
     export_check.check(dataclasses.replace(options, init_checkpoint=trained))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -37,6 +38,9 @@ CONFIGS = {
     "shared feed-forward": AlbertConfig(**_OWN, parameter_sharing="ffn"),
 }
 
+# What `write_trained` writes; every further layer costs time in each of an export's functions.
+TRAINED = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+
 
 def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3) -> keras.Model:
     """A model none of whose weights are at a value that they start from."""
@@ -65,10 +69,10 @@ def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool =
     from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 
     folder.mkdir()
-    weights = random_model(head, tiny.CONFIG).weights
+    weights = random_model(head, TRAINED).weights
     values = {weight.path: weight.numpy() for weight in weights}
     write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
-    (folder / "albert_config.json").write_text(tiny.CONFIG.to_json())
+    (folder / "albert_config.json").write_text(TRAINED.to_json())
     (folder / "vocab.txt").write_text(letters(tiny.VOCAB))
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": not cased}))
     return str(folder)

@@ -12,9 +12,8 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.hardware.slices import GIB, known_slices, parse_slice
-from albert_tf.tpu import preflight
+from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
-from albert_tf.tpu.lowering import lower
 from albert_tf.tpu.preflight_options import PreflightOptions
 from tests.conftest import ROOT, slow
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS
@@ -28,6 +27,7 @@ ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)  # with dropout
 SHARE = 8
 # All of eight devices, so that one program does for all.
 SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
+IMPOSSIBLE = "v3:1x4"  # hosts have 2x2 chips
 
 
 class SilentLine:
@@ -54,15 +54,31 @@ def options(tmp_path_factory):
     )
 
 
+class LowersHere(preflight.Compiler):
+    """Lowers in this process, which has loaded TensorFlow; compiles in another one, as always."""
+
+    def _run(self, module, arguments, what):
+        if module != "lowering":
+            return super()._run(module, arguments, what)
+        lowering.main(*arguments)
+        return None
+
+
 @pytest.fixture(scope="module")
-def compiled(options):
+def compiler(options):
+    return LowersHere(options, SilentLine())
+
+
+@pytest.fixture(scope="module")
+def compiled(compiler, options):
     """Compiles the step for a slice, once for all tests: so many micro-batches of some size."""
-    compiler = preflight.Compiler(options, SilentLine())
+    usual = preflight.Compiler(options, SilentLine())
 
     @functools.cache
     def compile_step(name, micro=SHARE // 2, trips=2):
         where = parse_slice(name)
-        return compiler.compile(where, where.replicas * trips * micro, micro, None)
+        given = compiler if name in (SLICES[0], IMPOSSIBLE) else usual
+        return given.compile(where, where.replicas * trips * micro, micro, None)
 
     return compile_step
 
@@ -95,27 +111,28 @@ def parameters(config):
 
 @pytest.mark.integration
 def test_the_program_does_not_hold_the_weights(options, tmp_path):
-    config = dataclasses.replace(CONFIG, vocab_size=1_000_000)
+    config = dataclasses.replace(ONE_LAYER, vocab_size=1_000_000)
     path = tmp_path / "albert_config.json"
     path.write_text(config.to_json())
-    program = lower(options.pretraining(0, albert_config_file=str(path)), replicas=8)
+    program = lowering.lower(options.pretraining(0, albert_config_file=str(path)), replicas=8)
     assert len(program) < parameters(config)  # in bytes, where each takes four
 
 
 @pytest.mark.integration
 @needs_compiler
-def test_dropout_is_drawn_by_the_device_itself(options, tmp_path):
-    path = tmp_path / "program"
-    path.write_bytes(lower(options.pretraining(0), replicas=8))
+def test_dropout_is_drawn_by_the_device_itself(compiler, options):
+    micro = SHARE // 2  # the program that is compiled below
+    path = compiler._program(8, options.pretraining(micro, train_batch_size=8 * SHARE), "")
     # In a process of its own: TensorFlow and JAX each bring a runtime.
     printing = "import sys; from albert_tf.tpu.compiling import parse; "
     printing += "print(parse(open(sys.argv[1], 'rb').read()))"
     process = subprocess.run(
         [sys.executable, "-c", printing, path], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    # Of embeddings, attention's weights, attention's output and the feed-forward network's.
-    assert process.stdout.count("rng_bit_generator") == 4
-    assert process.stdout.count("algorithm = DEFAULT : (tensor<2xui64>)") == 4
+    # Of embeddings, attention's weights, attention's output and the feed-forward network's, in the
+    # first micro-batch and in the loop over the others.
+    assert process.stdout.count("rng_bit_generator") == 8
+    assert process.stdout.count("algorithm = DEFAULT : (tensor<2xui64>)") == 8
 
 
 @pytest.mark.integration
@@ -149,9 +166,9 @@ def test_a_larger_micro_batch_needs_more_memory(compiled):
 @pytest.mark.integration
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(compiled):
-    result = compiled("v3:1x4")  # hosts have 2x2 chips
+    result = compiled(IMPOSSIBLE)
     assert not result.fits
-    assert "v3:1x4" in result.error
+    assert IMPOSSIBLE in result.error
     assert "\n" not in result.error
 
 

@@ -113,9 +113,14 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
     ]
 
 
+@pytest.fixture(scope="module")
+def found():
+    """The files of this interpreter and its packages, thousands."""
+    return package_docs._find_files()
+
+
 @pytest.mark.integration
-def test_sources_of_this_interpreter():
-    found = package_docs._find_files()
+def test_sources_of_this_interpreter(found):
     names = {source.name: source.package for source in found}
     assert len(names) == len(found) > 1000
     assert names["argparse.py"] == "argparse"
@@ -188,10 +193,10 @@ def test_a_listed_package_that_is_not_installed_is_named(interpreter, tmp_path):
 
 
 @pytest.mark.integration
-def test_the_packages_of_the_demo_are_installed_with_every_python():
+def test_the_packages_of_the_demo_are_installed_with_every_python(found):
     listed = package_docs.read_package_list(str(ROOT / "configs" / "demo" / "packages.txt"))
     assert {"python", "numpy", "tensorflow"} < listed
     # Nothing that only part of the environments of this project has.
     optional = {"transformers", "torch", "jax", "jaxlib", "tensorflow_text", "tensorflow_hub"}
     assert not listed & optional
-    assert listed - {"python"} <= {source.package for source in package_docs._find_files()}
+    assert listed - {"python"} <= {source.package for source in found}

@@ -1,0 +1,87 @@
+"""An export of a pretrained model and one of a classifier, for all tests that only read them."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.export.build import export_saved_model
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.graph_tokenizers import tensorflow_text
+from tests.conftest import once
+from tests.export.served import LABELS, trained_folder
+from tests.interop.models import write_trained
+
+
+@pytest.fixture(scope="session")
+def options(shared_folder) -> ExportOptions:
+    """How `export` is made; `init_checkpoint` says that its vocabulary is cased."""
+
+    def made_in(folder: pathlib.Path) -> ExportOptions:
+        return ExportOptions(
+            init_checkpoint=str(folder / "trained"),
+            export_path=str(folder / "export"),
+            do_lower_case=True,
+            max_seq_length=9,
+            measure_latency=False,
+        )
+
+    def make() -> None:
+        write_trained(folder / "trained")
+        export_saved_model(made_in(folder))
+
+    folder = shared_folder / "exported"
+    return made_in(once(folder, make))
+
+
+@pytest.fixture(scope="session")
+def trained(options) -> str:
+    return options.init_checkpoint
+
+
+@pytest.fixture(scope="session")
+def export(options) -> str:
+    return options.export_path
+
+
+@pytest.fixture(scope="session")
+def classifier(shared_folder) -> pathlib.Path:
+    """What fine-tuning a classifier of pairs leaves."""
+
+    def make() -> None:
+        trained_folder(
+            folder / "trained",
+            "classifier",
+            labels__json=json.dumps(LABELS),
+            target__json=json.dumps(
+                {"kind": "classification", "pairs": True, "max_seq_length": 16}
+            ),
+            eval_results__txt="eval_accuracy = 0.75\nglobal_step = 7\n",
+        )
+
+    folder = shared_folder / "classifier"
+    return once(folder, make) / "trained"
+
+
+@pytest.fixture(scope="session")
+def exported_classifier(classifier, shared_folder) -> pathlib.Path:
+    """The folder in which `export/` is all that can be exported of `classifier`."""
+    try:
+        tensorflow_text()
+    except InputError as error:
+        pytest.skip(str(error))
+
+    def make() -> None:
+        options = ExportOptions(
+            init_checkpoint=str(classifier),
+            export_path=str(folder / "export"),
+            tflite_lengths=("16",),
+            measure_latency=False,
+        )
+        export_saved_model(options)
+
+    folder = shared_folder / "exported_classifier"
+    return once(folder, make)
