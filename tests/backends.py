@@ -101,6 +101,15 @@ def gradient_function(
     return differentiate
 
 
+def compiled(function: Callable) -> Callable:
+    """The function, for many calls with the same shapes."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    return function  # those that this module returns are compiled
+
+
 def operations(function: Callable, *args) -> list[str]:
     """Names of the operations in the program that `function` is traced into."""
     if BACKEND == "tensorflow":

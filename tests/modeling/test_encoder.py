@@ -96,7 +96,7 @@ def test_classifier_dropout_acts_in_training_only():
 
 @pytest.mark.integration
 def test_keras_fit_trains_it_too():
-    model = AlbertForSequenceClassification(CONFIG, num_labels=2)
+    model = AlbertForSequenceClassification(changed(num_hidden_layers=1), num_labels=2)
 
     class Logits(keras.Model):
         def call(self, features, training=False):

@@ -14,8 +14,10 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from tests.backends import gradient_function, update_function, variable
+from tests.backends import compiled, gradient_function, update_function, variable
 from tests.conftest import GOLDEN
+
+START = GOLDEN / "google_tf1_tiny"
 
 
 def assert_close(actual, expected, name):
@@ -25,47 +27,61 @@ def assert_close(actual, expected, name):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * size, err_msg=name)
 
 
-def pretraining_losses(scale):
+def losses(outputs, batch):
+    """The loss times `scale` of the batch; and all losses under the original's names."""
     objective = PretrainingObjective()
+    sums, weights = objective.sums(outputs, batch), objective.weights(batch)
+    loss = objective.loss(sums, weights)
+    return batch["scale"] * loss, {
+        "loss": loss,
+        "masked_lm_loss": sums["masked_lm_loss"] / (weights["masked_lm"] + 1e-5),
+        "sentence_order_loss": sums["sentence_order_loss"] / weights["sentence_order"],
+    }
 
-    def losses(outputs, batch):
-        sums, weights = objective.sums(outputs, batch), objective.weights(batch)
-        loss = objective.loss(sums, weights)
-        return scale * loss, {
-            "loss": loss,
-            "masked_lm_loss": sums["masked_lm_loss"] / (weights["masked_lm"] + 1e-5),
-            "sentence_order_loss": sums["sentence_order_loss"] / weights["sentence_order"],
-        }
 
-    return losses
+@pytest.fixture(scope="module")
+def model_and_gradients():
+    """A model and a function that returns its losses and gradients, compiled for all tests."""
+    config = AlbertConfig.from_json_file(str(START / "albert_config.json"))
+    model = AlbertForPreTraining(config)
+    return model, compiled(gradient_function(model, losses))
+
+
+# What the loss is multiplied by.
+TRAJECTORIES = {"trajectory": 1.0, "trajectory_loss_x0.1": 0.1}
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("trajectory", "scale"), [("trajectory", 1.0), ("trajectory_loss_x0.1", 0.1)]
-)
 @pytest.mark.parametrize("name", ["lamb", "adamw"])
-def test_eight_steps_equal_the_originals(name, trajectory, scale):
-    start, folder = GOLDEN / "google_tf1_tiny", GOLDEN / f"google_{name}_tiny"
+def test_eight_steps_equal_the_originals(name, model_and_gradients):
+    folder = GOLDEN / f"google_{name}_tiny"
     settings = json.loads((folder / "run.json").read_text())
-    model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))
-    variables = np.load(start / "variables.npz")
-    for weight in model.weights:
-        weight.assign(variables[weight.path])
     schedule = WarmupPolynomialDecay(
         settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
     )
     optimizer = create_optimizer(name, schedule, global_clipnorm=settings["clip_norm"])
-    update = update_function(optimizer, model.trainable_variables)
-    gradients_of = gradient_function(model, pretraining_losses(scale))
-    batches = dict(np.load(folder / "batches.npz"))
-    expected = dict(np.load(folder / f"{trajectory}.npz"))
-    weights = {weight.path: weight for weight in model.weights}
+    model, gradients_of = model_and_gradients
+    update = compiled(update_function(optimizer, model.trainable_variables))
+    variables = np.load(START / "variables.npz")
+    for trajectory, scale in TRAJECTORIES.items():
+        for weight in model.weights:
+            weight.assign(variables[weight.path])
+        for state in optimizer.variables:
+            state.assign(np.zeros(state.shape, state.dtype))
+        expected = dict(np.load(folder / f"{trajectory}.npz"))
+        follow(model, gradients_of, update, schedule, settings, scale, folder, expected)
+        if trajectory == "trajectory":
+            assert_final_state(model, optimizer, folder)
 
+
+def follow(model, gradients_of, update, schedule, settings, scale, folder, expected):
+    """Takes the original's steps and compares everything along the way."""
+    weights = {weight.path: weight for weight in model.weights}
+    batches = dict(np.load(folder / "batches.npz"))
     clipped = []
     for step in range(settings["steps"]):
         batch = {key: values[step] for key, values in batches.items()}
-        values, gradients = gradients_of(batch)
+        values, gradients = gradients_of({**batch, "scale": np.float32(scale)})
         norm = ops.sqrt(sum(ops.sum(ops.square(gradient)) for gradient in gradients))
         values.update(grad_global_norm=norm, learning_rate=schedule(step))
         for key, value in values.items():
@@ -80,15 +96,16 @@ def test_eight_steps_equal_the_originals(name, trajectory, scale):
     assert any(clipped)
     assert all(clipped) == (scale == 1.0)
 
-    if trajectory == "trajectory":
-        final, slots = np.load(folder / "final_variables.npz"), np.load(folder / "final_slots.npz")
-        for weight, moment, variance in zip(
-            model.trainable_variables, optimizer._moments, optimizer._variances, strict=True
-        ):
-            path = weight.path
-            assert_close(weight.numpy(), final[path], path)
-            assert_close(moment.numpy(), slots[f"{path}/adam_m"], f"{path}/adam_m")
-            assert_close(variance.numpy(), slots[f"{path}/adam_v"], f"{path}/adam_v")
+
+def assert_final_state(model, optimizer, folder):
+    final, slots = np.load(folder / "final_variables.npz"), np.load(folder / "final_slots.npz")
+    for weight, moment, variance in zip(
+        model.trainable_variables, optimizer._moments, optimizer._variances, strict=True
+    ):
+        path = weight.path
+        assert_close(weight.numpy(), final[path], path)
+        assert_close(moment.numpy(), slots[f"{path}/adam_m"], f"{path}/adam_m")
+        assert_close(variance.numpy(), slots[f"{path}/adam_v"], f"{path}/adam_v")
 
 
 def test_equals_tensorflow_addons_with_bias_correction():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -43,8 +45,9 @@ class Scaled(PretrainingObjective):
 
 def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
     keras.utils.set_random_seed(7)
+    # One layer: tracing and compiling more is what would take long.
     return TrainStep(
-        AlbertForPreTraining(CONFIG),
+        AlbertForPreTraining(dataclasses.replace(CONFIG, num_hidden_layers=1)),
         create_optimizer(optimizer, 0.01),
         Scaled(),
         tf.distribute.get_strategy(),
@@ -53,9 +56,28 @@ def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
     )
 
 
-def data(scales):
+@functools.cache
+def built_once() -> tuple[TrainStep, list[np.ndarray]]:
+    """A step, which is traced when it is first called, and the values that it starts from."""
+    step = build()
+    return step, [variable.numpy() for variable in everything(step)]
+
+
+def everything(step) -> list[keras.Variable]:
+    return [*step.model.variables, *step.optimizer.variables]
+
+
+def as_new() -> TrainStep:
+    """The step that many tests share, set back to its start."""
+    step, initial = built_once()
+    for variable, value in zip(everything(step), initial, strict=True):
+        variable.assign(value)
+    return step
+
+
+def data(scales, count=4):
     batches = [
-        {**batch(4, seed=n), "scale": np.full(4, scale, "float32")}
+        {**batch(count, seed=n), "scale": np.full(count, scale, "float32")}
         for n, scale in enumerate(scales)
     ]
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
@@ -90,7 +112,8 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
     optimizer, micro_batches, bad, clip_norm
 ):
     step = build(optimizer, micro_batches, clip_norm)
-    iterator = iter(data([1, 1, BAD[bad], BAD[bad], 1]))
+    # As many examples at a time as in the other tests: XLA compiles for every number of them.
+    iterator = iter(data([1, 1, BAD[bad], BAD[bad], 1], count=4 * micro_batches))
     step(iterator, tf.constant(2))
     before = state(step)
     results = step(iterator, tf.constant(2))
@@ -113,16 +136,16 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
 @pytest.mark.integration
 def test_skipped_steps_leave_no_trace_in_those_that_follow():
     """As if the others had been made alone, each at its own number."""
-    skipping = build()
-    results = skipping(iter(data([1, np.nan, 1, np.nan, np.nan, 1])), tf.constant(6))
-    alone = build()
+    step = as_new()
+    results = step(iter(data([1, np.nan, 1, np.nan, np.nan, 1])), tf.constant(6))
+    skipping = state(step)
+    step = as_new()
     finite = []
-    for number, element in enumerate(data([1] * 6)):
-        if number in (0, 2, 5):
-            alone.optimizer.iterations.assign(number)
-            finite.append(alone(iter([element]), tf.constant(1)))
-    assert_same(state(skipping), state(alone))
-    for name in skipping.objective.quantities:
+    for number in (0, 2, 5):
+        step.optimizer.iterations.assign(number)
+        finite.append(step(iter(data([1] * 6).skip(number)), tf.constant(1)))
+    assert_same(skipping, state(step))
+    for name in step.objective.quantities:
         total = sum(float(each["sums"][name]) for each in finite)
         assert float(results["sums"][name]) == pytest.approx(total, rel=1e-5)
     history = {name: values.numpy() for name, values in results["history"].items()}
@@ -134,7 +157,7 @@ def test_skipped_steps_leave_no_trace_in_those_that_follow():
 
 @pytest.mark.integration
 def test_norms_and_trust_ratios_are_those_of_the_formulas():
-    step = build()
+    step = as_new()
     iterator = iter(data([1, 1, 1]))
     step(iterator, tf.constant(2))
     before = state(step)
@@ -164,11 +187,10 @@ def test_norms_and_trust_ratios_are_those_of_the_formulas():
 
 @pytest.mark.integration
 def test_measures_are_those_of_the_last_finite_step():
-    finite, then_bad = build(), build()
-    workers = TensorFlowEngine(finite.strategy).workers
-    expected = TrainingStep(finite, workers)(iter(data([1])), 1)
-    actual = TrainingStep(then_bad, workers)(iter(data([1, np.nan])), 2)
-    for name in finite.optimizer.measures:
+    workers = TensorFlowEngine(as_new().strategy).workers
+    expected = TrainingStep(as_new(), workers)(iter(data([1])), 1)
+    actual = TrainingStep(as_new(), workers)(iter(data([1, np.nan])), 2)
+    for name in as_new().optimizer.measures:
         assert actual.scalars[name] == expected.scalars[name] > 0
     metrics = Health(Scaled(), 5, "").metrics(actual, 2)
     assert metrics["gradient_norm"] == expected.scalars["gradient_norm"]
@@ -176,7 +198,7 @@ def test_measures_are_those_of_the_last_finite_step():
 
 
 def run(tmp_path, scales, limit, per_loop=3):
-    step = build()
+    step = as_new()
     engine = TensorFlowEngine(step.strategy)
     training_step = TrainingStep(step, engine.workers)
     train(
@@ -273,7 +295,7 @@ def test_rates_are_of_the_lengths_that_were_computed():
 @pytest.mark.integration
 def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
     pause, steps = 0.05, 5
-    step = build()
+    step = as_new()
     elements = list(data([1] * steps))
     last = step.model.trainable_weights[-1]
 

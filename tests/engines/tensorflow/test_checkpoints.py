@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import shutil
 import threading
 import time
 
@@ -68,14 +70,24 @@ def test_names_are_the_originals(tmp_path):
     assert shapes["bert/embeddings/word_embeddings"] == [60, 8]
 
 
+@functools.cache
+def shared_model():
+    """A model and optimizer that tests share whose subject is the files."""
+    return fresh()
+
+
+def fill(model, optimizer, step) -> None:
+    optimizer.iterations.assign(step)
+    for weight in model.weights:
+        weight.assign(tf.fill(weight.shape, tf.cast(step, weight.dtype)))
+
+
 def save_steps(folder, steps, **options):
     """A checkpoint for every step; in step N every weight is N."""
-    model, optimizer = fresh()
+    model, optimizer = shared_model()
     with Checkpoints(str(folder), model, optimizer, **options) as checkpoints:
         for step in steps:
-            optimizer.iterations.assign(step)
-            for weight in model.weights:
-                weight.assign(tf.fill(weight.shape, tf.cast(step, weight.dtype)))
+            fill(model, optimizer, step)
             checkpoints.save()
 
 
@@ -85,14 +97,15 @@ def steps_in(folder) -> list[int]:
 
 def restored(folder) -> tuple[int, float]:
     """Step and value of the weights that a new process would resume from."""
-    model, optimizer = fresh()
+    model, optimizer = shared_model()
+    fill(model, optimizer, 77)
     assert Checkpoints(str(folder), model, optimizer).restore_latest()
     (value,) = {float(x) for weight in model.weights for x in np.ravel(weight.numpy())}
     return int(optimizer.iterations.numpy()), value
 
 
 def test_nothing_to_resume(tmp_path):
-    assert not Checkpoints(str(tmp_path), *fresh()).restore_latest()
+    assert not Checkpoints(str(tmp_path), *shared_model()).restore_latest()
 
 
 def test_only_the_newest_are_kept(tmp_path):
@@ -102,7 +115,7 @@ def test_only_the_newest_are_kept(tmp_path):
 
 @pytest.mark.integration
 def test_one_in_so_many_hours_stays_for_good(tmp_path, monkeypatch):
-    model, optimizer = fresh()
+    model, optimizer = shared_model()
     for step in range(1, 13):
         hours = step  # one between two checkpoints
         monkeypatch.setattr(time, "time", lambda hours=hours: 1.7e9 + 3600 * hours)
@@ -161,10 +174,19 @@ DAMAGE = {
 }
 
 
+@pytest.fixture(scope="module")
+def three_steps(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints")
+    save_steps(folder, (1, 2, 3))
+    return folder
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(tmp_path, caplog, damage):
-    save_steps(tmp_path, (1, 2, 3))
+def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(
+    tmp_path, caplog, damage, three_steps
+):
+    shutil.copytree(three_steps, tmp_path, dirs_exist_ok=True)
     DAMAGE[damage](tmp_path)
     assert restored(tmp_path) == (2, 2.0)
     warning, choice = caplog.messages
@@ -182,11 +204,11 @@ def test_training_never_starts_anew_over_damaged_checkpoints(tmp_path):
     for path in tmp_path.glob("*.data*"):
         cut(path, 0.5)
     with pytest.raises(InputError, match=r"no checkpoint .* \(model.ckpt-3, model.ckpt-2\)"):
-        Checkpoints(str(tmp_path), *fresh()).restore_latest()
+        Checkpoints(str(tmp_path), *shared_model()).restore_latest()
     for path in tmp_path.glob("model.ckpt*"):
         path.unlink()
     with pytest.raises(InputError, match="no checkpoint in it can be read"):
-        Checkpoints(str(tmp_path), *fresh()).restore_latest()
+        Checkpoints(str(tmp_path), *shared_model()).restore_latest()
 
 
 @pytest.mark.integration
@@ -214,7 +236,7 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path):
     before = {path.name for path in tmp_path.iterdir()}
     (tmp_path / "model.ckpt-2_temp").mkdir()
     (tmp_path / "model.ckpt-2_temp" / "part").write_text("half")
-    Checkpoints(str(tmp_path), *fresh()).remove_unfinished()
+    Checkpoints(str(tmp_path), *shared_model()).remove_unfinished()
     assert {path.name for path in tmp_path.iterdir()} == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import numpy as np
@@ -17,11 +18,42 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
 from tests.conftest import GOLDEN
 
+START = GOLDEN / "google_tf1_tiny"
+
 
 def load_variables(model, path):
     variables = np.load(path)
     for weight in model.weights:
         weight.assign(variables[weight.path])
+
+
+def settings_of(optimizer_name: str) -> dict:
+    return json.loads((GOLDEN / f"google_{optimizer_name}_tiny" / "run.json").read_text())
+
+
+@functools.cache
+def built_once(optimizer_name: str, micro_batches: int) -> TrainStep:
+    settings, config = settings_of(optimizer_name), START / "albert_config.json"
+    schedule = WarmupPolynomialDecay(
+        settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
+    )
+    return TrainStep(
+        AlbertForPreTraining(AlbertConfig.from_json_file(str(config))),
+        create_optimizer(optimizer_name, schedule),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+        micro_batches=micro_batches,
+        clip_norm=settings["clip_norm"],
+    )
+
+
+def at_the_start(optimizer_name: str, micro_batches: int) -> TrainStep:
+    """A step with the original's initial weights; tests share one, as tracing takes long."""
+    step = built_once(optimizer_name, micro_batches)
+    load_variables(step.model, START / "variables.npz")
+    for variable in step.optimizer.variables:
+        variable.assign(tf.zeros(variable.shape, variable.dtype))
+    return step
 
 
 @pytest.mark.integration
@@ -35,26 +67,12 @@ def load_variables(model, path):
     ],
 )
 def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
-    start = GOLDEN / "google_tf1_tiny"
     folder = GOLDEN / f"google_{optimizer_name}_tiny"
-    settings = json.loads((folder / "run.json").read_text())
-    model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))
-    load_variables(model, start / "variables.npz")
-    schedule = WarmupPolynomialDecay(
-        settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
-    )
-    step = TrainStep(
-        model,
-        create_optimizer(optimizer_name, schedule),
-        PretrainingObjective(),
-        tf.distribute.get_strategy(),
-        micro_batches=micro_batches,
-        clip_norm=settings["clip_norm"],
-    )
+    step = at_the_start(optimizer_name, micro_batches)
     batches = dict(np.load(folder / "batches.npz"))
     expected = dict(np.load(folder / "trajectory.npz"))
     iterator = iter(ending_at_once(tf.data.Dataset.from_tensor_slices(batches)))
-    for number in range(settings["steps"]):
+    for number in range(settings_of(optimizer_name)["steps"]):
         results = step(iterator, tf.constant(1))
         assert float(results["learning_rate"]) == pytest.approx(
             expected["learning_rate"][number], 1e-6
@@ -67,7 +85,7 @@ def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
 
     final, slots = np.load(folder / "final_variables.npz"), np.load(folder / "final_slots.npz")
     for weight, moment, variance in zip(
-        model.weights, step.optimizer._moments, step.optimizer._variances, strict=True
+        step.model.weights, step.optimizer._moments, step.optimizer._variances, strict=True
     ):
         # Relative to the variable's own size: single values may be near zero.
         for actual, wanted in (
@@ -83,18 +101,14 @@ def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
 
 @pytest.mark.integration
 def test_several_steps_in_one_call_are_the_same_steps():
-    start = GOLDEN / "google_tf1_tiny"
     batches = dict(np.load(GOLDEN / "google_lamb_tiny" / "batches.npz"))
     weights = []
     for calls in ([1] * 6, [4, 2]):
-        model = AlbertForPreTraining(AlbertConfig.from_json_file(str(start / "albert_config.json")))
-        load_variables(model, start / "variables.npz")
-        optimizer = create_optimizer("lamb", 0.001)
-        step = TrainStep(model, optimizer, PretrainingObjective(), tf.distribute.get_strategy())
+        step = at_the_start("lamb", 1)
         iterator = iter(ending_at_once(tf.data.Dataset.from_tensor_slices(batches)))
         for count in calls:
             step(iterator, tf.constant(count))
-        assert int(optimizer.iterations.numpy()) == 6
-        weights.append([weight.numpy() for weight in model.weights])
+        assert int(step.optimizer.iterations.numpy()) == 6
+        weights.append([weight.numpy() for weight in step.model.weights])
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import subprocess
 import sys
 
@@ -27,24 +28,52 @@ from albert_tf.optimization import create_optimizer
 from tests.conftest import slow
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
+# Where the number of layers makes no difference: tracing them is what takes long.
+ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
-def trained(micro_batches=1, steps=3, seed=0, config=CONFIG, remat=False):
-    """Weights after some steps on the same batches."""
+
+def create_step(config=CONFIG, optimizer="lamb", **options) -> TrainStep:
     keras.utils.set_random_seed(7)
-    model = AlbertForPreTraining(config)
-    step = TrainStep(
-        model,
-        create_optimizer("lamb", 0.01),
+    return TrainStep(
+        AlbertForPreTraining(config),
+        create_optimizer(optimizer, 0.01),
         PretrainingObjective(),
         tf.distribute.get_strategy(),
-        micro_batches=micro_batches,
-        seed=seed,
-        remat=remat,
+        **options,
     )
-    batches = [batch(8, seed=number) for number in range(steps)]
+
+
+def graph_of(step: TrainStep, count: int) -> tf.compat.v1.GraphDef:
+    """What a step on `count` examples is traced into."""
+    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(count)).repeat()))
+    return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+
+
+def trained(step: TrainStep, steps=3, count=4) -> np.ndarray:
+    """Weights after some steps on the same batches."""
+    batches = [batch(count, seed=number) for number in range(steps)]
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
     step(iter(ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))), tf.constant(steps))
-    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+    return np.concatenate([weight.numpy().ravel() for weight in step.model.weights])
+
+
+@functools.cache
+def two_runs_of_one_step() -> tuple[np.ndarray, np.ndarray]:
+    """The weights after training twice from the same start."""
+    step = create_step()
+    variables = [*step.model.variables, *step.optimizer.variables]
+    start = [variable.numpy() for variable in variables]
+    first = trained(step)
+    for variable, value in zip(variables, start, strict=True):
+        variable.assign(value)
+    return first, trained(step)
+
+
+def expected_weights(micro_batches: int) -> np.ndarray:
+    """The weights after training without computing anything again."""
+    if micro_batches == 1:
+        return two_runs_of_one_step()[0]
+    return trained(create_step(micro_batches=micro_batches), count=4 * micro_batches)
 
 
 @pytest.mark.integration
@@ -57,9 +86,9 @@ def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, 
         return rematerialize(call)
 
     monkeypatch.setattr(execution, "rematerialize", counting)
-    kept = trained(micro_batches)
-    assert not wrapped
-    computed_again = trained(micro_batches, remat=True)
+    kept = expected_weights(micro_batches)
+    step = create_step(micro_batches=micro_batches, remat=True)
+    computed_again = trained(step, count=4 * micro_batches)
     assert len(wrapped) == CONFIG.num_hidden_layers
     np.testing.assert_allclose(kept, computed_again, rtol=0, atol=1e-6)
 
@@ -74,7 +103,9 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
         return call(self, hidden, attention_mask, queries, seed, ops)
 
     monkeypatch.setattr(SelfAttention, "call", counting)
-    trained(config=dataclasses.replace(CONFIG, num_hidden_layers=6), steps=1)
+    # Nor is any computed again that need not be.
+    monkeypatch.setattr(execution, "rematerialize", lambda call: pytest.fail("not asked for"))
+    graph_of(create_step(dataclasses.replace(CONFIG, num_hidden_layers=4)), 4)
     # In the last layer, only the masked positions and [CLS] attend.
     assert sorted(traced) == [1 + PREDICTIONS, LENGTH]
 
@@ -88,16 +119,6 @@ def test_replicas_and_micro_batches_do_not_change_what_is_computed(flags):
     assert completed.returncode == 0, completed.stderr[-3000:]
 
 
-def in_micro_batches(count, config) -> TrainStep:
-    return TrainStep(
-        AlbertForPreTraining(config),
-        create_optimizer("adamw", 0.001),
-        PretrainingObjective(),
-        tf.distribute.get_strategy(),
-        micro_batches=count,
-    )
-
-
 @pytest.mark.integration
 @pytest.mark.slow
 def test_micro_batches_go_on_where_memory_is_short():
@@ -109,39 +130,31 @@ def test_micro_batches_go_on_where_memory_is_short():
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    keras.utils.set_random_seed(7)
-    step = in_micro_batches(2, config)
+    step = create_step(config, "adamw", micro_batches=2)
     large = batch(512)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
     losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
     assert losses[2] < losses[1] < losses[0]
 
 
+@functools.cache
+def step_graph(jit_compile: bool | None, micro_batches: int) -> tf.compat.v1.GraphDef:
+    """What a step with these settings is traced into; for several tests."""
+    return graph_of(create_step(ONE_LAYER, jit_compile=jit_compile, micro_batches=micro_batches), 8)
+
+
 @pytest.mark.integration
 def test_one_micro_batch_is_in_memory_at_a_time():
-    step = in_micro_batches(4, CONFIG)
-    batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(8)).repeat()))
-    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
-    nodes = [
-        *graph.node,
-        *(node for part in graph.library.function for node in part.node_def),
-    ]
+    graph = step_graph(None, micro_batches=4)
+    nodes = [*graph.node, *(node for part in graph.library.function for node in part.node_def)]
     loops = [node for node in nodes if node.op in ("While", "StatelessWhile")]
     assert [loop.attr["parallel_iterations"].i for loop in loops] == [1, 1]
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("jit_compile", [None, False, True])
-def test_xla_compiles_what_it_is_asked_to(jit_compile):
-    step = TrainStep(
-        AlbertForPreTraining(CONFIG),
-        create_optimizer("lamb", 0.001),
-        PretrainingObjective(),
-        tf.distribute.get_strategy(),
-        jit_compile=jit_compile,
-    )
-    batches = iter(tf.data.Dataset.from_tensors(batch(2)))
-    graph = step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
+@pytest.mark.parametrize(("jit_compile", "micro_batches"), [(None, 4), (False, 1), (True, 1)])
+def test_xla_compiles_what_it_is_asked_to(jit_compile, micro_batches):
+    graph = step_graph(jit_compile, micro_batches)
     compiled = [
         part.signature.name for part in graph.library.function if part.attr["_XlaMustCompile"].b
     ]
@@ -152,7 +165,7 @@ def test_xla_compiles_what_it_is_asked_to(jit_compile):
 
 @pytest.mark.integration
 def test_xla_does_not_change_what_is_computed():
-    model = AlbertForPreTraining(CONFIG)
+    model = AlbertForPreTraining(ONE_LAYER)
     strategy, examples = tf.distribute.get_strategy(), batch(6)
     plain, compiled = (
         EvalStep(model, PretrainingObjective(), strategy, jit_compile)(examples)
@@ -173,8 +186,9 @@ def test_xla_does_not_change_what_is_computed():
 
 @pytest.mark.integration
 def test_dropout_is_drawn_from_the_seed_and_acts():
-    assert np.array_equal(trained(seed=1), trained(seed=1))
-    assert not np.array_equal(trained(seed=1), trained(seed=2))
+    first, again = two_runs_of_one_step()
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, trained(create_step(seed=1)))
 
 
 def test_dropout_differs_between_steps_micro_batches_and_places():

@@ -1,5 +1,6 @@
 """Run by a test as each of two workers: what they agree on, predict, and notice of each other."""
 
+import dataclasses
 import os
 import signal
 import sys
@@ -31,7 +32,7 @@ def main(index: int) -> None:
     agreement(workers, index)
     keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
     with engine.scope():
-        model = AlbertForSequenceClassification(CONFIG, 3)
+        model = AlbertForSequenceClassification(dataclasses.replace(CONFIG, num_hidden_layers=1), 3)
     check_replicas(engine.strategy, model.weights, 0, workers)
     predictions(engine, model)
     drift(engine, model, index)
