@@ -66,8 +66,14 @@ def _needs_xla(jit_compile: bool | None) -> bool:
 
 
 def _through_xla(function: Callable, compiled: bool) -> Callable:
-    """The function, compiled into one program per shape of its arguments if asked for."""
-    return tf.function(function, autograph=False, jit_compile=True) if compiled else function
+    """The function, compiled into one program per shape of its arguments if asked for.
+
+    Either way without AutoGraph: what runs on every backend has no loops or branches for it to
+    convert, and converting what a step calls takes seconds.
+    """
+    if compiled:
+        return tf.function(function, autograph=False, jit_compile=True)
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
