@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import io
@@ -12,12 +13,13 @@ import pydoc_data.topics
 import subprocess
 import sys
 import typing
+from typing import Any
 
 import pytest
 from absl import flags
 
 from albert_tf.cli.finetuning import TASK_KINDS, run_kind
-from albert_tf.options import define_flags, from_flags
+from albert_tf.options import define_flags, flag_name, from_flags
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import ROOT, once
 
@@ -85,6 +87,14 @@ def call(program: str, *words: str) -> str:
     return output.getvalue()
 
 
+def flags_of(options: Any) -> list[str]:
+    """The flags that give a command these options."""
+    values = {field: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return [
+        f"--{flag_name(field)}={value}" for field, value in values.items() if value != field.default
+    ]
+
+
 class Project:
     """Files of the whole way, in one folder."""
 
@@ -141,7 +151,7 @@ def _make(project: Project) -> None:
         "vocab_size": VOCAB_SIZE,
         "embedding_size": 16,
         "hidden_size": 32,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": 1,
         "num_attention_heads": 2,
         "intermediate_size": 64,
         "hidden_dropout_prob": 0.1,

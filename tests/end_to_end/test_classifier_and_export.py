@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.run import fine_tune
-from tests.end_to_end.conftest import results_of, run
+from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration
 
@@ -60,14 +60,15 @@ def options(project, table, tmp_path):
     )
 
 
-def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys):
-    fine_tune(dataclasses.replace(options, init_checkpoint=str(pretrained)), Classification)
+def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path):
+    options = dataclasses.replace(options, init_checkpoint=str(pretrained))
+    printed, _ = run("run_classifier.py", *flags_of(options))
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["eval_accuracy"] > 0.9
     assert results["global_step"] == 240
     assert {"eval_loss", "eval_macro_f1"} <= set(results)
-    printed = capsys.readouterr().out
+    assert "eval_accuracy = " in printed
     assert "of 27 variables loaded; left at initial values: classifier/output_weights" in printed
     assert json.loads((folder / "labels.json").read_text()) == ["animal", "tool"]
 
@@ -90,30 +91,6 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path, capsys)
     in_xla = np.loadtxt(folder / "test_results.tsv")
     np.testing.assert_allclose(in_xla, probabilities, atol=1e-5)
     assert (in_xla != probabilities).any()
-
-
-def test_as_a_command(options, pretrained, tmp_path):
-    flags = {
-        "init_checkpoint": str(pretrained),
-        "train_step": 2,
-        **{
-            name: getattr(options, name)
-            for name in (
-                "albert_config_file",
-                "spm_model_file",
-                "output_dir",
-                "train_file",
-                "eval_file",
-                "text_column",
-                "label_column",
-                "max_seq_length",
-            )
-        },
-    }
-    words = [f"--{name}={value}" for name, value in flags.items()]
-    output, _ = run("run_classifier.py", "--do_train", "--do_eval", *words)
-    assert "eval_accuracy = " in output
-    assert results_of(tmp_path / "out")["global_step"] == 2
 
 
 def _write(path, text):

@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from tests.conftest import once, slow
-from tests.end_to_end.conftest import call, results_of
+from tests.end_to_end.conftest import call, results_of, run
 from tests.references import OWN_VOCABULARY
 
 pytestmark = pytest.mark.integration
@@ -23,7 +23,6 @@ def formats(project, pretrained, shared_folder):
         "huggingface": folder / "huggingface",
         "google": folder / "google",
         "keras": folder / "keras" / "model.weights.h5",
-        "saved_model": folder / "saved_model",
     }
     once(folder, lambda: _write(paths, project, pretrained))
     return paths
@@ -32,30 +31,31 @@ def formats(project, pretrained, shared_folder):
 def _write(paths, project, pretrained):
     vocabulary = f"--spm_model_file={project.model}"
     flags = (f"--input={pretrained}", vocabulary)
-    for name in ("huggingface", "google"):
-        call("convert_checkpoint.py", f"--to={name}", f"--output={paths[name]}", *flags)
+    run("convert_checkpoint.py", "--to=huggingface", f"--output={paths['huggingface']}", *flags)
+    call("convert_checkpoint.py", "--to=google", f"--output={paths['google']}", *flags)
     call("convert_checkpoint.py", "--to=albert_tf", f"--output={paths['keras']}", *flags)
-    call(
-        "export_saved_model.py", f"--init_checkpoint={paths['google']}", vocabulary,
-        f"--export_path={paths['saved_model']}",
-    )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "huggingface",
-        *slow("google", "keras", "saved_model"),
-    ],
-)
-def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
+def check_training_goes_on(checkpoint, project, pretrained, tmp_path):
     flags = ("--do_train", "--do_eval", "--num_train_steps=1", "--learning_rate=0")
-    words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={formats[name]}", *flags)
+    words = project.pretrain_words(tmp_path / "out", f"--init_checkpoint={checkpoint}", *flags)
     output = call(*words)
     assert ": 32 of 32 variables loaded\n" in output
     # A step of length zero later, it is the model that was converted.
     expected = {**results_of(pretrained), "global_step": 1}
     assert results_of(tmp_path / "out") == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["huggingface", *slow("google", "keras")])
+def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
+    check_training_goes_on(formats[name], project, pretrained, tmp_path)
+
+
+@pytest.mark.slow
+def test_pretraining_goes_on_from_an_export(project, pretrained, formats, tmp_path):
+    flags = (f"--init_checkpoint={formats['google']}", f"--spm_model_file={project.model}")
+    call("export_saved_model.py", *flags, f"--export_path={tmp_path}/export")
+    check_training_goes_on(tmp_path / "export", project, pretrained, tmp_path)
 
 
 def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, formats):

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import call, results_of, run
+from tests.end_to_end.conftest import call, results_of
 from tests.ports import free_addresses
 
 pytestmark = pytest.mark.integration
@@ -171,6 +172,6 @@ def test_sigterm_to_one_and_a_kill_change_nothing(words, undisturbed, tmp_path):
 
 def test_a_bad_tf_config_is_one_line(words, tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{worker}")
-    _, errors = run(*words(tmp_path / "out", "--strategy=multi_worker"), code=1)
-    (line,) = errors.splitlines()
-    assert line.startswith("run_pretraining.py: error: TF_CONFIG={worker}: is not JSON")
+    with pytest.raises(InputError, match="^TF_CONFIG={worker}: is not JSON") as error:
+        call(*words(tmp_path / "out", "--strategy=multi_worker"))
+    assert "\n" not in str(error.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import re
 import shutil
 import signal
 import time
@@ -18,7 +19,7 @@ from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.end_to_end.conftest import LENGTH, PREDICTIONS, results_of, run, start
+from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, run, start
 from tests.end_to_end.test_pretraining import variables
 
 pytestmark = pytest.mark.integration
@@ -43,9 +44,9 @@ def assert_same_weights(folder, other) -> None:
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(project, pretrained, tmp_path):
+def test_stopped_and_killed_it_ends_with_the_same_weights(project, pretrained, tmp_path):
     folder = tmp_path / "out"
-    words = project.pretrain_words(folder, "--do_train", "--save_checkpoints_steps=1000")
+    words = project.pretrain_words(folder, "--do_train")
     process = start(*words)
     # It stands there from the start of training; the first steps take seconds to be compiled.
     wait_for(process, (folder / "train").exists)
@@ -56,9 +57,19 @@ def test_sigterm_saves_and_the_same_command_goes_on(project, pretrained, tmp_pat
         f"run_pretraining.py: Stopped at step 3 of 24 and saved {folder}/model.ckpt-3. "
         "Rerun the same command to resume."
     )
-    output, _ = run(*words)
-    assert f"resuming from {folder}/model.ckpt-3" in output
+    process = start(*words)
+    wait_for(process, (folder / "model.ckpt-6.index").exists)
+    process.kill()
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
+    output = call(*words)
+    # The checkpoint of step 6 is there, but may not have been listed yet.
+    resumed = re.search(f"resuming from {folder}/model.ckpt-([36])\n", output)
+    assert resumed, output
     assert_same_weights(folder, pretrained)
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(row)["step"] for row in rows]
+    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
 
 
 def options_of(project, folder, **flags) -> PretrainingOptions:

@@ -16,6 +16,7 @@ from albert_tf.finetuning.classification.classification_report import (
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.classification.target_report import intervals_of, target_sections
 from albert_tf.finetuning.classification.targets import TARGETS
+from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
@@ -93,7 +94,7 @@ def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     truth, guesses = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
     intervals = intervals_of(("accuracy", "matthew_corr"), truth, guesses)
     assert intervals["eval_accuracy"] == wilson(4, 5)
-    assert intervals["matthew_corr"] == bootstrap(metrics.matthews_corrcoef, truth, guesses)
+    assert intervals["matthew_corr"] == bootstrap(METRICS["matthew_corr"].compute, truth, guesses)
 
 
 @pytest.mark.integration

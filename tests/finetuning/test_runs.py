@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -213,17 +214,17 @@ def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
     assert results_of(tmp_path / "one") == results_of(tmp_path / "all" / "seed-12346")
 
 
-def test_a_collapsed_run_is_named(files, tmp_path, capsys):
+def test_a_collapsed_run_is_named(trained, files, tmp_path, capsys):
     one_class = "text\tlabel\n" + "cat\tanimal\n" * 5 + "cat\ttool\n"
     (tmp_path / "eval.tsv").write_text(one_class)
-    options = options_of(
-        files, tmp_path / "out", train_step=1, eval_file=str(tmp_path / "eval.tsv")
-    )
+    folder = shutil.copytree(trained, tmp_path / "out")
+    options = options_of(files, folder, do_train=False, eval_file=str(tmp_path / "eval.tsv"))
+    capsys.readouterr()
     fine_tune(options, Classification)
     assert "this run has collapsed: every prediction is" in capsys.readouterr().err
 
 
-def test_flags_that_do_not_go_together_are_named(files, tmp_path):
+def test_flags_that_do_not_go_together_are_named(trained, files, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
             fine_tune(options_of(files, tmp_path / "out", **changes), Classification)
@@ -241,5 +242,9 @@ def test_flags_that_do_not_go_together_are_named(files, tmp_path):
     assert "`train_batch_size`=0" in message(train_batch_sizes=("8", "0"))
     assert "`predict_output`=x: needs" in message(predict_output="x", do_predict=True)
     assert "`albert_dropout`=1.0: must be" in message(albert_dropout=1.0)
-    assert "`eval_checkpoints`=best" in message(eval_checkpoints="best", train_step=1)
-    assert not os.path.exists(tmp_path / "out" / "eval_results.txt")
+    assert not (tmp_path / "out").exists()
+    folder = shutil.copytree(trained, tmp_path / "out")
+    shutil.rmtree(folder / "best")
+    (folder / "eval_results.txt").unlink()
+    assert "`eval_checkpoints`=best" in message(eval_checkpoints="best", do_train=False)
+    assert not (folder / "eval_results.txt").exists()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning import submission
 from albert_tf.finetuning.submission import SubmissionOptions, gather
+from tests.conftest import ROOT
 
 
 @pytest.fixture
@@ -30,6 +33,21 @@ def write(folder, name, count, header="index\tprediction"):
 @pytest.fixture
 def options(tmp_path):
     return SubmissionOptions(output_dirs=(f"{tmp_path}/*",), submission_file=f"{tmp_path}/glue.zip")
+
+
+@pytest.mark.integration
+def test_as_a_command(tmp_path):
+    write(tmp_path / "wnli", "WNLI.tsv", submission.SUBMISSION_ROWS["WNLI.tsv"])
+    words = ("-m", "albert_tf.finetuning.submission", f"--output_dirs={tmp_path}/*")
+    done = subprocess.run(
+        [sys.executable, *words, f"--submission_file={tmp_path}/glue.zip", "--incomplete"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(tmp_path / "glue.zip") as file:
+        assert file.namelist() == ["WNLI.tsv"]
 
 
 def test_all_files_in_one(rows, options, tmp_path, capsys):

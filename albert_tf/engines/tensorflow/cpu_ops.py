@@ -82,18 +82,18 @@ def _gelu(x, bias):
     return _gelu_forward(x, bias), gradient
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _gelu_forward(x, bias):
     total = tf.add(*_wide(x, bias))
     return tf.cast(total * _sigmoid(total * (_LINEAR + _CUBIC * total * total)), x.dtype)
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _gelu_backward(x, bias, upstream):
     return _gelu_backward_and_outputs(x, bias, upstream)[0]
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _gelu_backward_and_outputs(x, bias, upstream):
     """The gradient, and the outputs computed a second time."""
     total = tf.add(*_wide(x, bias))
@@ -144,7 +144,7 @@ def _add_norm(x, bias, residual, scale, offset):
     return outputs, gradient
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _add_norm_forward(x, bias, residual, scale, offset):
     """The outputs and, for the gradient, the normalized input and 1 / its standard deviation."""
     dtype = x.dtype
@@ -156,7 +156,7 @@ def _add_norm_forward(x, bias, residual, scale, offset):
     return tf.cast(normal * scale + offset, dtype), tf.cast(normal, dtype), inverse
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _add_norm_backward(normal, inverse, scale, upstream):
     """The gradient of the normalized sum, and the summands of the gradient of the scale."""
     dtype = normal.dtype
@@ -193,14 +193,14 @@ def _attention(query, key, value, attention_mask, dropout=None):
     return context_of(query, key, value)
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _softmax_forward(scores, added_scores, scale):
     total = tf.cast(scores, tf.float32) * scale + added_scores
     powers = tf.exp(total - _row_maxima(total))
     return tf.cast(powers / _row_sums(powers), scores.dtype)
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _softmax_backward(weights, scale, upstream):
     dtype = weights.dtype
     weights, upstream = _wide(weights, upstream)
@@ -246,7 +246,7 @@ def _group(weight, rest, count, is_last=False):
     return group_of(rest)
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _sum(tensors):
     return tf.add_n(_wide(*tensors))
 
@@ -266,14 +266,14 @@ def _flat_cross_entropy(logits, labels):
     return losses, gradient
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _cross_entropy_forward(logits, labels):
     largest = _row_maxima(logits)
     log_normalizer = (tf.math.log(_row_sums(tf.exp(logits - largest))) + largest)[:, 0]
     return log_normalizer - tf.gather(logits, labels, batch_dims=1), log_normalizer
 
 
-@tf.function(jit_compile=True)
+@tf.function(autograph=False, jit_compile=True)
 def _cross_entropy_backward(logits, labels, log_normalizer, upstream):
     probabilities = tf.exp(logits - log_normalizer[:, None])
     is_label = tf.range(logits.shape[-1], dtype=labels.dtype)[None, :] == labels[:, None]
