@@ -68,8 +68,8 @@ def _needs_xla(jit_compile: bool | None) -> bool:
 def _through_xla(function: Callable, compiled: bool) -> Callable:
     """The function, compiled into one program per shape of its arguments if asked for.
 
-    AutoGraph, which takes seconds for a model, is off either way: models and objectives run on every
-    backend, so they have no loops or branches for it to convert.
+    AutoGraph, which takes seconds for a model, is off either way: models and objectives run on
+    every backend, so they have no loops or branches for it to convert.
     """
     if compiled:
         return tf.function(function, autograph=False, jit_compile=True)
