@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 JOBS ?= 2
 BIN := $(VENV)/bin
-# Modules are compiled when they are first imported; most of the 20,000 never are.
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check \
   --constraint constraints.txt
+# pip would compile the 20,000 modules one by one. Some are templates, which cannot be compiled.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo lint check test test-rest test-all bench docs clean
@@ -17,16 +18,19 @@ $(VENV)/.installed: pyproject.toml setup.py constraints.txt
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "make: 'python3 -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PIP) --editable '.[cpu,test]'
+	@$(COMPILE)
 	@touch $@
 
 # What tests need in addition: TensorFlow Text, the TPU compiler, and what results are compared with.
 $(VENV)/.tested: $(VENV)/.installed
 	$(PIP) --editable '.[cpu,test,export,peers,preflight]'
+	@$(COMPILE)
 	@touch $@
 
 # What benchmarks need in addition.
 $(VENV)/.benchmarked: $(VENV)/.tested
 	$(PIP) --editable '.[cpu,test,export,peers,preflight,bench]'
+	@$(COMPILE)
 	@touch $@
 
 # make demo CORPUS=DIR does the same on the .txt files of a folder.
@@ -60,6 +64,7 @@ bench: $(VENV)/.benchmarked
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(PIP) --editable '.[docs]'
+	@$(COMPILE)
 	@touch $@
 
 # The documentation site, build/docs/html/index.html. Warnings, such as broken links, are errors.

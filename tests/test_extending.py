@@ -133,6 +133,7 @@ TRAINING = """
 
 # One process, for TensorFlow takes longer to load than all else.
 @of_sections("A learning-rate schedule", "Attention", "A pretraining objective")
+@pytest.mark.slow
 def test_a_schedule_an_attention_and_a_pretraining_objective(extended, tmp_path):
     small.write_files(tmp_path)
     words = sum(small.WORDS.values(), [])

@@ -288,6 +288,7 @@ def bench(*flags):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_parts_are_known_by_name():
     done = bench("--list")
     assert [line.split()[0] for line in done.stdout.splitlines()] == list(parts.PARTS)

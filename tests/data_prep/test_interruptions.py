@@ -73,6 +73,7 @@ def test_a_killed_run_resumes(corpus, model_file, tmp_path, expected, records):
     assert len(list(tmp_path.iterdir())) == 5
 
 
+@pytest.mark.slow
 def test_a_full_disk(corpus, model_file, tmp_path, expected):
     def limit():
         # A file that grows beyond this cannot be written, as on a disk that is full.

@@ -14,6 +14,8 @@ from data_prep import local_runner, pretraining_data, shards, work_folder
 from tests.conftest import slow
 from tests.data_prep.texts import contents, create
 
+pytestmark = pytest.mark.integration
+
 
 class Killed(BaseException):
     """Stands for a kill, inside the process of the test."""

@@ -109,6 +109,7 @@ def test_real_rows_of_glue(name, asked, labels, metrics, classify, shared, tmp_p
     assert lines_of(out / "submit_results.tsv") == lines_of(submitted)
 
 
+@pytest.mark.slow
 def test_mnli_has_two_results_and_its_model_predicts_the_diagnostics(classify, words, tmp_path):
     for task in ("MNLI", "AX", "RTE"):
         write_task(tmp_path, task, rows=5)
@@ -177,6 +178,7 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
         classify("--do_predict", f"--predict_file={tmp_path}/new.tsv", *words)
 
 
+@pytest.mark.slow
 def test_several_labels_from_json_lines(classify, words, tmp_path):
     draw = random.Random(1)
     rows = []

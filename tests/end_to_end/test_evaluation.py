@@ -31,6 +31,7 @@ def rows_of(path) -> list[dict[str, float]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, caplog):
     folder = shutil.copytree(pretrained, tmp_path / "out")
     options = dataclasses.replace(options, eval_input_file=(str(project.eval),))
@@ -219,6 +220,7 @@ def test_next_sentences_are_called_so(project, options, next_sentences, tmp_path
         assert "next_sentence_accuracy" not in order
 
 
+@pytest.mark.slow
 def test_examples_of_text_have_the_pairs_of_the_training_data(
     options, next_sentences, squad, tmp_path
 ):

@@ -157,6 +157,7 @@ def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_files_without_masks_or_pairs(project, tmp_path):
     """Masks are drawn in training, and nothing is asked of the sentence-order head."""
     for split in ("train", "eval"):

@@ -29,6 +29,7 @@ from albert_tf.interop.formats import load_weights
 from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tokenizers import Tokenizer
+from tests.conftest import slow
 from tests.export.served import LABELS, LONGEST, config_for, texts, write_vocabulary
 from tests.interop.models import random_model
 
@@ -159,7 +160,7 @@ def test_blanks_are_filled_as_in_python(race, blank):
     assert [text.decode().strip() for text in given] == [text.strip() for text in expected]
 
 
-@pytest.mark.parametrize("task", ["race", "json"])
+@pytest.mark.parametrize("task", ["json", *slow("race")])
 def test_choices_are_those_of_the_program(trained, task):
     length, most = LONGEST, 8
     given = trained("choice", ChoiceSettings(task, length, most))
@@ -186,7 +187,7 @@ def test_choices_are_those_of_the_program(trained, task):
     np.testing.assert_array_equal(answer["answer"], probabilities.argmax(axis=-1))
 
 
-@pytest.mark.parametrize("head", ["span", "conditional_span"])
+@pytest.mark.parametrize("head", ["span", *slow("conditional_span")])
 def test_answers_are_those_of_the_program(trained, head):
     settings = SpanSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
     given = trained(head, settings)

@@ -206,6 +206,7 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     assert len(trainings) == 10, "nothing was trained again"
 
 
+@pytest.mark.slow
 def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
     common = {"train_step": 3, "learning_rate": 0.001, "pad_to_max_length": True}
     fine_tune(options_of(files, tmp_path / "all", seeds=2, **common), Classification)

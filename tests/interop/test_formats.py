@@ -192,6 +192,7 @@ def test_half_precision_becomes_float32(pretrained, tmp_path, dtype):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_hugging_face_needs_no_tensorflow(pretrained, peers):
     """Whoever runs the model on JAX may not have it."""
     paths, _ = pretrained

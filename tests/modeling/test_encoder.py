@@ -95,6 +95,7 @@ def test_classifier_dropout_acts_in_training_only():
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_keras_fit_trains_it_too():
     model = AlbertForSequenceClassification(changed(num_hidden_layers=1), num_labels=2)
 

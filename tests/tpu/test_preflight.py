@@ -15,7 +15,7 @@ from albert_tf.hardware.slices import GIB, known_slices, parse_slice
 from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import PreflightOptions
-from tests.conftest import ROOT, slow
+from tests.conftest import ROOT
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS
 
 MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
@@ -137,7 +137,8 @@ def test_dropout_is_drawn_by_the_device_itself(compiler, options):
 
 @pytest.mark.integration
 @needs_compiler
-@pytest.mark.parametrize("name", [SLICES[0], *slow(*SLICES[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLICES)
 def test_the_step_compiles_for_each_generation(compiled, name):
     result = compiled(name)
     assert result.error is None

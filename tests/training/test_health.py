@@ -204,7 +204,7 @@ def run(tmp_path, scales, limit, per_loop=3):
     train(
         engine,
         training_step,
-        lambda first: data(scales).skip(first),
+        lambda first: lambda share: data(scales).skip(first),
         engine.create_checkpoints(str(tmp_path), training_step),
         str(tmp_path),
         Health(step.objective, limit, "Try something else"),

@@ -53,8 +53,16 @@ EXECUTIONS = {
     ("config", "executions"),
     [
         ("shared", list(EXECUTIONS)),
-        ("inner groups", ["fused and traced", "plain and computed again"]),
-        ("attention shared", ["fused, traced and computed again", "plain"]),
+        pytest.param(
+            "inner groups",
+            ["fused and traced", "plain and computed again"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "attention shared",
+            ["fused, traced and computed again", "plain"],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions):
@@ -109,6 +117,7 @@ def test_kernels_are_cast_once_for_all_uses_of_a_layer():
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_models_and_objectives_need_not_know_of_engines():
     # Without dropout, which is drawn for fewer positions where the last layer computes fewer.
     config = dataclasses.replace(

@@ -77,7 +77,8 @@ def expected_weights(micro_batches: int) -> np.ndarray:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("micro_batches", [1, *slow(2)])
+@pytest.mark.slow
+@pytest.mark.parametrize("micro_batches", [1, 2])
 def test_computing_layers_again_does_not_change_what_is_computed(micro_batches, monkeypatch):
     wrapped = []
 
@@ -185,6 +186,7 @@ def test_xla_does_not_change_what_is_computed():
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_dropout_is_drawn_from_the_seed_and_acts():
     first, again = two_runs_of_one_step()
     assert np.array_equal(first, again)

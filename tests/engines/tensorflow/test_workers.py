@@ -19,6 +19,7 @@ from tests.ports import free_addresses
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_two_workers():
     addresses = free_addresses(2)
     processes = []
