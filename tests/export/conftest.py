@@ -12,6 +12,7 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from tests.conftest import once
+from tests.end_to_end.conftest import run
 from tests.export.served import LABELS, trained_folder
 from tests.interop.models import write_trained
 
@@ -68,20 +69,17 @@ def classifier(shared_folder) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def exported_classifier(classifier, shared_folder) -> pathlib.Path:
-    """The folder in which `export/` is all that can be exported of `classifier`."""
+    """The folder in which `export/` is all that the command can export of `classifier`."""
     try:
         tensorflow_text()
     except InputError as error:
         pytest.skip(str(error))
 
     def make() -> None:
-        options = ExportOptions(
-            init_checkpoint=str(classifier),
-            export_path=str(folder / "export"),
-            tflite_lengths=("16",),
-            measure_latency=False,
-        )
-        export_saved_model(options)
+        run(
+            "export_saved_model.py", f"--init_checkpoint={classifier}",
+            f"--export_path={folder}/export", "--tflite_lengths=16", "--nomeasure_latency",
+        )  # fmt: skip
 
     folder = shared_folder / "exported_classifier"
     return once(folder, make)
