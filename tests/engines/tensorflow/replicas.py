@@ -124,6 +124,11 @@ def final_values(step: TrainStep) -> list[np.ndarray]:
 
 def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep:
     """A run that is started again with each number of replicas, after as many steps each."""
+
+    def batches_from(first: int):
+        rows = dataset.skip(first).unbatch()
+        return lambda share: rows.batch(share.per_replica(BATCH))
+
     with tempfile.TemporaryDirectory() as folder:
         for number, count in enumerate(replicas):
             # What a process starts from must not matter once there is a checkpoint.
@@ -135,7 +140,7 @@ def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep
             train(
                 engine,
                 training_step,
-                lambda first: dataset.skip(first),
+                batches_from,
                 checkpoints,
                 folder,
                 Health(step.objective, max_nonfinite_steps=10, advice=""),

@@ -32,11 +32,11 @@ from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 
-def create_step(config=CONFIG, optimizer="lamb", **options) -> TrainStep:
+def create_step(config=CONFIG, optimizer="lamb", learning_rate=0.01, **options) -> TrainStep:
     keras.utils.set_random_seed(7)
     return TrainStep(
         AlbertForPreTraining(config),
-        create_optimizer(optimizer, 0.01),
+        create_optimizer(optimizer, learning_rate),
         PretrainingObjective(),
         tf.distribute.get_strategy(),
         **options,
@@ -131,7 +131,7 @@ def test_micro_batches_go_on_where_memory_is_short():
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    step = create_step(config, "adamw", micro_batches=2)
+    step = create_step(config, "adamw", learning_rate=0.001, micro_batches=2)
     large = batch(512)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
     losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
