@@ -63,9 +63,10 @@ def test_stopped_and_killed_it_ends_with_the_same_weights(project, pretrained, t
     output, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL, output
     output = call(*words)
-    # The checkpoint of step 6 is there, but may not have been listed yet.
-    resumed = re.search(f"resuming from {folder}/model.ckpt-([36])\n", output)
-    assert resumed, output
+    # The checkpoint of step 6 is there, but may not have been listed yet, nor need it be the last.
+    resumed = re.search(f"resuming from {folder}/model.ckpt-(\\d+)\n", output)
+    assert resumed is not None, output
+    assert int(resumed[1]) in range(3, 24, 3)
     assert_same_weights(folder, pretrained)
     rows = (folder / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(row)["step"] for row in rows]
