@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
   --constraint constraints.txt
 # pip would compile the 20,000 modules one by one. Some are templates, which cannot be compiled.
 COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+# Container images often set it; each of the hundreds of processes of the tests would then compile
+# the package, and each run of pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo lint check test test-rest test-all bench docs clean

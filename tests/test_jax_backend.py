@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.conftest import ROOT, slow
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +54,8 @@ def functions_of(file):
     }
 
 
-@pytest.mark.parametrize("files", [REFERENCES, *slow(OTHERS)], ids=["references", "others"])
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [REFERENCES, OTHERS], ids=["references", "others"])
 def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path, files):
     report = tmp_path / "report.xml"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}

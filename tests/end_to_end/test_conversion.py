@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from albert_tf.errors import InputError
-from tests.conftest import once, slow
+from tests.conftest import once
 from tests.end_to_end.conftest import call, results_of, run
 from tests.references import OWN_VOCABULARY
 
@@ -46,7 +46,8 @@ def check_training_goes_on(checkpoint, project, pretrained, tmp_path):
     assert results_of(tmp_path / "out") == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["huggingface", *slow("google", "keras")])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["huggingface", "google", "keras"])
 def test_pretraining_goes_on_from_it(project, pretrained, formats, tmp_path, name):
     check_training_goes_on(formats[name], project, pretrained, tmp_path)
 

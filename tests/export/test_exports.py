@@ -146,6 +146,7 @@ def test_keras_3_takes_it_as_a_layer(export, loaded):
     np.testing.assert_array_equal(layer(inputs)["pooled_output"], loaded(inputs)["pooled_output"])
 
 
+@pytest.mark.slow
 def test_it_goes_on_training(export):
     loaded = tf.saved_model.load(f"{export}/encoder")
     paths = {weight.path for weight in AlbertEncoder(TRAINED).weights}

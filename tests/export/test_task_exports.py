@@ -36,6 +36,7 @@ def lite_outputs(file: pathlib.Path, **inputs):
     return interpreter.get_signature_runner("serving_default")(**inputs)
 
 
+@pytest.mark.slow
 @LITE_IS_DEPRECATED
 def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
     options = options_of(

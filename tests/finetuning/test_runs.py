@@ -86,6 +86,7 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     )
 
 
+@pytest.mark.slow
 def test_all_checkpoints_are_compared(trained, files, capsys):
     capsys.readouterr()
     options = options_of(files, trained, do_train=False, eval_checkpoints="all")

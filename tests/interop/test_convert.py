@@ -19,7 +19,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, slow
 from tests.interop.models import CONFIGS, features, random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -176,7 +176,7 @@ def test_transformers_computes_the_same(tmp_path):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["tiny", "groups2", "nomap"])
+@pytest.mark.parametrize("name", ["tiny", *slow("groups2", "nomap")])
 def test_transformers_gives_the_originals_outputs(tmp_path, name):
     source = GOLDEN / f"google_tf1_{name}"
     folder = run(source, tmp_path / "huggingface", "huggingface")

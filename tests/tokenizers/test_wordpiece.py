@@ -112,6 +112,7 @@ def test_words_beyond_two_hundred_characters_are_unknown(tokenizer, length, lett
     check(tokenizer, "cat " + letter * length)
 
 
+@pytest.mark.integration
 def test_every_character_between_letters():
     # The planes without assigned characters, and those for private use, are left out.
     for first in (*range(0, 0x32000, 512), 0xE0000):

@@ -170,6 +170,7 @@ def corpus_of(packages, tmp_path):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_what_else_is_installed_does_not_change_the_listed_packages(interpreter, tmp_path):
     packages = "# What to read.\nfirst\nsecond  # and this\npython\n"
     alone = corpus_of(packages, tmp_path)

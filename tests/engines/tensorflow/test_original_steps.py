@@ -61,7 +61,7 @@ def at_the_start(optimizer_name: str, micro_batches: int) -> TrainStep:
     ("optimizer_name", "micro_batches"),
     [
         ("lamb", 1),
-        ("adamw", 2),
+        pytest.param("adamw", 2, marks=pytest.mark.slow),
         pytest.param("lamb", 2, marks=pytest.mark.slow),
         pytest.param("adamw", 1, marks=pytest.mark.slow),
     ],
