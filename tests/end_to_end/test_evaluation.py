@@ -97,6 +97,7 @@ def squad(project, tmp_path) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_path, capsys):
     folder = tmp_path / "out"
     options = dataclasses.replace(options, eval_reading_set=(squad,))

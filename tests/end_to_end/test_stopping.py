@@ -44,7 +44,14 @@ def assert_same_weights(folder, other) -> None:
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
-def test_stopped_and_killed_it_ends_with_the_same_weights(project, pretrained, tmp_path):
+def assert_finished_as_uninterrupted(folder, pretrained) -> None:
+    assert_same_weights(folder, pretrained)
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(row)["step"] for row in rows]
+    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
+
+
+def test_stopped_it_ends_with_the_same_weights(project, pretrained, tmp_path):
     folder = tmp_path / "out"
     words = project.pretrain_words(folder, "--do_train")
     process = start(*words)
@@ -57,6 +64,14 @@ def test_stopped_and_killed_it_ends_with_the_same_weights(project, pretrained, t
         f"run_pretraining.py: Stopped at step 3 of 24 and saved {folder}/model.ckpt-3. "
         "Rerun the same command to resume."
     )
+    assert f"resuming from {folder}/model.ckpt-3\n" in call(*words)
+    assert_finished_as_uninterrupted(folder, pretrained)
+
+
+@pytest.mark.slow
+def test_killed_it_ends_with_the_same_weights(project, pretrained, tmp_path):
+    folder = tmp_path / "out"
+    words = project.pretrain_words(folder, "--do_train")
     process = start(*words)
     wait_for(process, (folder / "model.ckpt-6.index").exists)
     process.kill()
@@ -66,11 +81,8 @@ def test_stopped_and_killed_it_ends_with_the_same_weights(project, pretrained, t
     # The checkpoint of step 6 is there, but may not have been listed yet, nor need it be the last.
     resumed = re.search(f"resuming from {folder}/model.ckpt-(\\d+)\n", output)
     assert resumed is not None, output
-    assert int(resumed[1]) in range(3, 24, 3)
-    assert_same_weights(folder, pretrained)
-    rows = (folder / "metrics.jsonl").read_text().splitlines()
-    steps = [json.loads(row)["step"] for row in rows]
-    assert steps == list(range(3, 25, 3)), "no step is logged twice, none is missing"
+    assert int(resumed[1]) in range(6, 24, 6)
+    assert_finished_as_uninterrupted(folder, pretrained)
 
 
 def options_of(project, folder, **flags) -> PretrainingOptions:

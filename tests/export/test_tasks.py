@@ -120,7 +120,10 @@ def test_concurrent_requests_get_the_answers_of_single_ones(exported):
     np.testing.assert_allclose(batch, alone, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "outputs"), [("regression", 1), ("multi_label", 3)])
+@pytest.mark.parametrize(
+    ("kind", "outputs"),
+    [pytest.param("regression", 1, marks=pytest.mark.slow), ("multi_label", 3)],
+)
 def test_numbers_and_several_labels(trained, kind, outputs):
     given = trained("classifier", ClassifierSettings(kind, False, 16), outputs)
     served = signature_of(given)
@@ -187,7 +190,8 @@ def test_choices_are_those_of_the_program(trained, task):
     np.testing.assert_array_equal(answer["answer"], probabilities.argmax(axis=-1))
 
 
-@pytest.mark.parametrize("head", ["span", *slow("conditional_span")])
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["span", "conditional_span"])
 def test_answers_are_those_of_the_program(trained, head):
     settings = SpanSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
     given = trained(head, settings)

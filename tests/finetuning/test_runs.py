@@ -216,6 +216,7 @@ def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
     assert results_of(tmp_path / "one") == results_of(tmp_path / "all" / "seed-12346")
 
 
+@pytest.mark.slow
 def test_a_collapsed_run_is_named(trained, files, tmp_path, capsys):
     one_class = "text\tlabel\n" + "cat\tanimal\n" * 5 + "cat\ttool\n"
     (tmp_path / "eval.tsv").write_text(one_class)

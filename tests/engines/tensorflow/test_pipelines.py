@@ -23,6 +23,13 @@ DYNAMIC = (
     unmasked_features(LENGTH),
     DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32)),
 )
+FORMS = pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(STATIC, id="static"),
+        pytest.param(DYNAMIC, id="dynamic", marks=pytest.mark.slow),
+    ],
+)
 # Input pipelines, and replicas that each of them feeds; the last have one row each.
 SPLITS = [(1, 2), (2, 2), (4, 2)]
 
@@ -76,7 +83,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+@FORMS
 def test_training_over_epochs_and_restarts(files, form):
     features, masks = form
 
@@ -98,7 +105,7 @@ def test_training_over_epochs_and_restarts(files, form):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+@FORMS
 def test_evaluation_to_the_last_example(files, form):
     features, masks = form
     whole = record_evaluation_batches(files, features, BATCH, 3, masks).as_numpy_iterator()
@@ -131,7 +138,7 @@ def test_examples_in_memory():
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("form", [STATIC, DYNAMIC], ids=["static", "dynamic"])
+@FORMS
 def test_training_has_no_end_and_no_batch_an_unknown_shape(files, form):
     features, masks = form
     for share, rows in ((Share(), BATCH), (Share(1, 2, 2), BATCH // 4)):
