@@ -15,19 +15,20 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 .PHONY: demo lint check test test-rest test-all bench docs clean
 
 # What the demo needs.
-$(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/.created
 	$(PIP) --editable '.[cpu,test]'
 	@$(COMPILE)
 	@touch $@
 
-$(BIN)/python:
+$(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
 	  || { echo "make: Python 3.10 to 3.13 is needed, $$($(PYTHON) --version) found; try make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "make: 'python3 -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@touch $@
 
 # What tests need in addition: TensorFlow Text, the TPU compiler, and what results are compared with.
-$(VENV)/.tested: pyproject.toml setup.py constraints.txt | $(BIN)/python
+$(VENV)/.tested: pyproject.toml setup.py constraints.txt | $(VENV)/.created
 	$(PIP) --editable '.[cpu,test,export,peers,preflight]'
 	@$(COMPILE)
 	@touch $(VENV)/.installed $@
