@@ -52,6 +52,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         from albert_tf.engines.tensorflow.records import record_training_batches
         from albert_tf.engines.tensorflow.step import TrainStep
         from albert_tf.input.features import pretraining_features
+        from albert_tf.input.record_index import RecordIndex
         from albert_tf.modeling.heads import AlbertForPreTraining
         from albert_tf.modeling.losses import PretrainingObjective
         from albert_tf.optimization import create_optimizer
@@ -61,7 +62,8 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         step = TrainStep(model, create_optimizer("lamb", 1e-4), PretrainingObjective(), strategy)
     with clock.part("first batch"):
         features = pretraining_features(length, predictions)
-        batches = iter(record_training_batches(files, features, batch_size, seed=1))
+        index = RecordIndex.create(files)
+        batches = iter(record_training_batches(index, features, batch_size, seed=1))
         next(batches)
     _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
     return clock.seconds

@@ -3,10 +3,10 @@
     python benchmarks/input_pipeline.py --books=DIR --spm_model_file=30k-clean.model
 
 Creates files with static and with dynamic masks from the books and reads them: the records alone,
-the parsed records, and the batches of training. Each of them runs in separate processes that are
-limited to one core or two, in --repeats interleaved rounds; the medians are printed. The rate that
-a TPU needs follows from the least time of the matrix products of --albert_config_file on
---topology: no training on that slice consumes examples faster.
+shuffled by a buffer and as in training, the parsed records, and the batches of training. Each of
+them runs in separate processes that are limited to one core or two, in --repeats interleaved
+rounds; the medians are printed. The rate that a TPU needs follows from the least time of the matrix
+products of --albert_config_file on --topology: no training on that slice consumes examples faster.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BATCH = 256
 _SHARDS = 8
 _WARM_UP_BATCHES = 50
 # What is read, in order of how much is done to it.
-STAGES = ("records", "records, shuffled", "parsed", "static masks", "dynamic masks")
+STAGES = ("records", "through a buffer", "shuffled", "parsed", "static masks", "dynamic masks")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,19 +99,25 @@ def measure(stage: str, files: list[str], options: Options) -> Rate:
     with quiet_import():
         import tensorflow as tf
 
+    from albert_tf.engines.tensorflow.pipelines import WHOLE
+    from albert_tf.engines.tensorflow.record_order import shuffled_records
     from albert_tf.engines.tensorflow.records import record_training_batches
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
+    from albert_tf.input.record_index import RecordIndex
 
     length, predictions = options.max_seq_length, options.max_predictions_per_seq
     masks = dynamic_masks(find_manifests(files), predictions)
     features = unmasked_features(length) if masks else pretraining_features(length, predictions)
-    if stage.endswith("masks"):
-        batches = record_training_batches(files, features, _BATCH, seed=1, masks=masks)
+    index = RecordIndex.create(files)
+    if stage == "shuffled":
+        batches = shuffled_records(index, _BATCH, 1, 10000, 0, WHOLE).prefetch(4)
+    elif stage.endswith("masks"):
+        batches = record_training_batches(index, features, _BATCH, seed=1, masks=masks)
     else:
         names = tf.data.Dataset.from_tensor_slices(files)
         batches = names.interleave(tf.data.TFRecordDataset, cycle_length=_SHARDS)
-        if stage == "records, shuffled":
+        if stage == "through a buffer":
             batches = batches.shuffle(10000, seed=1)
         batches = batches.repeat().batch(_BATCH, drop_remainder=True)
         if stage == "parsed":

@@ -17,6 +17,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.input.manifest import manifest_file
+from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer
 from data_prep.manifest_writer import build_manifest, finished_manifest, write_manifest
@@ -60,7 +61,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
 
 
 def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) -> dict[str, Any]:
-    """Moves the finished files to their final names and writes the manifest.
+    """Moves the finished files to their final names and writes their index and manifest.
 
     Args:
         plan: the plan of the run.
@@ -72,7 +73,8 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
         The manifest.
     """
     outputs = plan.options.output_files
-    files.remove(manifest_file(outputs[0]))  # it does not describe the new files
+    for description in (manifest_file, index_file):  # they do not describe the new files
+        files.remove(description(outputs[0]))
     for shard, path in enumerate(outputs):
         if not work.is_intact(shard_name(shard), path):
             move(work.file(shard_name(shard)), path)
@@ -81,6 +83,7 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
         + [part_name(bucket) for bucket in range(plan.buckets)]
     )
     records = [work.require_record(shard_name(shard)) for shard in range(len(outputs))]
+    write_indexes(outputs, [record["index"] for record in records])
     manifest = build_manifest(plan, tokenizer, counts, records, time.monotonic() - start)
     write_manifest(plan, manifest)
     work.remove()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from albert_tf import files
+from albert_tf.input.record_index import index_records
 from data_prep.example_maker import ExampleMaker
 from data_prep.plan import Plan
 from data_prep.runs import Bucket
@@ -60,7 +61,8 @@ def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
         files.rename(work.file(parts[0]), work.file(name))
     else:
         record = concatenate([work.file(part) for part in parts], work.file(name))
-    work.finish(name, {**record, "examples": examples})
+    index = index_records(work.file(name))
+    work.finish(name, {**record, "examples": examples, "index": index})
     for part in parts:
         files.remove(work.file(part))
 

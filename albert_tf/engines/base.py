@@ -27,6 +27,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.record_index import RecordIndex
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 
@@ -85,10 +86,13 @@ class Engine(abc.ABC):
 
     Attributes:
         name: its key in `albert_tf.engines.registry.ENGINES`.
+        order_version: incremented whenever `record_training_batches` gives another order for the
+            same arguments.
         workers: the processes that train together.
     """
 
     name: ClassVar[str]
+    order_version: ClassVar[int]
     workers: Workers
 
     @classmethod
@@ -221,7 +225,7 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def record_training_batches(
         self,
-        files: Sequence[str],
+        index: RecordIndex,
         features: dict[str, Feature],
         batch_size: int,
         *,
@@ -236,19 +240,19 @@ class Engine(abc.ABC):
         sees the batches that an uninterrupted run would see.
 
         Args:
-            files: TFRecord files.
+            index: of TFRecord files, with an example at least.
             features: what an example contains.
             batch_size: examples in a global batch.
             seed: seed of the order and of dynamic masks.
-            shuffle_buffer_size: examples among which the next one is drawn.
-            first_step: batches to skip.
+            shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
+            first_step: batches to skip, without reading them.
             masks: how to draw masks; None where the files contain them.
         """
 
     @abc.abstractmethod
     def record_evaluation_batches(
         self,
-        files: Sequence[str],
+        index: RecordIndex,
         features: dict[str, Feature],
         batch_size: int,
         *,

@@ -242,7 +242,9 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
             "none",
         ),
     )
-    shuffle_buffer_size: int = option(10000, "Examples among which the order is drawn.")
+    shuffle_buffer_size: int = option(
+        10000, "Examples are shuffled as well as by a buffer of this size."
+    )
 
     def check(self) -> None:
         """Raises InputError for values out of range or options that contradict each other."""

@@ -13,7 +13,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
-from albert_tf.files import expand_globs
+from albert_tf.files import exists, expand_globs, read_text
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -22,6 +22,7 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
+from albert_tf.input.record_index import RecordIndex, find_indexes
 from albert_tf.interop.companions import DATA_FILE, find_companions
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
@@ -33,6 +34,7 @@ from albert_tf.training.run import (
     iter_checkpoints,
     prepare,
     restore_trained,
+    step_of,
     train_model,
     trained_step,
     training_folder,
@@ -40,6 +42,9 @@ from albert_tf.training.run import (
 )
 
 _logger = logging.getLogger(__name__)
+
+# What the order of the training examples of a run depends on.
+ORDER_FILE = "data_order.json"
 
 # Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
 # manifests (by name; empty if unknown), and returns their TFRecord file.
@@ -50,14 +55,14 @@ class Records(NamedTuple):
     """TFRecord files, and what their manifests say about them.
 
     Attributes:
-        files: the files.
+        record_index: where the records of the files are.
         features: what an example contains.
         masks: how to draw masks; None where the files contain them.
         task: the objective that they were made for.
         manifests: of the files, by name.
     """
 
-    files: list[str]
+    record_index: RecordIndex
     features: dict[str, Feature]
     masks: DynamicMasks | None
     task: PretrainingTask
@@ -77,23 +82,25 @@ class Records(NamedTuple):
         Raises:
             InputError: they, or their manifests, do not fit the options or the model.
         """
-        files = list(made) or expand_globs(getattr(options, argument), argument)
-        length, predictions = options.max_seq_length, options.max_predictions_per_seq
-        manifests = find_manifests(files)
-        check_manifests(manifests, length, predictions, config.vocab_size)
-        masks = dynamic_masks(manifests, predictions)
-        task = find_objective(pair_objective(manifests))
-        features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
-        engine.check_records(files, features, config.vocab_size)
+        with engine.workers.synchronized():
+            files = list(made) or expand_globs(getattr(options, argument), argument)
+            length, predictions = options.max_seq_length, options.max_predictions_per_seq
+            manifests = find_manifests(files)
+            check_manifests(manifests, length, predictions, config.vocab_size)
+            masks = dynamic_masks(manifests, predictions)
+            task = find_objective(pair_objective(manifests))
+            features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
+            engine.check_records(files, features, config.vocab_size)
+        index = RecordIndex.create(files, engine.workers.from_chief(lambda: find_indexes(files)))
         by_name = {os.path.basename(path): manifest for path, manifest in manifests.items()}
-        return cls(files, features, masks, task, by_name)
+        return cls(index, features, masks, task, by_name)
 
     def training_batches(
         self, engine: Engine, options: PretrainingOptions, first_step: int
     ) -> Batches:
         """Endless shuffled batches, from a step on."""
         return engine.record_training_batches(
-            self.files,
+            self.record_index,
             self.features,
             options.train_batch_size,
             seed=options.random_seed,
@@ -105,7 +112,7 @@ class Records(NamedTuple):
     def evaluation_batches(self, engine: Engine, options: PretrainingOptions) -> Batches:
         """All examples once."""
         return engine.record_evaluation_batches(
-            self.files,
+            self.record_index,
             self.features,
             options.eval_batch_size,
             seed=options.random_seed,
@@ -117,7 +124,8 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
     """Trains and evaluates as specified by the options; all results are in `output_dir`.
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
-    `metrics.jsonl`, TensorBoard events in `train/` and, with `do_eval`, `eval_results.txt`.
+    `data_order.json`, `metrics.jsonl`, TensorBoard events in `train/` and, with `do_eval`,
+    `eval_results.txt`.
 
     Training resumes from the latest checkpoint in `output_dir`, or else starts from
     `init_checkpoint`, or else from random weights (see `train_model`).
@@ -143,6 +151,9 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
         if train_records is not None:
             for line in warnings(options):
                 _logger.warning("%s", line)
+            order = _order(options, engine, train_records)
+            with engine.workers.synchronized():
+                _check_order(options, engine, order)
             train_model(
                 engine,
                 model,
@@ -152,7 +163,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
                 task.flops_per_example(
                     config, options.max_seq_length, options.max_predictions_per_seq
                 ),
-                {DATA_FILE: _to_json(train_records.manifests)},
+                {DATA_FILE: _to_json(train_records.manifests), ORDER_FILE: _to_json(order)},
                 evaluation.during_training(),
             )
         if options.do_eval:
@@ -168,8 +179,56 @@ def _first(*records: Records | None) -> Records:
     return next(each for each in records if each is not None)
 
 
-def _to_json(manifests: dict[str, Any]) -> str:
-    return json.dumps(manifests, indent=2, ensure_ascii=False) + "\n"
+def _to_json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _order(options: PretrainingOptions, engine: Engine, records: Records) -> dict[str, int]:
+    """The content of `data_order.json`."""
+    return {
+        "version": engine.order_version,
+        "examples": records.record_index.examples,
+        "random_seed": options.random_seed,
+        "train_batch_size": options.train_batch_size,
+        "shuffle_buffer_size": options.shuffle_buffer_size,
+    }
+
+
+def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, int]) -> None:
+    """Warns if a resumed run has its examples in another order than before.
+
+    Raises:
+        InputError: the run was started by a version with another order.
+    """
+    checkpoint = engine.listed_checkpoint(options.output_dir)
+    if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
+        return
+    path = f"{options.output_dir}/{ORDER_FILE}"
+    try:
+        before = json.loads(read_text(path)) if exists(path) else {"version": 1}
+        version = before["version"]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path}: not a JSON object with a version") from None
+    if version != order["version"]:
+        raise InputError(
+            f"`output_dir`={options.output_dir}: {os.path.basename(checkpoint)} was trained on "
+            f"examples in the order of version {version}, but this program has version "
+            f"{order['version']}; resume with the program that started the run, or write "
+            f'{{"version": {order["version"]}}} to {path} to continue in the new order, in which '
+            "some examples of the current epoch are repeated and others are left out"
+        )
+    changed = [
+        f"{name} was {before[name]} and is {value}"
+        for name, value in order.items()
+        if before.get(name, value) != value
+    ]
+    if changed:
+        _logger.warning(
+            "%s: %s; examples are in another order from here, in which some of the current epoch "
+            "are repeated and others are left out",
+            path,
+            ", ".join(changed),
+        )
 
 
 def _find_records(
@@ -181,15 +240,16 @@ def _find_records(
         InputError: files, manifests, options or model do not fit together.
     """
     train_records = eval_records = None
-    with engine.workers.losses_reported(), engine.workers.synchronized():
+    with engine.workers.losses_reported():
         if options.do_train:
             train_records = Records.find(engine, options, "input_file", config)
         if _evaluates(options) and not options.eval_reading_set:
             argument = "eval_input_file" if options.eval_input_file else "input_file"
             eval_records = Records.find(engine, options, argument, config)
-        if not options.do_train:
-            check_trained(engine, options.output_dir)
-        _check_masks(engine, train_records, eval_records)
+        with engine.workers.synchronized():
+            if not options.do_train:
+                check_trained(engine, options.output_dir)
+            _check_masks(engine, train_records, eval_records)
     return train_records, eval_records
 
 
@@ -221,8 +281,7 @@ def _make_reading_set(
     if not manifests and options.input_file:
         manifests = find_manifests(expand_globs(options.input_file, "input_file"))
     made = engine.workers.from_chief(lambda: make_reading_set(options, manifests))
-    with engine.workers.synchronized():
-        return Records.find(engine, options, "eval_reading_set", config, [made])
+    return Records.find(engine, options, "eval_reading_set", config, [made])
 
 
 class Evaluation:

@@ -302,7 +302,7 @@ def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> 
             "was trained for another task"
         )
     _logger.info("%s: all %d variables loaded", loaded.source, len(loaded.loaded))
-    return _step_of(path)
+    return step_of(path)
 
 
 def find_trained(engine: Engine, output_dir: str) -> str:
@@ -326,10 +326,11 @@ def trained_step(engine: Engine, output_dir: str) -> int:
     Raises:
         InputError: there is none.
     """
-    return engine.workers.from_chief(lambda: _step_of(find_trained(engine, output_dir)))
+    return engine.workers.from_chief(lambda: step_of(find_trained(engine, output_dir)))
 
 
-def _step_of(path: str) -> int:
+def step_of(path: str) -> int:
+    """Step of a checkpoint, from its name."""
     return int(path.rsplit("-", 1)[-1])
 
 

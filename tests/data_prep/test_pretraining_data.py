@@ -15,6 +15,7 @@ from scipy import stats
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
+from albert_tf.input.record_index import index_records
 from albert_tf.tokenizers import Tokenizer
 from data_prep import parallel, text_units
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -103,7 +104,7 @@ def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch)
         found.append(contents(tmp_path / "out"))
         shutil.rmtree(tmp_path / "out")
     assert found[0] == found[1]
-    assert len(found[0]) == 4
+    assert len(found[0]) == 5
 
 
 @pytest.mark.integration
@@ -116,11 +117,13 @@ def test_shards_are_one_data_set_in_random_order(options, tmp_path, corpus, toke
     names = [f"train.tfrecord-{n:05d}-of-00003" for n in range(3)]
     assert list(manifest["files"]) == names
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *names, "train.tfrecord", "train.manifest.json",
+        *names, "train.tfrecord", "train.manifest.json", "train.index.json",
     }  # fmt: skip
     features = pretraining_features(64, 10)
+    indexes = json.loads((tmp_path / "out" / "train.index.json").read_text())["files"]
     for name, count in manifest["files"].items():
         path = tmp_path / "out" / name
+        assert indexes[name] == index_records(str(path))
         assert len(read_examples(str(path), features)["input_ids"]) == count
         assert hashlib.sha256(path.read_bytes()).hexdigest() == manifest["sha256"][name]
     # Where an example stands in the files says nothing about where it stood in the text.
@@ -336,7 +339,7 @@ def test_remote_files(options, tmp_path, monkeypatch):
         with gfile.GFile(theirs, "rb") as file:
             assert file.read() == pathlib.Path(ours).read_bytes()
     names = [f"train.tfrecord-{n:05d}-of-00002" for n in range(2)]
-    assert sorted(gfile.listdir("ram://out")) == ["train.manifest.json", *names]
+    assert sorted(gfile.listdir("ram://out")) == ["train.index.json", "train.manifest.json", *names]
     assert not list((tmp_path / "work").iterdir())
     assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
 

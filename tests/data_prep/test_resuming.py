@@ -140,7 +140,7 @@ def test_a_full_disk_changes_nothing_under_a_final_name(options, tmp_path, monke
     create(options)
     folder = tmp_path / "out"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert set(before) == {"train.tfrecord", "train.manifest.json"}
+    assert set(before) == {"train.tfrecord", "train.index.json", "train.manifest.json"}
 
     def fail(*arguments):
         raise OSError(28, "No space left on device")

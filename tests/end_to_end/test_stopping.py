@@ -18,7 +18,7 @@ from albert_tf.files import folder_of_one
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretraining import pretrain
+from albert_tf.training.pretraining import ORDER_FILE, pretrain
 from tests.end_to_end.conftest import LENGTH, PREDICTIONS, call, results_of, run, start
 from tests.end_to_end.test_pretraining import variables
 
@@ -111,6 +111,34 @@ def test_one_program_trains_in_a_folder_and_others_may_evaluate(project, pretrai
     assert results_of(folder)["global_step"] == 24
     del before[folder / "eval_results.txt"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplog):
+    folder = shutil.copytree(pretrained, tmp_path / "out")
+    order = folder / ORDER_FILE
+    examples = json.loads(order.read_text())["examples"]
+    order.unlink()  # as of a version before the first that wrote it
+    options = options_of(project, folder, num_train_steps=25)
+    message = (
+        f"`output_dir`={folder}: model.ckpt-24 was trained on examples in the order of version 1, "
+        "but this program has version 2"
+    )
+    with pytest.raises(InputError, match=message):
+        pretrain(options)
+    pretrain(dataclasses.replace(options, num_train_steps=24))  # nothing is left to be trained
+    order.write_text("[]")
+    with pytest.raises(InputError, match=f"{order}: not a JSON object with a version"):
+        pretrain(options)
+    order.write_text('{"version": 2, "train_batch_size": 16, "random_seed": 12345}')
+    pretrain(options)
+    assert f"{order}: train_batch_size was 16 and is 8; examples are in another" in caplog.text
+    assert json.loads(order.read_text()) == {
+        "version": 2,
+        "examples": examples,
+        "random_seed": 12345,
+        "train_batch_size": 8,
+        "shuffle_buffer_size": 10000,
+    }
 
 
 def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pretrained, tmp_path):

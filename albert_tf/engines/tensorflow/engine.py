@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import batches, checkpoints, records
+from albert_tf.engines.tensorflow import batches, checkpoints, record_order, records
 from albert_tf.engines.tensorflow.pipelines import Share
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
@@ -25,6 +25,7 @@ from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.record_index import RecordIndex
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
@@ -51,6 +52,7 @@ class TensorFlowEngine(base.Engine):
     """
 
     name = "tensorflow"
+    order_version = record_order.VERSION
 
     def __init__(
         self,
@@ -163,7 +165,7 @@ class TensorFlowEngine(base.Engine):
 
     def record_training_batches(
         self,
-        files: Sequence[str],
+        index: RecordIndex,
         features: dict[str, Feature],
         batch_size: int,
         *,
@@ -173,7 +175,7 @@ class TensorFlowEngine(base.Engine):
         masks: DynamicMasks | None,
     ) -> Batches:
         return lambda share: records.record_training_batches(
-            files,
+            index,
             features,
             batch_size,
             seed,
@@ -185,7 +187,7 @@ class TensorFlowEngine(base.Engine):
 
     def record_evaluation_batches(
         self,
-        files: Sequence[str],
+        index: RecordIndex,
         features: dict[str, Feature],
         batch_size: int,
         *,
@@ -193,7 +195,7 @@ class TensorFlowEngine(base.Engine):
         masks: DynamicMasks | None,
     ) -> Batches:
         return lambda share: records.record_evaluation_batches(
-            files, features, batch_size, seed, masks, share
+            index, features, batch_size, seed, masks, share
         )
 
     def memory_training_batches(

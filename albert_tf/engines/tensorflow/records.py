@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
+from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import derive_seeds, draw_masks
+from albert_tf.input.record_index import RecordIndex
 
-# Files read in parallel, and files whose first records are checked before a run starts.
-_CYCLE_LENGTH = 16
+# Files whose first records are checked before a run starts.
 _CHECKED_FILES = 64
 _CHECKED_RECORDS = 32
 
@@ -23,7 +24,7 @@ _TRAINING, _EVALUATION = 0, 1
 
 
 def record_training_batches(
-    files: Sequence[str],
+    index: RecordIndex,
     features: dict[str, Feature],
     batch_size: int,
     seed: int,
@@ -34,46 +35,34 @@ def record_training_batches(
 ) -> tf.data.Dataset:
     """Endless shuffled batches; every epoch has every example once, in its own order.
 
-    The order is a function of `files`, `batch_size`, `seed` and `shuffle_buffer_size`, so a run
-    that resumes at `first_step` sees the batches that an uninterrupted run would see. Where the
-    files contain no masks, masks are a function of `seed` and of an example's place in that order:
-    they change from epoch to epoch and are the same after a restart.
+    The order (see `record_order`) is a function of `index`, `batch_size`, `seed` and
+    `shuffle_buffer_size`, so a run that resumes at `first_step` sees the batches that an
+    uninterrupted run would see. Where the files contain no masks, masks are a function of `seed`
+    and of an example's position in that order: they change from epoch to epoch and are the same
+    after a restart.
 
     Args:
-        files: TFRecord files.
+        index: of TFRecord files, with an example at least.
         features: what an example contains.
         batch_size: examples in a batch.
         seed: seed of the order and of dynamic masks.
-        shuffle_buffer_size: examples among which the next one is drawn.
-        first_step: batches to skip, without parsing their records.
+        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
+        first_step: batches to skip, without reading their records.
         masks: how to draw masks; None where the files contain them.
-        share: rows to make of every batch, for which replicas; others are dropped unparsed.
+        share: rows to make of every batch, for which replicas; only their blocks are read.
 
     Returns:
         Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, batches of
         its replicas, one after the other.
     """
-    names = tf.data.Dataset.from_tensor_slices(list(files))
-    names = names.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
-    records = names.interleave(
-        tf.data.TFRecordDataset,
-        cycle_length=min(_CYCLE_LENGTH, len(files)),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    )
-    records = records.shuffle(shuffle_buffer_size, seed=seed + 1, reshuffle_each_iteration=True)
-    records = records.repeat()
-    first = first_step * batch_size
-    numbered = records.skip(first).enumerate(first).batch(batch_size, drop_remainder=True)
+    numbered = shuffled_records(index, batch_size, seed, shuffle_buffer_size, first_step, share)
     parse = _parser(features, masks, seed, _TRAINING)
-    examples = _own_rows(numbered, batch_size, share).map(
-        parse, num_parallel_calls=tf.data.AUTOTUNE
-    )
+    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
 
 
 def record_evaluation_batches(
-    files: Sequence[str],
+    index: RecordIndex,
     features: dict[str, Feature],
     batch_size: int,
     seed: int = 0,
@@ -83,7 +72,7 @@ def record_evaluation_batches(
     """All examples once, in order; the last batch is padded.
 
     Args:
-        files, features, batch_size: as in `record_training_batches`.
+        index, features, batch_size: as in `record_training_batches`.
         seed: seed of dynamic masks, which are the same in every evaluation.
         masks: how to draw masks; None where the files contain them.
         share: as in `record_training_batches`.
@@ -92,21 +81,11 @@ def record_evaluation_batches(
         Dictionaries as from `record_training_batches`, with `is_real_example` `[batch_size]`,
         which is 0 for what pads the last batch.
     """
-    numbered = tf.data.TFRecordDataset(list(files)).enumerate().batch(batch_size)
+    numbered = records_in_order(index, batch_size, share)
     parse = _parser(features, masks, seed, _EVALUATION)
-    examples = _own_rows(numbered, batch_size, share).map(
-        parse, num_parallel_calls=tf.data.AUTOTUNE
-    )
+    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
-
-
-def _own_rows(numbered: tf.data.Dataset, batch_size: int, share: Share) -> tf.data.Dataset:
-    """The rows that a pipeline makes, of batches of numbers and unparsed records."""
-    if share.pipelines == 1:
-        return numbered
-    rows = share.rows(batch_size)
-    return numbered.map(lambda numbers, records: (numbers[rows], records[rows]))
 
 
 def _per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
+from albert_tf.input.record_index import RecordIndex
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import Records, _check_masks
@@ -114,7 +116,7 @@ def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
         def __init__(self):
             pass
 
-    records = Records([], {}, object(), find_objective("sop"), {})
+    records = Records(RecordIndex((), *[np.empty(0)] * 4), {}, object(), find_objective("sop"), {})
     static = records._replace(masks=None)
     named = TensorFlowEngine(Named())
     _check_masks(named, static, None)

@@ -1,0 +1,257 @@
+"""The order of training examples: a function of seed and position that can be entered anywhere.
+
+Step s takes the examples at positions s * batch_size to (s + 1) * batch_size. Epoch e, of N
+examples, has positions e * N to (e + 1) * N. The example at a position is found as follows:
+
+1. In every epoch, the blocks of all files (see `RecordIndex`) are put in a new random order. Their
+   records, one after the other, are the sequence of the epoch.
+2. Positions are divided into windows of twice `shuffle_buffer_size`, rounded up to whole batches.
+   The records of a window are assigned to its positions at random. The factor is 2 because two
+   examples that enter a shuffle buffer of n one after the other meet in a batch of b with
+   probability b / 2n; two examples of a window of 2n do so too.
+3. The rows of a batch are divided into up to 256 lanes of equal size. Within a window, the rows of
+   a lane take consecutive records of the sequence.
+
+Because of the lanes, the rows that one of several hosts makes come from blocks that follow each
+other in the sequence, so each host reads its own share of the data; yet the order is the same for
+any number of hosts. To start at a step, the window of that step is read.
+
+The order is computed by TensorFlow operations alone, since a host that is controlled by another one
+runs its input pipeline without Python.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.pipelines import Share
+from albert_tf.input.masking import derive_seeds
+from albert_tf.input.record_index import BLOCK, RecordIndex
+
+# Incremented whenever the same arguments give another order. 1 was a shuffle buffer over shuffled
+# files, whose state at a step was known only after reading everything before it.
+VERSION = 2
+
+_LANES = 256
+# Blocks that are read at the same time.
+_READS = 16
+
+# What random numbers are drawn for; 0 and 1 are masks.
+_BLOCKS, _POSITIONS = 2, 3
+
+
+def shuffled_records(
+    index: RecordIndex,
+    batch_size: int,
+    seed: int,
+    shuffle_buffer_size: int,
+    first_step: int,
+    share: Share,
+) -> tf.data.Dataset:
+    """Unparsed records in training order, endless.
+
+    Args:
+        index: of the files; with an example at least.
+        batch_size: examples in a global batch.
+        seed: of the order.
+        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
+        first_step: number of batches to skip.
+        share: the rows of every batch to make.
+
+    Returns:
+        Pairs `[rows]` of positions, int64, and of the records at these positions.
+    """
+    order = _Order(
+        index.examples,
+        batch_size,
+        -(-2 * shuffle_buffer_size // batch_size) * batch_size,
+        derive_seeds(seed, _BLOCKS),
+        derive_seeds(seed, _POSITIONS),
+        share.rows(batch_size),
+    )
+    first = first_step * batch_size
+    in_order = _Sequence.in_order(index)
+
+    def read_epoch(epoch):
+        begin, end = epoch * order.examples, (epoch + 1) * order.examples
+        sequence = in_order.shuffled(_derive_seeds(order.block_seed, epoch))
+
+        def read_window(window):
+            low = tf.maximum(window * order.window, begin)
+            high = tf.minimum((window + 1) * order.window, end)
+            positions, places = order.own(low, high, first)
+            # Consecutive records, of which all or nearly all are its own.
+            from_place, to_place = _bounds(places)
+            records = sequence.read(low - begin + from_place, low - begin + to_place)
+            return _gathered(records, to_place - from_place, positions, places - from_place)
+
+        windows = tf.data.Dataset.range(
+            tf.maximum(begin, first) // order.window, -(-end // order.window)
+        )
+        return windows.flat_map(read_window)
+
+    epochs = tf.data.Dataset.counter(first // order.examples)
+    records = epochs.flat_map(read_epoch).prefetch(1)
+    records = records.rebatch(share.count(batch_size), drop_remainder=True)
+    return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+
+
+def records_in_order(index: RecordIndex, batch_size: int, share: Share) -> tf.data.Dataset:
+    """Unparsed records in the order of the files, once.
+
+    Args:
+        index, batch_size, share: as in `shuffled_records`.
+
+    Returns:
+        As from `shuffled_records`; the last batch of a share may have fewer rows, or none.
+    """
+    sequence, rows, examples = _Sequence.in_order(index), share.rows(batch_size), index.examples
+
+    def read_batch(batch):
+        begin = tf.minimum(batch * batch_size + rows.start, examples)
+        end = tf.minimum(batch * batch_size + rows.stop, examples)
+        # A batch of no record must not be left out.
+        begin_read = tf.minimum(begin, examples - 1)
+        end_read = tf.maximum(end, begin_read + 1)
+        positions = tf.range(begin, end)
+        records = sequence.read(begin_read, end_read)
+        return _gathered(records, end_read - begin_read, positions, positions - begin_read)
+
+    batches = tf.data.Dataset.range(-(-examples // batch_size))
+    return batches.flat_map(read_batch)
+
+
+class _Order(NamedTuple):
+    """How the examples of a window are distributed over its positions.
+
+    Attributes:
+        examples: number of examples of an epoch.
+        batch_size: examples in a global batch.
+        window: positions in a window.
+        block_seed: uint64, seed of the order of blocks.
+        position_seed: uint64, seed of the order within windows.
+        rows: the rows of every batch to make.
+    """
+
+    examples: int
+    batch_size: int
+    window: int
+    block_seed: np.ndarray
+    position_seed: np.ndarray
+    rows: slice
+
+    def own(self, low: tf.Tensor, high: tf.Tensor, first: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The positions from `low` to `high`, none before `first`, that are in `rows`.
+
+        Returns:
+            The positions, ascending, and where the record of each is among the records from `low`
+            to `high` of the sequence; both int64 `[positions]`.
+        """
+        positions = tf.range(low, high)
+        row = positions % self.batch_size
+        lane = row // (self.batch_size // math.gcd(self.batch_size, _LANES))
+        random = _right_shift(_derive_seeds(self.position_seed, positions), 9)
+        # The place of a record is the number of positions before its own by (lane, random bits).
+        by_place = tf.argsort(lane * 2**55 + tf.cast(random, tf.int64), stable=True)
+        places = tf.argsort(by_place, stable=True)
+        is_own = (row >= self.rows.start) & (row < self.rows.stop) & (positions >= first)
+        return positions[is_own], tf.cast(places, tf.int64)[is_own]
+
+
+class _Sequence(NamedTuple):
+    """The records of all files, in some order of their blocks.
+
+    Attributes:
+        file: string `[blocks]`.
+        offset, bytes, records: int64 `[blocks]`, as in `RecordIndex`.
+        ends: int64 `[blocks]`, number of records to the end of each block.
+    """
+
+    file: tf.Tensor
+    offset: tf.Tensor
+    bytes: tf.Tensor
+    records: tf.Tensor
+    ends: tf.Tensor
+
+    @classmethod
+    def in_order(cls, index: RecordIndex) -> _Sequence:
+        files = tf.gather(tf.constant(index.files), index.file)
+        return cls(
+            files,
+            tf.constant(index.offset),
+            tf.constant(index.bytes),
+            tf.constant(index.records),
+            tf.constant(np.cumsum(index.records)),
+        )
+
+    def shuffled(self, seed: tf.Tensor) -> _Sequence:
+        """The same blocks in a random order."""
+        blocks = tf.range(tf.size(self.ends, tf.int64))
+        keys = _right_shift(_derive_seeds(seed, blocks), 1)
+        order = tf.argsort(tf.cast(keys, tf.int64), stable=True)
+        file, offset, size, records, _ = (tf.gather(values, order) for values in self)
+        return _Sequence(file, offset, size, records, tf.cumsum(records))
+
+    def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
+        """The records from `begin` to `end`, from the blocks that contain any of them."""
+        first = tf.searchsorted(self.ends, begin[None], side="right")[0]
+        last = tf.searchsorted(self.ends, end[None], side="left")[0] + 1
+        file, offset, size, records, ends = (values[first:last] for values in self)
+        begins = ends - records
+        skipped = tf.maximum(begin - begins, 0)
+        taken = tf.minimum(end, ends) - begins - skipped
+        blocks = tf.data.Dataset.from_tensor_slices((file, offset, size, skipped, taken))
+        return blocks.interleave(
+            _read_block,
+            cycle_length=_READS,
+            block_length=BLOCK,
+            num_parallel_calls=_READS,
+            deterministic=True,
+        )
+
+
+def _read_block(file, offset, size, skipped, taken) -> tf.data.Dataset:
+    # `tf.data.TFRecordDataset` has no argument for the position to start at, its operation has.
+    variant = tf.raw_ops.TFRecordDatasetV2(
+        filenames=file, compression_type="", buffer_size=size, byte_offsets=offset
+    )
+    records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
+    return records.skip(skipped).take(taken)
+
+
+def _bounds(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The first place, and the one after the last; 0 and 0 if there is none."""
+    last = tf.reduce_max(tf.concat([places, [-1]], axis=0))
+    return tf.reduce_min(tf.concat([places, [last + 1]], axis=0)), last + 1
+
+
+def _gathered(
+    records: tf.data.Dataset, count: tf.Tensor, positions: tf.Tensor, places: tf.Tensor
+) -> tf.data.Dataset:
+    """The positions, and for each the record at its place, as one element.
+
+    There is no element if there is no record.
+    """
+    batches = records.batch(tf.maximum(count, 1))
+    return batches.map(lambda batch: (positions, tf.gather(batch, places)))
+
+
+def _derive_seeds(seed, numbers: tf.Tensor) -> tf.Tensor:
+    """`albert_tf.input.masking.derive_seeds` with one number, as TensorFlow operations."""
+    bits = tf.constant(seed) if isinstance(seed, np.ndarray | np.generic) else seed
+    bits += (tf.cast(numbers, tf.uint64) + _uint64(1)) * _uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ _right_shift(bits, 30)) * _uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ _right_shift(bits, 27)) * _uint64(0x94D049BB133111EB)
+    return bits ^ _right_shift(bits, 31)
+
+
+def _right_shift(bits: tf.Tensor, count: int) -> tf.Tensor:
+    return tf.bitwise.right_shift(bits, _uint64(count))
+
+
+def _uint64(value: int) -> tf.Tensor:
+    return tf.constant(value, tf.uint64)

@@ -1,0 +1,191 @@
+"""Where the records of TFRecord files are, so that reading can begin at any of them.
+
+A block is `BLOCK` consecutive records of a file, fewer at its end. The index of a file is the
+position of each of its blocks. Data preparation writes the indexes of its files next to their
+manifest. The index of any other file, such as the original's, is found by following the lengths of
+its records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.input.manifest import manifest_file
+from albert_tf.input.masking import compiled
+from albert_tf.progress import ProgressLine
+
+# Reading a block takes one request to remote storage. The records of a block stay together within
+# an epoch, so larger blocks shuffle less.
+BLOCK = 64
+
+_CHUNK_BYTES = 1 << 24
+_THREADS = 16
+# Bytes of a record besides its content: its length, and the checksums of length and content.
+_FRAME_BYTES = 16
+
+# `bytes` and `examples` of a file, and the `offsets` of its blocks; what JSON can represent.
+FileIndex = dict[str, Any]
+
+
+class RecordIndex(NamedTuple):
+    """The blocks of some TFRecord files, in order.
+
+    Attributes:
+        files: the TFRecord files.
+        file: int32 `[blocks]`, which of the files contains a block.
+        offset: int64 `[blocks]`, position of its first byte.
+        bytes: int64 `[blocks]`, its size.
+        records: int64 `[blocks]`, number of its records.
+    """
+
+    files: tuple[str, ...]
+    file: np.ndarray
+    offset: np.ndarray
+    bytes: np.ndarray
+    records: np.ndarray
+
+    @property
+    def examples(self) -> int:
+        """Number of records of all files."""
+        return int(self.records.sum())
+
+    @classmethod
+    def create(cls, paths: Sequence[str], indexes: Sequence[FileIndex] | None = None):
+        """The index of some files.
+
+        Args:
+            paths: TFRecord files.
+            indexes: of these files; None to find them (see `find_indexes`).
+
+        Raises:
+            InputError: a file is truncated or not a TFRecord file.
+        """
+        if indexes is None:
+            indexes = find_indexes(paths)
+        blocks = [len(index["offsets"]) for index in indexes]
+        offsets = [np.array(index["offsets"], np.int64) for index in indexes]
+        ends = [np.append(index["offsets"], index["bytes"]) for index in indexes]
+        begins = [np.arange(count + 1) * BLOCK for count in blocks]
+        records = [
+            np.diff(np.minimum(begin, index["examples"]))
+            for begin, index in zip(begins, indexes, strict=True)
+        ]
+        return cls(
+            tuple(paths),
+            np.repeat(np.arange(len(paths), dtype=np.int32), blocks),
+            np.concatenate(offsets),
+            np.concatenate([np.diff(end) for end in ends]).astype(np.int64),
+            np.concatenate(records).astype(np.int64),
+        )
+
+
+def index_file(output: str) -> str:
+    """`d/a.tfrecord`, or a shard such as `d/a.tfrecord-00000-of-00008` -> `d/a.index.json`."""
+    return manifest_file(output).removesuffix(".manifest.json") + ".index.json"
+
+
+def write_indexes(paths: Sequence[str], indexes: Sequence[FileIndex]) -> None:
+    """Writes the indexes of the output files of data preparation next to them."""
+    by_name = {os.path.basename(path): index for path, index in zip(paths, indexes, strict=True)}
+    content = json.dumps({"block": BLOCK, "files": by_name}, separators=(",", ":"))
+    files.write_text(index_file(paths[0]), content + "\n")
+
+
+def find_indexes(paths: Sequence[str]) -> list[FileIndex]:
+    """The indexes of some TFRecord files: as written by data preparation, or else found in them.
+
+    Raises:
+        InputError: a file is truncated or not a TFRecord file.
+    """
+    folders = {os.path.dirname(path) for path in paths}
+    written = {folder: _read_indexes(folder) for folder in folders}
+    found: dict[str, FileIndex] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        index = written[folder].get(name)
+        if index is not None and index["bytes"] == files.size(path):
+            found[path] = index
+    missing = [path for path in paths if path not in found]
+    if missing:
+        progress = ProgressLine()
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for number, index in enumerate(threads.map(index_records, missing)):
+                found[missing[number]] = index
+                progress.update(f"found the records of {number + 1} of {len(missing)} files")
+        progress.clear()
+    return [found[path] for path in paths]
+
+
+def _read_indexes(folder: str) -> dict[str, FileIndex]:
+    """The indexes that were written in a folder, by name of the TFRecord file."""
+    found: dict[str, FileIndex] = {}
+    for path in files.matches(os.path.join(glob.escape(folder), "*.index.json")):
+        # A damaged file, or one that has nothing to do with TFRecords, is as good as none.
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            content = json.loads(files.read_text(path))
+            if content["block"] == BLOCK:
+                indexes = content["files"].items()
+                found |= {name: index for name, index in indexes if _is_valid(index)}
+    return found
+
+
+def _is_valid(index: FileIndex) -> bool:
+    bounds = np.array([*index["offsets"], index["bytes"]], np.int64)
+    blocks = -(-index["examples"] // BLOCK)
+    return len(bounds) == blocks + 1 and bounds[0] == 0 and bool((np.diff(bounds) > 0).all())
+
+
+def index_records(path: str) -> FileIndex:
+    """Finds the blocks of a TFRecord file by following the lengths of its records.
+
+    Raises:
+        InputError: the file is truncated or not a TFRecord file.
+    """
+    size, position, begins = files.size(path), 0, []
+    with files.open_file(path, "rb") as file:
+        while position < size:
+            file.seek(position)
+            chunk = np.frombuffer(file.read(_CHUNK_BYTES), np.uint8)
+            found = np.empty(len(chunk) // _FRAME_BYTES + 1, np.int64)
+            count, end = _follow_lengths(chunk, found, size - position)
+            if end < 0 or not count:
+                raise InputError(f"{path}: truncated, or not a TFRecord file")
+            begins.append(position + found[:count])
+            position += end
+    all_begins = np.concatenate(begins) if begins else np.empty(0, np.int64)
+    return {"bytes": size, "examples": len(all_begins), "offsets": all_begins[::BLOCK].tolist()}
+
+
+@compiled
+def _follow_lengths(chunk, begins, limit):
+    """Finds the records that begin in a chunk.
+
+    Args:
+        chunk: uint8 `[bytes]`; a record begins at its first byte.
+        begins: int64, filled with the positions of records.
+        limit: bytes to the end of the file.
+
+    Returns:
+        Number of records, and the position of the next one; -1 if a record goes beyond `limit`.
+    """
+    count = position = 0
+    while position + 8 <= len(chunk):
+        length = np.int64(0)
+        for byte in range(7, -1, -1):
+            length = (length << 8) | np.int64(chunk[position + byte])
+        if length < 0 or length > limit - position - _FRAME_BYTES:
+            return count, -1
+        begins[count] = position
+        count += 1
+        position += _FRAME_BYTES + length
+    return count, position

@@ -1,0 +1,135 @@
+"""The order of training examples: as specified, entered anywhere, and read by parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.pipelines import WHOLE, Share
+from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
+from albert_tf.input.masking import derive_seeds
+from albert_tf.input.record_index import RecordIndex
+from data_prep.tfrecords import frame
+
+SEED = 3
+COUNTS = (7, 200, 0, 500, 64, 65)
+EXAMPLES = sum(COUNTS)
+PIPELINES = (1, 2, 4)
+
+
+def write_numbers(path, numbers) -> str:
+    """Writes records that contain their number, of different lengths."""
+    path.write_bytes(b"".join(frame(b"%d" % n + b" " * (n % 50)) for n in numbers))
+    return str(path)
+
+
+def numbers_in(records) -> list[int]:
+    return [int(record) for record in records]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """Of files of uneven length, one of them empty."""
+    folder, begin, paths = tmp_path_factory.mktemp("records"), 0, []
+    for count in COUNTS:
+        path = folder / f"{count}.tfrecord"
+        paths.append(write_numbers(path, range(begin, begin + count)))
+        begin += count
+    return RecordIndex.create(paths)
+
+
+def order(index: RecordIndex, batch_size: int, shuffle_buffer_size: int, count: int) -> np.ndarray:
+    """The numbers of the examples at the first positions, by the definition of the order."""
+    lane_rows = batch_size // math.gcd(batch_size, 256)
+    window = -(-2 * shuffle_buffer_size // batch_size) * batch_size
+    begins = np.cumsum(index.records) - index.records
+    found = np.empty(count + EXAMPLES, np.int64)
+    for epoch in range(-(-count // EXAMPLES)):
+        keys = derive_seeds(SEED, 2, epoch, np.arange(len(begins))) >> np.uint64(1)
+        sequence = np.concatenate(
+            [begins[block] + np.arange(index.records[block]) for block in np.argsort(keys)]
+        )
+        first = epoch * EXAMPLES
+        for low in range(first // window * window, first + EXAMPLES, window):
+            inside = np.arange(max(low, first), min(low + window, first + EXAMPLES))
+            random = derive_seeds(SEED, 3, inside) >> np.uint64(9)
+            by_lane = np.lexsort((random, inside % batch_size // lane_rows))
+            found[inside[by_lane]] = sequence[inside - first]
+    return found[:count]
+
+
+# Lanes of one row, of several; a window of one batch, and of several epochs; an odd batch.
+@pytest.mark.parametrize(("batch_size", "shuffle_buffer_size"), [(8, 60), (512, 1), (60, 10000)])
+def test_any_step_can_be_the_first_for_any_number_of_pipelines(
+    index, batch_size, shuffle_buffer_size
+):
+    steps = 3 * EXAMPLES // batch_size + 2
+    expected = order(index, batch_size, shuffle_buffer_size, steps * batch_size)
+    expected = expected.reshape(steps, batch_size)
+    shares = [Share(part, parts) for parts in PIPELINES for part in range(parts)]
+    for share, first in [(WHOLE, 0), *((share, steps - 3) for share in shares)]:
+        batches = shuffled_records(index, batch_size, SEED, shuffle_buffer_size, first, share)
+        batches = batches.take(steps - first).as_numpy_iterator()
+        rows = share.rows(batch_size)
+        for step, (positions, records) in enumerate(batches, first):
+            row = np.arange(rows.start, rows.stop)
+            assert positions.tolist() == (step * batch_size + row).tolist()
+            assert numbers_in(records) == expected[step, rows].tolist()
+        assert step == steps - 1
+
+
+def test_a_pipeline_reads_its_own_part_only(tmp_path):
+    """Everything but its half, and two blocks at its ends, may be damaged."""
+    examples = 64 * 32
+    content = bytearray()
+    for number in range(examples):
+        content += frame(b"%d" % number)
+    (tmp_path / "whole.tfrecord").write_bytes(content)
+    index = RecordIndex.create([str(tmp_path / "whole.tfrecord")])
+
+    def read(pipeline):
+        batches = shuffled_records(index, 256, SEED, examples, 0, Share(pipeline, 2))
+        batches = batches.take(examples // 256).as_numpy_iterator()
+        return sum((numbers_in(records) for _, records in batches), [])
+
+    own = [read(pipeline) for pipeline in range(2)]
+    assert sorted(own[0] + own[1]) == list(range(examples))
+    blocks = {number // 64 for number in own[0]}
+    assert len(blocks) <= 17
+    for block in set(range(32)) - blocks:
+        begin, size = index.offset[block], index.bytes[block]
+        content[begin : begin + size] = b"\xff" * size
+    (tmp_path / "whole.tfrecord").write_bytes(content)
+    assert read(0) == own[0]
+    with pytest.raises(tf.errors.DataLossError):
+        read(1)
+
+
+def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
+    """Neighbors in a file meet in a batch no more often; nothing is left of the order of files."""
+    examples, batch_size, buffer = 64 * 200, 512, 1280
+    path = write_numbers(tmp_path / "whole.tfrecord", range(examples))
+    index = RecordIndex.create([path])
+    batches = shuffled_records(index, batch_size, SEED, buffer, 0, WHOLE)
+    places = np.empty(examples, np.int64)
+    for positions, records in batches.take(examples // batch_size).as_numpy_iterator():
+        places[numbers_in(records)] = positions
+    step = places // batch_size
+    assert np.mean(step[1:] == step[:-1]) < batch_size / (2 * buffer)
+    assert abs(np.corrcoef(np.arange(examples), places)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize("batch_size", [60, 500])
+def test_in_order_every_pipeline_has_as_many_batches(index, batch_size):
+    for pipelines in PIPELINES:
+        parts = [
+            list(records_in_order(index, batch_size, Share(part, pipelines)).as_numpy_iterator())
+            for part in range(pipelines)
+        ]
+        batches = zip(*parts, strict=True)
+        assert sum((numbers_in(r) for batch in batches for _, r in batch), []) == list(
+            range(EXAMPLES)
+        )

@@ -1,0 +1,96 @@
+"""Where records are: as data preparation wrote it down, or found in any TFRecord file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.input import record_index
+from albert_tf.input.record_index import (
+    BLOCK,
+    RecordIndex,
+    find_indexes,
+    index_file,
+    index_records,
+    write_indexes,
+)
+from data_prep.tfrecords import frame
+
+
+@pytest.fixture
+def lengths():
+    return np.random.default_rng(1).integers(0, 300, 3 * BLOCK + 5).tolist()
+
+
+@pytest.fixture
+def records(tmp_path, lengths):
+    path = tmp_path / "x.tfrecord-00000-of-00001"
+    path.write_bytes(b"".join(frame(bytes(length)) for length in lengths))
+    return path
+
+
+def test_blocks_are_found_in_pieces_of_any_size(records, lengths, monkeypatch):
+    begins = np.cumsum([0, *(16 + length for length in lengths)])
+    expected = {
+        "bytes": records.stat().st_size,
+        "examples": len(lengths),
+        "offsets": begins[:-1:BLOCK].tolist(),
+    }
+    for chunk in (16, 100, 4096, 1 << 24):
+        monkeypatch.setattr(record_index, "_CHUNK_BYTES", chunk)
+        assert index_records(str(records)) == expected
+    index = RecordIndex.create([str(records)] * 2)
+    assert index.records.tolist() == [BLOCK, BLOCK, BLOCK, 5] * 2
+    assert index.file.tolist() == [0] * 4 + [1] * 4
+    assert (index.offset + index.bytes).tolist() == [*expected["offsets"][1:], begins[-1]] * 2
+    assert index.examples == 2 * len(lengths)
+
+
+def test_what_was_written_down_is_used_as_long_as_it_fits(records, monkeypatch):
+    expected = find_indexes([str(records)])
+    write_indexes([str(records)], expected)
+    sidecar = index_file(str(records))
+    assert sidecar == str(records.with_name("x.index.json"))
+    found = []
+    monkeypatch.setattr(
+        record_index, "index_records", lambda path: found.append(path) or expected[0]
+    )
+    assert find_indexes([str(records)]) == expected
+    assert not found
+    with open(sidecar) as file:
+        whole = json.load(file)
+    entry = whole["files"][records.name]
+    for damaged in (
+        "{",
+        "[]",
+        json.dumps(whole | {"files": [1]}),
+        json.dumps(whole | {"block": 32}),
+        json.dumps(whole | {"files": {records.name: entry | {"offsets": [0, 5, 3, 9]}}}),
+        json.dumps(whole | {"files": {records.name: entry | {"examples": 10**6}}}),
+    ):
+        with open(sidecar, "w") as file:
+            file.write(damaged)
+        assert find_indexes([str(records)]) == expected
+    assert len(found) == 6
+    write_indexes([str(records)], expected)
+    with open(records, "ab") as file:  # replaced by another file since
+        file.write(frame(b"one more"))
+    find_indexes([str(records)])
+    assert len(found) == 7
+
+
+@pytest.mark.parametrize("damage", ["truncated", "text", "a byte too many"])
+def test_other_files_are_refused(records, damage):
+    content = records.read_bytes()
+    records.write_bytes(
+        {
+            "truncated": content[:-1],
+            "text": b"Not a TFRecord file, but long enough for one.",
+            "a byte too many": content + b"\0",
+        }[damage]
+    )
+    with pytest.raises(InputError, match=f"{records}: truncated, or not a TFRecord file"):
+        index_records(str(records))
