@@ -10,10 +10,14 @@ records the settings, the input and statistics of the data.
 
 from __future__ import annotations
 
+from typing import Any
+
 from albert_tf.options import command
 from data_prep.pretraining_data_options import PretrainingDataOptions
 
 _MAX_LISTED_FILES = 10
+# Losses from which on the command says what to do about them.
+_NOTABLE_LOSS = 0.05
 _POSITIVE_LABELS = {"sop": "swapped", "nsp": "from another document"}
 
 
@@ -24,7 +28,9 @@ def run(options: PretrainingDataOptions) -> None:
     shares = [f"padding {manifest['padding_share']:.1%}"]
     if options.masking == "static":
         shares.append(f"masked {manifest['masked_share']:.1%}")
-    if label := _POSITIVE_LABELS.get(options.objective):
+    if options.swapped_in_training:
+        shares.append("swapped in training")
+    elif label := _POSITIVE_LABELS.get(options.objective):
         shares.append(f"{label} {manifest['positive_label_share']:.1%}")
     megabytes, seconds = manifest["text_bytes"] / 1e6, manifest["seconds"]
     print(
@@ -32,12 +38,27 @@ def run(options: PretrainingDataOptions) -> None:
         f"{manifest['tokens']:,} tokens ({megabytes:.1f} MB), in {seconds:.1f} s "
         f"({megabytes / seconds:.1f} MB/s); {', '.join(shares)}"
     )
+    _print_losses(options, manifest)
     if manifest["skipped_lines"]:
         print(f"{manifest['skipped_lines']:,} lines longer than a megabyte were skipped")
     for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
         print(f"{file}: {examples:,} examples")
     if len(manifest["files"]) > _MAX_LISTED_FILES:
         print(f"... and {len(manifest['files']) - _MAX_LISTED_FILES} more files")
+
+
+def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> None:
+    """What did not become part of an example, and what the user can do about it."""
+    lost = manifest["truncated_tokens"] / (manifest["tokens"] * options.dupe_factor)
+    print(
+        f"lost: {lost:.1%} of the tokens, cut off to fit {options.max_seq_length} tokens; "
+        f"{manifest['dropped_chunks']:,} single sentences without a pair"
+    )
+    if lost >= _NOTABLE_LOSS and options.packing == "original":
+        print(
+            "--packing=fit or a larger --max_seq_length loses less; other copies of a document "
+            "(--dupe_factor) are cut elsewhere"
+        )
 
 
 cli = command(PretrainingDataOptions, run)

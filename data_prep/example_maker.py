@@ -71,7 +71,7 @@ class ExampleMaker:
             encoded.append(self.tokenizer.encode_flat(texts))
             return len(encoded[-1][0])
 
-        for document in read_unit(unit, counts):
+        for document in read_unit(unit, counts, self._options.document_sentences):
             documents.append(document)
             characters += sum(map(len, document.sentences))
             if characters >= _CHARACTERS_AT_ONCE:
@@ -142,6 +142,9 @@ class ExampleMaker:
                 self.pairing.max_num_tokens,
             )
             counts["truncated_tokens"] += truncated
+        elif self._options.swapped_in_training:
+            spans[labels] = spans[labels][:, [2, 3, 0, 1]]  # back in order
+            labels = np.zeros_like(labels)
         for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
             batch = slice(begin, begin + _EXAMPLES_AT_ONCE)
             yield self._features(
@@ -224,6 +227,7 @@ def pairing_of(options: PretrainingDataOptions) -> Pairing:
         options.objective,
         options.short_seq_prob,
         options.one_segment_chunks,
+        options.packing,
     )
 
 

@@ -32,6 +32,11 @@ class ExtractionOptions:
     keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
     text_column: str = option("text", "table: the column with the text.")
     title_column: str | None = option(None, "table: the column with the names of documents.")
+    document_sentences: int = option(
+        0,
+        "text, table: number of consecutive lines or rows that form a document, for corpora with a "
+        "sentence per line or row; 0: blank lines separate documents, and every row is one.",
+    )
     package_list: str | None = option(
         None,
         "package_docs: text file with the names of the packages to read, one per line, python "
@@ -64,6 +69,7 @@ class ExtractionOptions:
                 f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"
             )
         for name, meaning in (
+            ("document_sentences", "as the files separate them"),
             ("max_document_sentences", "no limit"),
             ("max_megabytes", "no limit"),
             ("num_processes", "one process per core"),

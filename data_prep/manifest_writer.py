@@ -62,10 +62,13 @@ def build_manifest(
         "examples": examples,
         "files": {name: shard["examples"] for name, shard in zip(names, shards, strict=True)},
         "padding_share": 1 - tokens / (examples * options.max_seq_length),
-        "positive_label_share": counts["positive_labels"] / examples,
         "truncated_tokens": counts["truncated_tokens"],
         "dropped_chunks": counts["dropped_chunks"],
     }
+    if options.swapped_in_training:
+        manifest["swapped_in_training"] = True
+    else:
+        manifest["positive_label_share"] = counts["positive_labels"] / examples
     if options.masking == "static":
         lengths = range(1, options.ngram + 1)
         manifest |= {

@@ -13,7 +13,7 @@ from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.text_units import TextUnit, split_into_units
 
 # Incremented whenever the same options and input give other examples.
-VERSION = 1
+VERSION = 2
 # Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options"}
 

@@ -42,7 +42,8 @@ class PretrainingDataOptions:
     masking: str = option(
         "static",
         "static: the files contain masks, different ones in every copy of a document; dynamic: "
-        "the files contain unmasked text, and training draws new masks at every visit.",
+        "the files contain unmasked text in order, and training draws new masks, and which pairs "
+        "are swapped, at every visit.",
         choices=("static", "dynamic"),
     )
     pair_objective: str | None = option(
@@ -56,6 +57,17 @@ class PretrainingDataOptions:
         "split",
         "What to do with a chunk of a single sentence: split it inside the sentence, or drop it.",
         choices=("split", "drop"),
+    )
+    document_sentences: int = option(
+        0,
+        "For files with a sentence per line and no blank lines: number of lines that are taken as "
+        "a document; 0: blank lines separate documents.",
+    )
+    packing: str = option(
+        "original",
+        "original: collect sentences until the length is reached, then cut tokens off the longer "
+        "segment; fit: stop before a sentence that does not fit, which starts the next example.",
+        choices=("original", "fit"),
     )
     num_shards: int = option(
         0,
@@ -86,6 +98,11 @@ class PretrainingDataOptions:
     def objective(self) -> str:
         """What is predicted about a pair of segments, one of `PAIR_OBJECTIVES`."""
         return self.pair_objective or ("nsp" if self.random_next_sentence else "sop")
+
+    @property
+    def swapped_in_training(self) -> bool:
+        """Whether training draws which pairs are swapped; the files have all of them in order."""
+        return self.masking == "dynamic" and self.objective == "sop"
 
     def check(self) -> None:
         """Checks everything that can be checked without reading a file.
@@ -124,6 +141,7 @@ class PretrainingDataOptions:
         for name, lowest, highest in (
             ("num_shards", 0, 99_999),
             ("num_processes", 0, None),
+            ("document_sentences", 0, None),
             ("max_seq_length", 5, None),  # [CLS] a [SEP] b [SEP]
             ("max_predictions_per_seq", 1, self.max_seq_length),
             ("dupe_factor", 1, None),

@@ -44,6 +44,7 @@ _SETTINGS = (
     "do_permutation",
     "short_seq_prob",
     "one_segment_chunks",
+    "packing",
     "pair_objective",
 )
 

@@ -53,12 +53,15 @@ class Pairing(NamedTuple):
         short_seq_prob: fraction of documents cut to a random shorter length, which reduces the
             mismatch with fine-tuning on short texts.
         one_segment_chunks: "split" or "drop" chunks of a single sentence.
+        packing: "original", or "fit" to end a chunk before a sentence that would exceed
+            `max_num_tokens`, if it has two sentences already.
     """
 
     max_seq_length: int
     objective: str = "sop"
     short_seq_prob: float = 0.1
     one_segment_chunks: str = "split"
+    packing: str = "original"
 
     @property
     def max_num_tokens(self) -> int:
@@ -130,6 +133,7 @@ def make_pairs(
         pairing.short_seq_prob,
         PAIR_OBJECTIVES.index(pairing.objective),
         pairing.one_segment_chunks == "split",
+        pairing.packing == "fit",
         seeds,
         spans,
         labels,
@@ -201,7 +205,7 @@ def assemble(
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    objective, split_one_segment, seeds, spans, labels, document_of,
+    objective, split_one_segment, fit, seeds, spans, labels, document_of,
 ):  # fmt: skip
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
@@ -215,7 +219,9 @@ def _cut_documents(
         for sentence in range(first, last_sentence + 1):
             begin, end = sentence_offsets[first], sentence_offsets[sentence + 1]
             if sentence < last_sentence and end - begin < target:
-                continue
+                next_end = sentence_offsets[sentence + 2]
+                if not fit or sentence == first or next_end - begin <= max_num_tokens:
+                    continue
             if objective == _NONE:
                 middle = end
             elif sentence > first:

@@ -3,6 +3,9 @@
 A unit contains the documents whose preceding blank line begins inside its range; the first unit of
 a file also contains the document at the start of the file. Any process can therefore read any unit
 on its own, no document is split or read twice, and the units depend on the files only.
+
+Where blank lines do not separate documents, a document can be a number of consecutive lines. A unit
+then contains the lines that begin inside its range, and its last document may be shorter.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ MAX_DOCUMENT_BYTES = 8_000_000
 MAX_LINE_BYTES = 1_000_000
 
 _CHUNK_BYTES = 1 << 20
+# Read first after the end of a unit, then twice as much each time.
+_REST_BYTES = 1 << 12
 
 
 class TextUnit(NamedTuple):
@@ -69,20 +74,29 @@ def split_into_units(paths: Sequence[str]) -> list[TextUnit]:
     ]
 
 
-def read_unit(unit: TextUnit, counts: Counter[str]) -> Iterator[TextDocument]:
+def read_unit(
+    unit: TextUnit, counts: Counter[str], document_sentences: int = 0
+) -> Iterator[TextDocument]:
     """Yields the documents of a unit that contain text.
 
     Args:
         unit: the unit.
         counts: `skipped_lines` is added to it.
+        document_sentences: number of lines of a document, blank ones not counted; 0: documents are
+            separated by blank lines.
 
     Raises:
         InputError: if the file is not UTF-8.
     """
+    if document_sentences:
+        yield from _read_lines(unit, counts, document_sentences)
+        return
     sentences: list[str] = []
     begin = collected = 0  # where the current document begins, and its bytes in `sentences`
     inside = unit.begin == 0  # whether the current document belongs to this unit
-    for offset, line, size in _lines_from(unit):
+    for offset, line, size in lines_from(unit):
+        if not (inside or offset < unit.end):
+            return
         if not line.strip():
             if sentences:
                 yield TextDocument(unit.file, begin, sentences)
@@ -97,14 +111,34 @@ def read_unit(unit: TextUnit, counts: Counter[str]) -> Iterator[TextDocument]:
             if sentences and collected + size > MAX_DOCUMENT_BYTES:
                 yield TextDocument(unit.file, begin, sentences)
                 sentences, collected, begin = [], 0, offset
-            if sentence := _decoded(line, offset, unit.path):
+            if sentence := decoded(line, offset, unit.path):
                 sentences.append(sentence)
                 collected += size
     if sentences:
         yield TextDocument(unit.file, begin, sentences)
 
 
-def _lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
+def _read_lines(
+    unit: TextUnit, counts: Counter[str], document_sentences: int
+) -> Iterator[TextDocument]:
+    sentences: list[str] = []
+    begin = 0
+    for offset, line, size in lines_from(unit):
+        if offset >= unit.end:
+            break
+        if size > MAX_LINE_BYTES:
+            counts["skipped_lines"] += 1
+        elif sentence := decoded(line, offset, unit.path):
+            begin = begin if sentences else offset
+            sentences.append(sentence)
+            if len(sentences) == document_sentences:
+                yield TextDocument(unit.file, begin, sentences)
+                sentences = []
+    if sentences:
+        yield TextDocument(unit.file, begin, sentences)
+
+
+def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
     """Yields (offset, line, size) of the lines that begin in the unit or after it.
 
     Only the beginning of a line longer than `MAX_LINE_BYTES` is kept in memory.
@@ -115,7 +149,12 @@ def _lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
         file.seek(start)
         is_first = unit.begin > 0
         pending, cut = b"", 0  # the current line, and how many bytes of it were dropped
-        while chunk := file.read(_CHUNK_BYTES):
+        inside, beyond = unit.end - start, _REST_BYTES
+        while chunk := file.read(min(_CHUNK_BYTES, inside or beyond)):
+            if inside:
+                inside -= len(chunk)
+            else:
+                beyond *= 2
             *lines, rest = chunk.split(b"\n")
             for line in lines:
                 line = pending + line
@@ -134,7 +173,12 @@ def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
     return line if offset else line.removeprefix(codecs.BOM_UTF8)
 
 
-def _decoded(line: bytes, offset: int, path: str) -> str:
+def decoded(line: bytes, offset: int, path: str) -> str:
+    """A line of a file as text, without surrounding white space.
+
+    Raises:
+        InputError: if it is not UTF-8.
+    """
     try:
         return line.decode().strip()
     except UnicodeDecodeError as error:

@@ -70,19 +70,22 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 class DynamicMasks(NamedTuple):
-    """How training draws masks for files without masks.
+    """What training draws for files without masks.
 
     Attributes:
         masking: how many tokens to mask, in which spans.
         special_ids: ids that are never masked.
         mask_id: id of `[MASK]`.
         replacement_ids: int32 `[ids]`, the ids from which random replacements are drawn.
+        swap_segments: whether the segments of all pairs are in order, and training also draws
+            which pairs are swapped; otherwise, the files contain swapped pairs.
     """
 
     masking: Masking
     special_ids: tuple[int, ...]
     mask_id: int
     replacement_ids: np.ndarray
+    swap_segments: bool = False
 
 
 def dynamic_masks(
@@ -105,7 +108,7 @@ def dynamic_masks(
     }
     if "dynamic" not in masking_of.values():
         return None
-    parts = []
+    parts: list[tuple[Masking, dict[str, Any], bool]] = []
     for path, manifest in manifests.items():
         if masking_of[path] != "dynamic":
             raise InputError(
@@ -121,18 +124,24 @@ def dynamic_masks(
             settings["do_permutation"],
             settings["do_whole_word_mask"],
         )
-        parts.append((masking, vocabulary))
+        parts.append((masking, vocabulary, manifest.get("swapped_in_training", False)))
+        if parts[0][2] != parts[-1][2]:
+            raise InputError(
+                f"{path}: was made before or after training began to draw which pairs are swapped, "
+                f"unlike {next(iter(manifests))}; use files made by the same version"
+            )
         if parts[0] != parts[-1]:
             raise InputError(
                 f"{path}: has another vocabulary or other masking settings than "
                 f"{next(iter(manifests))}; with dynamic masking, they must be equal"
             )
-    masking, vocabulary = parts[0]
+    masking, vocabulary, swap_segments = parts[0]
     return DynamicMasks(
         masking,
         tuple(vocabulary["special_ids"]),
         vocabulary["mask_id"],
         np.concatenate([np.arange(a, b, dtype=np.int32) for a, b in vocabulary["replacement_ids"]]),
+        swap_segments,
     )
 
 

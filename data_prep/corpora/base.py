@@ -84,6 +84,7 @@ class ReaderOptions:
     keep_lists: bool = False
     text_column: str = "text"
     title_column: str | None = None
+    document_sentences: int = 0
     package_list: str | None = None
 
 

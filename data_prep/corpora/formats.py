@@ -20,13 +20,22 @@ Code outside of this package can add a row before it calls `data_prep.extraction
 
 from __future__ import annotations
 
-from data_prep.corpora import books, package_docs, reading_sets, table, text, wikipedia
+from data_prep.corpora import (
+    books,
+    package_docs,
+    reading_sets,
+    table,
+    text,
+    wikipedia,
+    wikitext_sets,
+)
 from data_prep.corpora.base import CorpusFormat
 
 CORPUS_FORMATS: dict[str, CorpusFormat] = {
     "wikipedia": CorpusFormat(wikipedia.units, wikipedia.documents),
     "books": CorpusFormat(books.units, books.documents, ending=".txt"),
     "text": CorpusFormat(text.units, text.documents, has_sentences=True),
+    "wikitext": CorpusFormat(wikitext_sets.units, wikitext_sets.documents),
     "table": CorpusFormat(table.units, table.documents),
     "reading_sets": CorpusFormat(reading_sets.units, reading_sets.documents),
     "package_docs": CorpusFormat(

@@ -1,7 +1,8 @@
 """Tables with a text in each row, as published by dataset hubs: Parquet, JSON lines, CSV, TSV.
 
-A row is a document and its lines are the paragraphs. Parquet is read by row groups, which several
-processes can share; other tables are read as streams, so none has to fit into memory.
+A row is a document and its lines are the paragraphs; where a row is only a sentence, a number of
+rows can be taken as a document. Parquet is read by row groups, which several processes can share;
+other tables are read as streams, so none has to fit into memory.
 """
 
 from __future__ import annotations
@@ -84,11 +85,12 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields each row of a part of a table as one document.
+    """Yields each row of a part of a table as one document, or several rows.
 
     Args:
         unit: the part.
-        options: `text_column` and `title_column` name the columns of texts and of their names.
+        options: `text_column` and `title_column` name the columns of texts and of their names;
+            with `document_sentences`, a document is so many rows, named by the first one.
         counts: updated with what is read, and with rows that are invalid or have no text.
 
     Raises:
@@ -97,6 +99,8 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
     counts.input_bytes += unit.bytes
     source = os.path.basename(unit.path)
     rows = _table_type(unit.path).rows(unit, options, counts)
+    name, joined = "", 0
+    collected: list[str] = []
     with _parser_errors(unit.path):
         for number, row in enumerate(rows, start=unit.first_row + 1):
             text, title = row or (False, None)
@@ -108,8 +112,16 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
                 counts.left_out["rows without text"] += 1
                 continue
             counts.characters += sum(map(len, found))
-            name = one_line(str(title)) if title is not None else ""
-            yield Document(name or f"{source}:{number}", source, found)
+            if not collected:
+                name = one_line(str(title)) if title is not None else ""
+                name = name or f"{source}:{number}"
+            collected += found
+            joined += 1
+            if joined >= options.document_sentences:
+                yield Document(name, source, collected)
+                collected, joined = [], 0
+    if collected:
+        yield Document(name, source, collected)
 
 
 def paragraphs(text: str) -> list[str]:

@@ -1,4 +1,8 @@
-"""The original's format: one sentence per line, a blank line between documents."""
+"""The original's format: one sentence per line, a blank line between documents.
+
+Corpora without blank lines, such as the files of BookCorpus, are read in documents of a fixed
+number of lines.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,10 @@ from data_prep.text_units import TextUnit, read_unit
 
 _UNIT_BYTES = 4_000_000
 
+# What text that is not in this format looks like.
+_MAX_WORDS = 500
+_MIN_DOCUMENTS = 20
+
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
     """Yields byte ranges of text files.
@@ -23,7 +31,12 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]
     Raises:
         InputError: if a pattern matches nothing, or a folder.
     """
-    for number, path in enumerate(find_files(patterns)):
+    yield from byte_ranges(find_files(patterns))
+
+
+def byte_ranges(paths: Sequence[str]) -> Iterator[TextUnit]:
+    """Yields text files in parts of a few megabytes."""
+    for number, path in enumerate(paths):
         size = files.size(path)
         for begin in range(0, size, _UNIT_BYTES):
             yield TextUnit(path, number, begin, min(begin + _UNIT_BYTES, size))
@@ -38,9 +51,25 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
     counts.input_bytes += unit.end - unit.begin
     source = os.path.basename(unit.path)
     unit_counts: Counter[str] = Counter()
-    for document in read_unit(unit, unit_counts):
+    documents = sentences = single = long = 0
+    for document in read_unit(unit, unit_counts, options.document_sentences):
         counts.characters += sum(map(len, document.sentences))
+        documents += 1
+        sentences += len(document.sentences)
+        single += len(document.sentences) == 1
+        long += sum(sentence.count(" ") >= _MAX_WORDS for sentence in document.sentences)
         yield Document(f"{source}:{document.offset}", source, document.sentences)
+    # The beginning of a file is enough to tell.
+    if unit.begin == 0 and long > sentences / 2:
+        counts.warn(
+            f"{unit.path}: most lines have more than {_MAX_WORDS} words; this format has a "
+            "sentence per line (books splits paragraphs into sentences)"
+        )
+    if unit.begin == 0 and documents >= _MIN_DOCUMENTS and single > documents / 2:
+        counts.warn(
+            f"{unit.path}: most documents are a single line; blank lines must separate documents, "
+            "not paragraphs or sentences (`document_sentences` ignores them)"
+        )
     if unit_counts["skipped_lines"]:
         counts.left_out["lines longer than a megabyte"] += unit_counts["skipped_lines"]
 

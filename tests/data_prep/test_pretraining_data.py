@@ -107,6 +107,16 @@ def test_the_number_of_processes_does_not_matter(options, tmp_path, monkeypatch)
     assert len(found[0]) == 5
 
 
+def test_text_without_blank_lines(options, corpus, tmp_path):
+    lines = [line for line in corpus.read_text("utf-8").split("\n") if line.strip()]
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(lines), "utf-8")
+    options = dataclasses.replace(options, input_file=(str(path),), document_sentences=10)
+    manifest, _ = create(options)
+    assert manifest["sentences"] == len(lines)
+    assert manifest["documents"] == -(-len(lines) // 10)
+
+
 @pytest.mark.integration
 def test_shards_are_one_data_set_in_random_order(options, tmp_path, corpus, tokenizer):
     _, whole = create(options)
@@ -173,13 +183,37 @@ def test_without_pairs_an_example_is_one_segment(options, tokenizer):
 
 
 def test_dynamic_files_contain_the_text_that_static_ones_mask(options):
-    _, static = create(options)
-    manifest, dynamic = create(dataclasses.replace(options, masking="dynamic"))
+    nsp = dataclasses.replace(options, pair_objective="nsp")
+    _, static = create(nsp)
+    manifest, dynamic = create(dataclasses.replace(nsp, masking="dynamic"))
     assert (dynamic["input_ids"] == unmasked(static)).all()
     for name in set(dynamic) - {"input_ids"}:
         assert (dynamic[name] == static[name]).all(), name
     assert manifest["vocabulary"]["mask_id"] == 4
-    assert "masked_tokens" not in manifest
+    assert manifest["positive_label_share"] == static["next_sentence_labels"].mean()
+    assert not {"masked_tokens", "swapped_in_training"} & set(manifest)
+
+
+def test_dynamic_files_have_all_pairs_in_order(options, tokenizer):
+    _, static = create(options)
+    manifest, dynamic = create(dataclasses.replace(options, masking="dynamic"))
+    assert manifest["swapped_in_training"] is True
+    assert "positive_label_share" not in manifest
+    assert not dynamic["next_sentence_labels"].any()
+
+    def segments(ids, mask):
+        tokens = ids[mask == 1].tolist()
+        middle = tokens.index(tokenizer.sep_id)
+        return [tokens[1:middle], tokens[middle + 1 : -1]]
+
+    for ids, mask, stored, label in zip(
+        unmasked(static),
+        static["input_mask"],
+        dynamic["input_ids"],
+        static["next_sentence_labels"][:, 0],
+        strict=True,
+    ):
+        assert segments(stored, mask) == segments(ids, mask)[:: -1 if label else 1]
 
 
 def test_permuted_tokens_are_predicted_as_well(options):

@@ -130,6 +130,29 @@ def test_chunks_end_where_the_original_ends_them(lengths):
     assert found.tolist() == [length for length in expected if length > 1]
 
 
+@settings(deadline=None)
+@given(lengths=LENGTHS)
+def test_chunks_can_end_before_a_sentence_that_does_not_fit(lengths):
+    documents, expected = numbered(lengths), []
+    for document in lengths:
+        chunk: list[int] = []
+        for number, sentence in enumerate(document):
+            chunk.append(sentence)
+            following = document[number + 1 : number + 2]
+            if (
+                not following
+                or sum(chunk) >= 17
+                or (len(chunk) > 1 and sum(chunk) + following[0] > 17)
+            ):
+                expected.append(min(17, sum(chunk)))
+                chunk = []
+    pairs = cut(documents, Pairing(20, "sop", 0.0, "split", "fit"), 0)
+    found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
+    assert found.tolist() == [length for length in expected if length > 1]
+    lost = pairs.truncated_tokens + pairs.dropped_chunks
+    assert lost == len(documents.ids) - found.sum()
+
+
 def test_half_of_the_pairs_are_swapped_and_all_split_points_occur():
     documents = numbered([[1, 2, 3, 4]] * 4000)
     pairs = cut(documents, Pairing(64, "sop", 0.0), 5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep import text_units
 from data_prep.corpora.text import read_documents
@@ -17,14 +19,14 @@ LINES = st.lists(st.sampled_from(["", " ", "one", "two words", "ünï — 中文
 ENDS = st.sampled_from(["\n", "\r\n"])
 
 
-def read(path, length: int, counts: Counter | None = None) -> list:
+def read(path, length: int, counts: Counter | None = None, document_sentences: int = 0) -> list:
     size = path.stat().st_size
     ranges = [(begin, min(begin + length, size)) for begin in range(0, size, length)]
     counts = Counter() if counts is None else counts
     return [
         document
         for begin, end in ranges
-        for document in read_unit(TextUnit(str(path), 0, begin, end), counts)
+        for document in read_unit(TextUnit(str(path), 0, begin, end), counts, document_sentences)
     ]
 
 
@@ -55,6 +57,45 @@ def test_the_size_of_reads_does_not_matter(tmp_path_factory, lines, chunk):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_units, "_CHUNK_BYTES", chunk)
         assert read(path, 20) == expected
+
+
+@settings(deadline=None)
+@given(lines=LINES, length=st.integers(1, 60), sentences=st.integers(1, 5))
+def test_a_document_can_be_a_number_of_lines(tmp_path_factory, lines, length, sentences):
+    path = tmp_path_factory.mktemp("units") / "in.txt"
+    path.write_text("\n".join(lines), "utf-8")
+    documents = read(path, length, document_sentences=sentences)
+    assert sum((document.sentences for document in documents), []) == [
+        line.strip() for line in lines if line.strip()
+    ]
+    for document in documents:
+        assert 0 < len(document.sentences) <= sentences
+        line = path.read_bytes()[document.offset :].decode().split("\n")[0]
+        assert line.strip() == document.sentences[0]
+        unit_end = (document.offset // length + 1) * length
+        following = [d.offset for d in documents if document.offset < d.offset < unit_end]
+        assert len(document.sentences) == sentences or not following, "only the last is shorter"
+
+
+@pytest.mark.parametrize(("sentences", "most"), [(1000, 1.05), (0, 2.05)])
+def test_text_without_blank_lines_is_not_read_again_and_again(
+    tmp_path, monkeypatch, sentences, most
+):
+    path = tmp_path / "in.txt"
+    path.write_text("usually , he would be tearing around the living room .\n" * 200_000)
+    size, read_bytes = path.stat().st_size, 0
+
+    class Counted(io.FileIO):
+        def read(self, count):
+            nonlocal read_bytes
+            content = super().read(count)
+            read_bytes += len(content)
+            return content
+
+    monkeypatch.setattr(files, "open_file", lambda path, mode: Counted(path, mode))
+    documents = read(path, 1_000_000, document_sentences=sentences)
+    assert read_bytes < most * size
+    assert sum(len(document.sentences) for document in documents) == 200_000
 
 
 def test_long_lines_are_skipped_and_counted(tmp_path):

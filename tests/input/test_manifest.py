@@ -99,6 +99,9 @@ def test_dynamic_masks_take_their_settings_from_the_manifest():
     assert masks.mask_id == 4
     assert masks.replacement_ids.tolist() == [5, 6, 7, 9, 10, 11]
     assert masks.replacement_ids.dtype == np.int32
+    assert not masks.swap_segments
+    new = {**changed(masking="dynamic"), "swapped_in_training": True}
+    assert dynamic_masks({"a": new}, 20).swap_segments
 
 
 def test_files_that_do_not_match_are_reported():
@@ -107,6 +110,8 @@ def test_files_that_do_not_match_are_reported():
         dynamic_masks({"a": dynamic, "b": MANIFEST}, 10)
     with pytest.raises(InputError, match=r"b: has another vocabulary or"):
         dynamic_masks({"a": dynamic, "b": changed(masking="dynamic", ngram=1)}, 10)
+    with pytest.raises(InputError, match=r"b: was made before or after training began to draw"):
+        dynamic_masks({"a": dynamic, "b": {**dynamic, "swapped_in_training": True}}, 10)
     with pytest.raises(InputError, match=r"the files have different pair objectives: "):
         pair_objective({"a": MANIFEST, "b": changed(pair_objective="nsp")})
     assert pair_objective({}) == pair_objective({"a": MANIFEST}) == "sop"

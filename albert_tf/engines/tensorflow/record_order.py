@@ -40,7 +40,7 @@ _LANES = 256
 # Blocks that are read at the same time.
 _READS = 16
 
-# What random numbers are drawn for; 0 and 1 are masks.
+# What random numbers are drawn for; `albert_tf.input.dynamic` has the others.
 _BLOCKS, _POSITIONS = 2, 3
 
 
@@ -87,7 +87,7 @@ def shuffled_records(
             # Consecutive records, of which all or nearly all are its own.
             from_place, to_place = _bounds(places)
             records = sequence.read(low - begin + from_place, low - begin + to_place)
-            return _gathered(records, to_place - from_place, positions, places - from_place)
+            return records.map(lambda read: (positions, tf.gather(read, places - from_place)))
 
         windows = tf.data.Dataset.range(
             tf.maximum(begin, first) // order.window, -(-end // order.window)
@@ -117,9 +117,8 @@ def records_in_order(index: RecordIndex, batch_size: int, share: Share) -> tf.da
         # A batch of no record must not be left out.
         begin_read = tf.minimum(begin, examples - 1)
         end_read = tf.maximum(end, begin_read + 1)
-        positions = tf.range(begin, end)
         records = sequence.read(begin_read, end_read)
-        return _gathered(records, end_read - begin_read, positions, positions - begin_read)
+        return records.map(lambda read: (tf.range(begin, end), read[: end - begin]))
 
     batches = tf.data.Dataset.range(-(-examples // batch_size))
     return batches.flat_map(read_batch)
@@ -197,47 +196,32 @@ class _Sequence(NamedTuple):
         return _Sequence(file, offset, size, records, tf.cumsum(records))
 
     def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
-        """The records from `begin` to `end`, from the blocks that contain any of them."""
+        """The records from `begin` to `end` as a string `[end - begin]`; no element if none."""
         first = tf.searchsorted(self.ends, begin[None], side="right")[0]
-        last = tf.searchsorted(self.ends, end[None], side="left")[0] + 1
+        last = tf.searchsorted(self.ends, end[None], side="left")[0]
+        last = tf.where(begin < end, last + 1, first)
         file, offset, size, records, ends = (values[first:last] for values in self)
         begins = ends - records
         skipped = tf.maximum(begin - begins, 0)
         taken = tf.minimum(end, ends) - begins - skipped
         blocks = tf.data.Dataset.from_tensor_slices((file, offset, size, skipped, taken))
-        return blocks.interleave(
-            _read_block,
-            cycle_length=_READS,
-            block_length=BLOCK,
-            num_parallel_calls=_READS,
-            deterministic=True,
-        )
+        blocks = blocks.map(_read_block, num_parallel_calls=_READS, deterministic=True)
+        return blocks.rebatch(tf.maximum(end - begin, 1))
 
 
-def _read_block(file, offset, size, skipped, taken) -> tf.data.Dataset:
+def _read_block(file, offset, size, skipped, taken) -> tf.Tensor:
     # `tf.data.TFRecordDataset` has no argument for the position to start at, its operation has.
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=file, compression_type="", buffer_size=size, byte_offsets=offset
     )
     records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-    return records.skip(skipped).take(taken)
+    return records.skip(skipped).take(taken).batch(BLOCK).get_single_element()
 
 
 def _bounds(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The first place, and the one after the last; 0 and 0 if there is none."""
     last = tf.reduce_max(tf.concat([places, [-1]], axis=0))
     return tf.reduce_min(tf.concat([places, [last + 1]], axis=0)), last + 1
-
-
-def _gathered(
-    records: tf.data.Dataset, count: tf.Tensor, positions: tf.Tensor, places: tf.Tensor
-) -> tf.data.Dataset:
-    """The positions, and for each the record at its place, as one element.
-
-    There is no element if there is no record.
-    """
-    batches = records.batch(tf.maximum(count, 1))
-    return batches.map(lambda batch: (positions, tf.gather(batch, places)))
 
 
 def _derive_seeds(seed, numbers: tf.Tensor) -> tf.Tensor:

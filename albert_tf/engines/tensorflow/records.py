@@ -10,17 +10,14 @@ from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
+from albert_tf.input import dynamic
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import derive_seeds, draw_masks
 from albert_tf.input.record_index import RecordIndex
 
 # Files whose first records are checked before a run starts.
 _CHECKED_FILES = 64
 _CHECKED_RECORDS = 32
-
-# Masks drawn for evaluation differ from those drawn for training with the same seed.
-_TRAINING, _EVALUATION = 0, 1
 
 
 def record_training_batches(
@@ -37,18 +34,18 @@ def record_training_batches(
 
     The order (see `record_order`) is a function of `index`, `batch_size`, `seed` and
     `shuffle_buffer_size`, so a run that resumes at `first_step` sees the batches that an
-    uninterrupted run would see. Where the files contain no masks, masks are a function of `seed`
-    and of an example's position in that order: they change from epoch to epoch and are the same
-    after a restart.
+    uninterrupted run would see. Where the files contain no masks, masks (and swaps, see
+    `DynamicMasks`) are a function of `seed` and of an example's position in that order: they change
+    from epoch to epoch and are the same after a restart.
 
     Args:
         index: of TFRecord files, with an example at least.
         features: what an example contains.
         batch_size: examples in a batch.
-        seed: seed of the order and of dynamic masks.
+        seed: seed of the order and of what is drawn.
         shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
         first_step: batches to skip, without reading their records.
-        masks: how to draw masks; None where the files contain them.
+        masks: what to draw; None where the files contain masks.
         share: rows to make of every batch, for which replicas; only their blocks are read.
 
     Returns:
@@ -56,7 +53,7 @@ def record_training_batches(
         its replicas, one after the other.
     """
     numbered = shuffled_records(index, batch_size, seed, shuffle_buffer_size, first_step, share)
-    parse = _parser(features, masks, seed, _TRAINING)
+    parse = _parser(features, masks, seed, dynamic.TRAINING)
     examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
 
@@ -73,8 +70,8 @@ def record_evaluation_batches(
 
     Args:
         index, features, batch_size: as in `record_training_batches`.
-        seed: seed of dynamic masks, which are the same in every evaluation.
-        masks: how to draw masks; None where the files contain them.
+        seed: seed of what is drawn, which is the same in every evaluation.
+        masks: what to draw; None where the files contain masks.
         share: as in `record_training_batches`.
 
     Returns:
@@ -82,7 +79,7 @@ def record_evaluation_batches(
         which is 0 for what pads the last batch.
     """
     numbered = records_in_order(index, batch_size, share)
-    parse = _parser(features, masks, seed, _EVALUATION)
+    parse = _parser(features, masks, seed, dynamic.EVALUATION)
     examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
@@ -148,33 +145,29 @@ def _parser(features: dict[str, Feature], masks: DynamicMasks | None, seed: int,
 
 
 def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
-    """Masks a batch of examples with these numbers."""
+    """Draws what the files leave open for a batch of examples with these numbers."""
+    stored = list(batch)
+    prediction_shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
+    drawn = {name: (batch[name].dtype, batch[name].shape) for name in dynamic.DRAWN} | {
+        "masked_lm_positions": (tf.int32, prediction_shape),
+        "masked_lm_ids": (tf.int32, prediction_shape),
+        "masked_lm_weights": (tf.float32, prediction_shape),
+    }
 
-    def draw(input_ids, input_mask, token_boundary, numbers):
-        return draw_masks(
-            input_ids,
-            input_mask.sum(1),
-            token_boundary,
-            derive_seeds(seed, purpose, numbers),
-            masks.masking,
-            masks.special_ids,
-            masks.mask_id,
-            masks.replacement_ids,
-        )[:4]
+    def draw(numbers, *values):
+        examples = dict(zip(stored, values, strict=True))
+        found = dynamic.draw(examples, numbers, masks, seed, purpose)
+        return [found[name] for name in drawn]
 
-    inputs = ("input_ids", "input_mask", "token_boundary")
-    drawn = tf.numpy_function(
+    values = tf.numpy_function(
         draw,
-        [*(batch[name] for name in inputs), numbers],
-        [tf.int32, tf.int32, tf.int32, tf.float32],
+        [numbers, *batch.values()],
+        [dtype for dtype, _ in drawn.values()],
         stateful=False,
     )
-    shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
-    shapes = [batch["input_ids"].shape, shape, shape, shape]
-    names = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     return batch | {
         name: tf.ensure_shape(value, shape)
-        for name, value, shape in zip(names, drawn, shapes, strict=True)
+        for value, (name, (_, shape)) in zip(values, drawn.items(), strict=True)
     }
 
 

@@ -129,6 +129,19 @@ def test_row_groups_are_units(tmp_path):
     assert [d.paragraphs for d in last] == [[f"Row {number}."] for number in range(20, 25)]
 
 
+def test_rows_can_be_grouped(tmp_path):
+    rows = [{"text": f"sentence {number} ." if number != 4 else ""} for number in range(25)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "b.parquet", row_group_size=10)
+    counts = Counts()
+    found = read(tmp_path / "b.parquet", counts, document_sentences=4)
+    assert [(document.name, len(document.paragraphs)) for document in found] == [
+        ("b.parquet:1", 4), ("b.parquet:6", 4), ("b.parquet:10", 1),
+        ("b.parquet:11", 4), ("b.parquet:15", 4), ("b.parquet:19", 2),
+        ("b.parquet:21", 4), ("b.parquet:25", 1),
+    ]  # fmt: skip
+    assert counts.left_out == {"rows without text": 1}
+
+
 def test_text_types_of_parquet(tmp_path):
     texts = ["one", None, "two"]
     for number, column in enumerate(
