@@ -36,32 +36,30 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
     """
     with WorkFolder.resume(plan) as work:
         try:
-            make_parts(plan, work)
+            make_files(plan, work)
         except InputError:
             work.remove()  # the same input would fail again
             raise
-        for shard in range(len(plan.options.output_files)):
-            join_parts(plan, work, shard)
         yield work
 
 
-def make_parts(plan: Plan, work: WorkFolder) -> None:
-    """Makes the runs and parts that do not exist yet.
+def make_files(plan: Plan, work: WorkFolder) -> None:
+    """Makes the runs, parts and whole files that do not exist yet.
 
     Raises:
         InputError: if the text is not UTF-8 or yields no example.
     """
     units = [unit for unit in range(len(plan.units)) if not work.record(unit_name(unit))]
     shards = [
-        shard for shard in range(len(plan.options.output_files)) if is_made(plan, work, shard)
+        shard for shard in range(len(plan.options.output_files)) if not is_made(plan, work, shard)
     ]
     made = [
         bucket
         for bucket in range(plan.buckets)
-        if bucket // plan.buckets_per_file in shards or work.is_intact(part_name(bucket))
+        if bucket // plan.buckets_per_file not in shards or work.is_intact(part_name(bucket))
     ]
     buckets = [bucket for bucket in range(plan.buckets) if bucket not in made]
-    if not (units or buckets):
+    if not (units or shards):
         return
     processes = parallel.process_count(
         plan.options.num_processes, plan.text_bytes * plan.options.dupe_factor
@@ -77,6 +75,8 @@ def make_parts(plan: Plan, work: WorkFolder) -> None:
             for examples in workers.map(_make_part, [(bucket, runs) for bucket in buckets]):
                 written += examples
                 progress.update(written)
+        for _ in workers.map(_make_shard, shards):
+            pass
 
 
 def _make_runs(plan: Plan, units: list[int], workers: parallel.Workers) -> None:
@@ -130,3 +130,8 @@ def _make_part(task: tuple[int, list[str]]) -> int:
     dtype = token_dtype(maker.tokenizer.vocab_size)
     slices = list(read_buckets(paths, bucket, _worker.plan.buckets, dtype))
     return write_part(work, maker, bucket, slices)
+
+
+def _make_shard(shard: int) -> None:
+    """Joins the parts of an output file."""
+    join_parts(_worker.plan, _worker.work, shard)

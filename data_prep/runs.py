@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.input.masking import compiled, derive_seeds
+from albert_tf.compiled import compiled
+from albert_tf.input.masking import derive_seeds
 from data_prep.segments import Pairs
 
 EXAMPLE = np.dtype(

@@ -23,8 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.compiled import compiled
 from albert_tf.input.features import PAIR_OBJECTIVES
-from albert_tf.input.masking import compiled, derive_seeds, random_below, random_unit
+from albert_tf.input.masking import derive_seeds, random_below, random_unit
 from albert_tf.tokenizers import Tokenizer
 
 _SOP, _, _NONE = range(len(PAIR_OBJECTIVES))

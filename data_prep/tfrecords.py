@@ -15,10 +15,10 @@ from typing import Protocol
 import google_crc32c
 import numpy as np
 
+from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
-from albert_tf.input.masking import compiled
 
 # Tags of tensorflow/core/example/{example,feature}.proto: field number * 8 + 2; a length follows.
 # Field 1 is Example.features, Features.feature, the key of an entry, the values of a list.

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from albert_tf.compiled import compiled
 from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.masking import compiled, derive_seeds, draw_masks
+from albert_tf.input.masking import derive_seeds, draw_masks
 
 # What visits are for: an evaluation draws other numbers than training with the same seed.
 TRAINING, EVALUATION = 0, 1

@@ -11,11 +11,11 @@ a span is drawn before its position, so the available space does not bias the le
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from albert_tf.compiled import compiled
 
 _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -147,14 +147,6 @@ def _mix(bits: np.ndarray) -> np.ndarray:
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     return bits ^ (bits >> np.uint64(31))
-
-
-def compiled(function: Callable) -> Callable:
-    """Compiles a function with numba, cached on disk if the cache folder is writable."""
-    try:
-        return numba.njit(function, cache=True, nogil=True)
-    except RuntimeError:  # no writable folder for the cache: compile in each process
-        return numba.njit(function, nogil=True)
 
 
 _mix_compiled = compiled(_mix)

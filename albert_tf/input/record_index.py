@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf import files
+from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
-from albert_tf.input.masking import compiled
 from albert_tf.progress import ProgressLine
 
 # Reading a block takes one request to remote storage. The records of a block stay together within

@@ -7,6 +7,8 @@ the wire format here.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import struct
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
@@ -14,6 +16,8 @@ from typing import Any, NamedTuple
 UNIGRAM = 1  # TrainerSpec.ModelType
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # SentencePiece.Type
 
+# No key of these rules contains a space. (In "identity" there are no keys.)
+_NORMALIZERS = ("nmt_nfkc", "nfkc", "identity")
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
 _VARINT, _EIGHT_BYTES, _MESSAGE, _FOUR_BYTES = 0, 1, 2, 5  # wire types
 
@@ -24,25 +28,49 @@ class Piece(NamedTuple):
     type: int
 
 
-class SentencePieceModel(NamedTuple):
-    """The pieces by id, and how text is normalized before it is split."""
+@dataclasses.dataclass(frozen=True)
+class SentencePieceModel:
+    """The pieces, and how text is normalized before it is split."""
 
-    pieces: list[Piece]
+    piece_messages: list[bytes]
     model_type: int
     treat_whitespace_as_suffix: bool
+    normalizer: str
     precompiled_charsmap: bytes
     add_dummy_prefix: bool
     remove_extra_whitespaces: bool
+    escape_whitespaces: bool
+
+    @functools.cached_property
+    def pieces(self) -> list[Piece]:
+        """The pieces by id."""
+        return [_piece(message) for message in self.piece_messages]
+
+    @property
+    def separates_words(self) -> bool:
+        """Whether a space always begins a piece, as far as settings decide.
+
+        False for models that treat white space otherwise than by default, and for rules of
+        normalization that are not SentencePiece's own, which might concern spaces.
+        """
+        return (
+            self.model_type == UNIGRAM
+            and self.normalizer in _NORMALIZERS
+            and self.add_dummy_prefix
+            and self.remove_extra_whitespaces
+            and self.escape_whitespaces
+            and not self.treat_whitespace_as_suffix
+        )
 
 
 def read(model: bytes) -> SentencePieceModel:
     """Reads a serialized model that SentencePiece has loaded."""
-    pieces: list[Piece] = []
+    pieces: list[bytes] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
     for field, value in _fields(model):
         if field == _PIECES:
-            pieces.append(_piece(value))
+            pieces.append(value)
         elif field == _TRAINER:
             trainer.update(_fields(value))
         elif field == _NORMALIZER:
@@ -51,9 +79,11 @@ def read(model: bytes) -> SentencePieceModel:
         pieces,
         model_type=trainer.get(3, UNIGRAM),
         treat_whitespace_as_suffix=bool(trainer.get(24, False)),
+        normalizer=normalizer.get(1, b"").decode(),
         precompiled_charsmap=normalizer.get(2, b""),
         add_dummy_prefix=bool(normalizer.get(3, True)),
         remove_extra_whitespaces=bool(normalizer.get(4, True)),
+        escape_whitespaces=bool(normalizer.get(5, True)),
     )
 
 

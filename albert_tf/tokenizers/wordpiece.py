@@ -16,7 +16,7 @@ import string
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
+
+if TYPE_CHECKING:
+    from albert_tf.tokenizers.word_table import WordTable
 
 SPECIAL_SYMBOLS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUES = "##"  # prefix of pieces that continue a word
@@ -73,6 +76,27 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     def _encode_texts(self, texts: Sequence[str]) -> list[np.ndarray]:
         return [np.fromiter(self._encode(text), np.int32) for text in texts]
+
+    def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self._table.encode_flat(texts)
+
+    @functools.cached_property
+    def _table(self) -> WordTable:
+        from albert_tf.tokenizers.word_table import Cuts, WordTable  # loads numba
+
+        # Other ASCII characters that Python counts as white space are removed.
+        spaces = " \t\n\r"
+        others = [c for c in map(chr, range(128)) if c not in spaces]
+        pairs = [
+            before + after
+            for before, after in itertools.product(others, repeat=2)
+            if before in string.punctuation or after in string.punctuation
+        ]
+        cuts = Cuts(spaces, pairs, max_word_bytes=64, max_text_bytes=100_000)
+        return WordTable(cuts, self._encode_all, self._encode_all)
+
+    def _encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [[*self._encode(text)] for text in texts]
 
     def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
         processed, spans = normalize_with_spans(part.text, self.do_lower_case)

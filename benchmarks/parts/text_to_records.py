@@ -11,7 +11,7 @@ import tempfile
 
 from benchmarks import corpus
 from benchmarks.comparison import Suite
-from benchmarks.create_pretraining_data import LOWER_BOUND, Options, create, extract, time_stages
+from benchmarks.create_pretraining_data import SENTENCEPIECE, Options, create, extract, time_stages
 from benchmarks.interleaving import interleave
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.pictures import Bar, Panel
@@ -23,7 +23,7 @@ TWO = "2 processes"
 
 
 def run(suite: Suite) -> Result:
-    """Megabytes of text per second, and those of SentencePiece alone, which is the lower bound."""
+    """Megabytes of text per second, and those of SentencePiece alone, for comparison."""
     with tempfile.TemporaryDirectory() as folder:
         suite.progress.update("text_to_records: makes a corpus and a vocabulary")
         data = corpus.chosen(folder, suite.quick, suite.books)
@@ -36,15 +36,12 @@ def run(suite: Suite) -> Result:
         stages = _stages(suite, options, pathlib.Path(data.text), folder)
         commands = _commands(suite, options, data, folder)
     tables = [_stage_table(stages, data), _command_table(commands)]
-    bars = [Bar(each.work, "", each.rate) for each in stages]
-    lower_bound = next(each for each in stages if each.work == LOWER_BOUND).rate.median
-    bars = [
-        bar._replace(lower_bound=lower_bound) if bar.group in ("tokenize", ALL) else bar
-        for bar in bars
-        if bar.group != LOWER_BOUND
-    ]
     panels = [
-        Panel("stages, one thread; lower bound: SentencePiece", "MB of text/s", bars=bars),
+        Panel(
+            "stages, one thread",
+            "MB of text/s",
+            bars=[Bar(each.work, "", each.rate) for each in stages],
+        ),
         Panel(
             "commands",
             "MB of text/s",
@@ -78,17 +75,9 @@ def _stages(suite: Suite, options: Options, text: pathlib.Path, folder: str) -> 
         runs = [once(sample) for _ in range(suite.repeats)]
     megabytes = sample.stat().st_size / 1e6
     for seconds in runs:
-        seconds[ALL] = sum(value for name, value in seconds.items() if name != LOWER_BOUND)
-    lower_bound = [seconds[LOWER_BOUND] for seconds in runs]
+        seconds[ALL] = sum(value for name, value in seconds.items() if name != SENTENCEPIECE)
     return [
-        Measurement(
-            name,
-            "one thread",
-            [seconds[name] for seconds in runs],
-            megabytes,
-            "MB",
-            lower_bound if name in ("tokenize", ALL) else None,
-        )
+        Measurement(name, "one thread", [seconds[name] for seconds in runs], megabytes, "MB")
         for name in runs[0]
     ]
 
@@ -127,18 +116,20 @@ def _commands(
 
 
 def _stage_table(stages: list[Measurement], data: corpus.Corpus) -> Table:
-    whole = next(each for each in stages if each.work == ALL).unit_seconds.median
+    seconds = {each.work: each.unit_seconds.median for each in stages}
     rows = [
         (
             each.work,
             format(each.rate, decimals(each.rate.median)),
-            f"{1e3 * each.unit_seconds.median:.1f}",
-            f"{each.unit_seconds.median / whole:.1%}",
-            format(each.lower_bound_share.median, ".0%") if each.lower_bound else "",
+            f"{1e3 * seconds[each.work]:.1f}",
+            f"{seconds[each.work] / seconds[ALL]:.1%}" if each.work != SENTENCEPIECE else "",
+            f"{seconds[SENTENCEPIECE] / seconds[each.work]:.2f}"
+            if each.work in ("tokenize", ALL)
+            else "",
         )
         for each in stages
     ]
-    heads = ("stage", "MB of text/s", "ms/MB", "share", "of SentencePiece's rate")
+    heads = ("stage", "MB of text/s", "ms/MB", "share", "times SentencePiece's rate")
     return Table(f"Text to TFRecords, stage by stage in one thread; {data.name}", heads, rows)
 
 

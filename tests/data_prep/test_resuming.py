@@ -126,7 +126,7 @@ def test_a_finished_run_is_verified_and_not_repeated(options, monkeypatch):
     manifest, _ = create(options)
     file = pathlib.Path(options.output_file[0])
     with monkeypatch.context() as patch:
-        patch.setattr(local_runner, "make_parts", lambda *arguments: 1 / 0)
+        patch.setattr(local_runner, "make_files", lambda *arguments: 1 / 0)
         assert create(options)[0] == json.loads(json.dumps(manifest))
         content = file.read_bytes()
         file.write_bytes(content[:-1] + b"?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
@@ -136,7 +137,8 @@ def test_a_model_file_is_read_as_the_library_reads_it():
         changed = sentencepiece_model.read(sentencepiece_model.with_control_pieces(model, ["("]))
         kinds = {p.text: p.type for p in changed.pieces}
         assert kinds["("] == sentencepiece_model.CONTROL
-        assert changed._replace(pieces=[]) == read._replace(pieces=[])
+        without_pieces = [dataclasses.replace(each, piece_messages=[]) for each in (changed, read)]
+        assert without_pieces[0] == without_pieces[1]
         assert [p for p in changed.pieces if p.text != "("] == [
             p for p in read.pieces if p.text != "("
         ]
