@@ -8,6 +8,7 @@ import glob
 import hashlib
 import logging
 import os
+import platform
 import shutil
 from collections.abc import Iterable, Iterator
 from typing import IO
@@ -210,7 +211,7 @@ def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
 def temporary_name(path: str) -> str:
     """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
     folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{os.getpid()}.partial")
+    return os.path.join(folder, f".{name}.{platform.node()}-{os.getpid()}.partial")
 
 
 def rename(source: str, target: str) -> None:

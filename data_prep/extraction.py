@@ -1,4 +1,4 @@
-"""Extracts a corpus from its sources with all cores: units to sentences, written in unit order.
+"""Extracts a corpus from its sources with all workers: units to sentences, written in unit order.
 
 Worker processes read units and split their text into sentences. This process writes the results in
 order, so the bytes do not depend on the number of processes. After each unit, a journal records the
@@ -140,7 +140,6 @@ class _Extraction:
         # Formats without input files do not know the amount of text in advance.
         is_size_known = all(source.patterns for source in self._job.sources)
         input_bytes = self._input_bytes if is_size_known else None
-        processes = parallel.process_count(options.num_processes, input_bytes)
         work.open()
         units_done = work.state.get("units", 0)
         with contextlib.ExitStack() as stack:
@@ -149,7 +148,9 @@ class _Extraction:
                 sample = stack.enter_context(
                     DocumentSample(options.max_megabytes, options.random_seed, work.folder)
                 )
-            workers = stack.enter_context(parallel.Workers(processes, _prepare, (self._job,)))
+            workers = stack.enter_context(
+                parallel.start_workers(options, input_bytes, _prepare, (self._job,))
+            )
             total = None if input_bytes is None else input_bytes / 1e6
             before = self._counts.input_bytes / 1e6
             progress = stack.enter_context(ThroughputLine("read", "MB", total, before))

@@ -7,6 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from data_prep.corpora.formats import CORPUS_FORMATS
+from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
 
 _WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
 
@@ -54,6 +55,10 @@ class ExtractionOptions:
     )
     random_seed: int = option(12345, "Seed of the choice of held-out and sampled documents.")
     num_processes: int = option(0, "Number of worker processes; 0: one per core.")
+    runner: str | None = option(
+        None, "dask: use a Dask cluster instead of processes of this machine.", choices=(DASK,)
+    )
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
     work_dir: str | None = option(
         None, "Local folder for unfinished work; default: next to the output."
     )
@@ -64,6 +69,7 @@ class ExtractionOptions:
         Raises:
             InputError: if one is out of range.
         """
+        check_dask(self.runner, self.dask_scheduler)
         if self.eval_output_file and not 0 < self.eval_fraction < 1:
             raise InputError(
                 f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"

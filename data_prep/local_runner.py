@@ -1,4 +1,4 @@
-"""Text to TFRecord shards with all cores of one machine, in two resumable passes.
+"""Text to TFRecord shards with all cores of a machine or a Dask cluster, in two resumable passes.
 
 Pass 1 turns units of text into runs; pass 2 turns buckets of examples into parts of TFRecord files
 (see `example_maker` and `runs`). Every finished unit and part is recorded in a hidden work folder,
@@ -8,6 +8,8 @@ so a killed run resumes from there when the same command is started again.
 from __future__ import annotations
 
 import contextlib
+import os
+import platform
 from collections import Counter
 from collections.abc import Iterator
 
@@ -61,10 +63,8 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
     buckets = [bucket for bucket in range(plan.buckets) if bucket not in made]
     if not (units or shards):
         return
-    processes = parallel.process_count(
-        plan.options.num_processes, plan.text_bytes * plan.options.dupe_factor
-    )
-    with parallel.Workers(processes, _prepare_worker, (plan, work)) as workers:
+    text_bytes = plan.text_bytes * plan.options.dupe_factor
+    with parallel.start_workers(plan.options, text_bytes, _prepare_worker, (plan, work)) as workers:
         _make_runs(plan, units, workers)
         names = [unit_name(unit) for unit in range(len(plan.units))]
         counts = work.counts(names)
@@ -79,7 +79,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
             pass
 
 
-def _make_runs(plan: Plan, units: list[int], workers: parallel.Workers) -> None:
+def _make_runs(plan: Plan, units: list[int], workers: parallel.AnyWorkers) -> None:
     """Runs pass 1 for some units."""
     sizes = [unit.end - unit.begin for unit in plan.units]
     before = plan.text_bytes - sum(sizes[unit] for unit in units)
@@ -106,6 +106,11 @@ _worker: _Worker
 
 def _prepare_worker(plan: Plan, work: WorkFolder) -> None:
     global _worker
+    if not os.path.isdir(work.path):
+        raise InputError(
+            f"`work_dir`: {work.path} does not exist on {platform.node()}; name a folder that all "
+            "machines share"
+        )
     _worker = _Worker(plan, work)
 
 

@@ -15,7 +15,7 @@ from data_prep.text_units import TextUnit, split_into_units
 # Incremented whenever the same options and input give other examples.
 VERSION = 2
 # Options that affect where and how fast the work is done, but not its result.
-_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options"}
+_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"}
 
 # A token takes two bytes, so a bucket takes some 100 MB at most while it is shuffled and written.
 _TOKENS_PER_BUCKET = 32_000_000

@@ -2,8 +2,8 @@
 
     text units -> runs of examples by bucket | buckets -> shuffled, masked parts -> output files
 
-`local_runner` does the work with the cores of this machine, `beam_runner` with Apache Beam. Both
-write the same bytes.
+`local_runner` does the work with the cores of this machine or a Dask cluster, `beam_runner` with
+Apache Beam. Both write the same bytes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer
 from data_prep.manifest_writer import build_manifest, finished_manifest, write_manifest
+from data_prep.parallel import DASK
 from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.shards import part_name, shard_name, unit_name
@@ -45,7 +46,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     """
     start = time.monotonic()
     options.check()
-    if options.runner:
+    if options.runner and options.runner != DASK:
         from data_prep.beam_runner import make_shards
     else:
         from data_prep.local_runner import make_shards

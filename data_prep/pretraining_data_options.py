@@ -7,6 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.input.features import PAIR_OBJECTIVES
 from albert_tf.options import option
+from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +81,12 @@ class PretrainingDataOptions:
     )
     runner: str | None = option(
         None,
-        "Apache Beam runner to use instead of this machine: DirectRunner, DataflowRunner, ...",
+        "What to use instead of the processes of this machine: dask, or the name of an Apache Beam "
+        "runner: DataflowRunner, FlinkRunner, DirectRunner, ...",
     )
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
     beam_options: tuple[str, ...] = option(
-        (), "Options of the runner, separated by commas: --project=p,--region=r,..."
+        (), "Options of the Beam runner, separated by commas: --project=p,--region=r,..."
     )
 
     @property
@@ -131,10 +134,12 @@ class PretrainingDataOptions:
                 f"`random_next_sentence`: contradicts `pair_objective`={self.pair_objective}; it "
                 "means nsp"
             )
-        if self.work_dir and "://" in self.work_dir and not self.runner:
+        uses_beam = self.runner not in (None, DASK)
+        if self.work_dir and "://" in self.work_dir and not uses_beam:
             raise InputError(f"`work_dir`={self.work_dir}: must be a local folder")
-        if self.beam_options and not self.runner:
-            raise InputError("`beam_options`: requires `runner`")
+        if self.beam_options and not uses_beam:
+            raise InputError("`beam_options`: requires a Beam runner in `runner`")
+        check_dask(self.runner, self.dask_scheduler)
         self._check_ranges()
 
     def _check_ranges(self) -> None:

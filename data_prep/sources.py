@@ -18,7 +18,7 @@ from data_prep.extraction_options import ExtractionOptions
 # Incremented whenever the same options and input give another corpus.
 _VERSION = 1
 # Options that affect where and how fast the work is done, but not its result.
-_WITHOUT_EFFECT = {"num_processes", "work_dir"}
+_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "dask_scheduler"}
 # Packages that decide what is text and where a sentence ends.
 _TOOLS = ("albert-tf", "sentencex", "mwparserfromhell", "mwxml", "pyarrow")
 
