@@ -6,6 +6,7 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.options import option
+from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 
 
@@ -26,6 +27,16 @@ class VocabularyOptions:
         2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them."
     )
     random_seed: int = option(12345, "Seed of the sample of sentences.")
+    num_processes: int = option(
+        0, "Number of worker processes that read the text; 0: one per core."
+    )
+    runner: str | None = option(
+        None,
+        "dask: read the text on a Dask cluster instead of processes of this machine, which trains "
+        "the vocabulary in either case.",
+        choices=(DASK,),
+    )
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
 
     def check(self) -> None:
         """Checks everything that can be checked without reading a file.
@@ -38,6 +49,12 @@ class VocabularyOptions:
             raise InputError(
                 f"`vocab_size`={self.vocab_size}: too small; the special symbols alone need "
                 f"{min_size - 1}"
+            )
+        check_dask(self.runner, self.dask_scheduler)
+        if self.num_processes < 0:
+            raise InputError(
+                f"`num_processes`={self.num_processes}: must be at least 0, which means one "
+                "process per core"
             )
         if self.input_sentence_size < 0:
             raise InputError(

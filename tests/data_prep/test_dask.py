@@ -18,6 +18,8 @@ from albert_tf.errors import InputError
 from data_prep import dask_workers, local_runner, plan, text_units
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.sentence_sample import sample_sentences
+from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 from tests.data_prep import texts
@@ -139,6 +141,15 @@ def test_extraction(tmp_path, cluster, corpus):
         written[-1].pop("corpus.corpus.json")
     assert written[0] == written[1]
     assert len(written[0]) == 4
+
+
+def test_the_sample_of_a_vocabulary(cluster, corpus):
+    common = {"input_file": (), "output_prefix": ""}
+    local = VocabularyOptions(**common, num_processes=1)
+    remote = VocabularyOptions(**common, runner="dask", dask_scheduler=cluster.scheduler_file)
+    found = [sample_sentences([str(corpus)], 100, 1, options) for options in (local, remote)]
+    assert found[0] == found[1]
+    assert len(found[0]) == 100
 
 
 @pytest.mark.slow

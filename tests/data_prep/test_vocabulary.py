@@ -14,7 +14,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
-from data_prep import train_vocabulary, vocabulary, wordpiece_vocabulary
+from data_prep import parallel, sentence_sample, text_units, train_vocabulary, wordpiece_vocabulary
 from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 
@@ -23,6 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # How every vocabulary of the published English models begins.
 FIRST_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *'()"-.–£€']
+
+
+def sentences_of(*paths, size: int = 0, seed: int = 1, num_processes: int = 1) -> list[str]:
+    options = VocabularyOptions(input_file=(), output_prefix="", num_processes=num_processes)
+    return sentence_sample.sample_sentences([str(path) for path in paths], size, seed, options)
 
 
 def test_pieces_are_laid_out_as_in_the_original(model_file):
@@ -44,7 +49,7 @@ def test_a_vocabulary_has_pieces_of_its_own(model_file):
 
 def test_text_is_lower_cased_without_accents_first(tmp_path):
     (tmp_path / "in.txt").write_text("Ünïcode CAFÉ\n\n \nthe End\n", "utf-8")
-    lines = list(vocabulary.read_lines([str(tmp_path / "in.txt")]))
+    lines = sentences_of(tmp_path / "in.txt")
     prepare = VOCABULARY_TYPES["unigram"].prepare
     assert [prepare(line, True) for line in lines] == ["unicode cafe", "the end"]
     assert [prepare(line, False) for line in lines] == ["Unicode CAFE", "the End"]
@@ -75,9 +80,7 @@ def test_the_same_text_gives_the_same_files(corpus, tmp_path, model_type, ending
 @pytest.mark.parametrize("vocab_size", [30_000, 50_000])
 def test_the_size_named_in_the_error_works(corpus, tmp_path, model_type, vocab_size):
     vocabulary_type = VOCABULARY_TYPES[model_type]
-    sentences = [
-        vocabulary_type.prepare(line, True) for line in vocabulary.read_lines([str(corpus)])
-    ][:300]
+    sentences = [vocabulary_type.prepare(line, True) for line in sentences_of(corpus)][:300]
     with pytest.raises(InputError, match=f"`vocab_size`={vocab_size}: too large") as error:
         vocabulary_type.train(sentences, str(tmp_path / "v"), vocab_size)
     assert not list(tmp_path.iterdir())
@@ -125,7 +128,7 @@ def test_a_wordpiece_vocabulary_covers_its_own_text(corpus, tmp_path):
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "v")}
     train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=800))
     tokenizer = Tokenizer.load(str(tmp_path / "v.txt"))
-    ids = np.concatenate(tokenizer.encode_batch(list(vocabulary.read_lines([str(corpus)]))))
+    ids = np.concatenate(tokenizer.encode_batch(sentences_of(corpus)))
     assert (ids == tokenizer.unk_id).mean() < 0.001
     assert len(np.unique(ids)) > 700
     lengths = [len(piece) for piece in tokenizer.pieces]
@@ -141,18 +144,34 @@ def test_the_corpus_is_never_overwritten(tmp_path):
     assert corpus.read_text() == "the cat sat\n" * 10
 
 
-def test_the_sample_is_uniform_ordered_and_repeatable():
-    numbers = [str(number) for number in range(1000)]
-    counts = np.zeros(1000)
-    for seed in range(400):
-        chosen = [int(text) for text in vocabulary.sample(numbers, 100, seed)]
+def test_the_sample_is_uniform_and_ordered(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 500)
+    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    for path, first in zip(paths, (0, 600), strict=True):
+        path.write_text("\n\n".join(str(number) for number in range(first, first + 600)))
+    counts = np.zeros(1200)
+    for seed in range(200):
+        chosen = [int(text) for text in sentences_of(*paths, size=100, seed=seed)]
         assert len(set(chosen)) == 100
         assert chosen == sorted(chosen)
         counts[chosen] += 1
     for part in np.split(counts, 4):
-        assert abs(part.mean() - 40) < 1.5
-    assert vocabulary.sample(numbers, 10, 1) == vocabulary.sample(iter(numbers), 10, 1)
-    assert vocabulary.sample(numbers, 0, 1) == vocabulary.sample(numbers, 5000, 1) == numbers
+        assert abs(part.mean() - 200 / 12) < 1.0
+    everything = [str(number) for number in range(1200)]
+    assert sentences_of(*paths) == sentences_of(*paths, size=5000) == everything
+
+
+def test_the_sample_depends_on_the_text_alone(corpus, monkeypatch):
+    """Not on workers, units of work, and how many candidates are kept on the way."""
+    expected = sentences_of(corpus, size=200)
+    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
+    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
+    monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 10_000)
+    assert sentences_of(corpus, size=200) == expected
+    assert sentences_of(corpus, size=200, num_processes=2) == expected
+    monkeypatch.setattr(sentence_sample, "_SLACK", 100)
+    assert sentences_of(corpus, size=200) == expected
 
 
 @pytest.mark.parametrize(

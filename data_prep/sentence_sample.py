@@ -1,0 +1,121 @@
+"""A uniform sample of the sentences of text files, drawn by all workers.
+
+Every sentence has a random number that depends on the seed and on where the sentence begins. The
+sample consists of the sentences with the smallest numbers, so it does not matter which worker reads
+which part of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.input.masking import derive_seeds
+from data_prep import parallel
+from data_prep.text_units import MAX_LINE_BYTES, TextUnit, decoded, lines_from, split_into_units
+from data_prep.throughput import ThroughputLine
+
+_ALL = np.uint64(2**64 - 1)
+# The sample is reduced to its size when it exceeds it by this factor.
+_SLACK = 1.25
+
+
+class _Sentences(NamedTuple):
+    """Sentences with their random numbers.
+
+    Attributes:
+        draws: uint64 `[sentences]`.
+        places: int64 `[sentences, 2]`, index of the file and offset in it.
+        texts: the sentences.
+    """
+
+    draws: np.ndarray
+    places: np.ndarray
+    texts: list[str]
+
+    def take(self, chosen: np.ndarray) -> _Sentences:
+        texts = [self.texts[index] for index in chosen.tolist()]
+        return _Sentences(self.draws[chosen], self.places[chosen], texts)
+
+
+def sample_sentences(
+    paths: Sequence[str], size: int, seed: int, options: parallel.WorkerOptions
+) -> list[str]:
+    """Draws a uniform sample of the lines of text files that are not blank.
+
+    Args:
+        paths: the files.
+        size: number of sentences to draw; 0 for all of them.
+        seed: seed of the draw.
+        options: which workers read the files.
+
+    Returns:
+        The sentences in the order of the text. Lines longer than a megabyte are left out.
+
+    Raises:
+        InputError: if a file is not UTF-8.
+    """
+    units = split_into_units(paths)
+    total = sum(unit.end - unit.begin for unit in units)
+    parts: list[_Sentences] = []
+    limit, found, done = _ALL, 0, 0
+
+    def tasks() -> Iterator[tuple[TextUnit, np.uint64]]:
+        for unit in units:
+            yield unit, limit  # of the moment: workers leave out what is beyond it
+
+    with (
+        parallel.start_workers(options, total, _prepare, (seed,)) as workers,
+        ThroughputLine("read", "MB", total / 1e6) as progress,
+    ):
+        for unit, part in zip(units, workers.map(_sentences_of, tasks()), strict=True):
+            parts.append(part)
+            found += len(part.texts)
+            if size and found > _SLACK * size:
+                parts = [_smallest(_joined(parts), size)]
+                limit, found = parts[0].draws.max(), size
+            done += unit.end - unit.begin
+            progress.update(done / 1e6)
+    sample = _joined(parts)
+    if 0 < size < found:
+        sample = _smallest(sample, size)
+    return sample.take(np.lexsort(sample.places.T[::-1])).texts
+
+
+def _smallest(sentences: _Sentences, size: int) -> _Sentences:
+    return sentences.take(np.argpartition(sentences.draws, size - 1)[:size])
+
+
+def _joined(parts: Sequence[_Sentences]) -> _Sentences:
+    return _Sentences(
+        np.concatenate([np.empty(0, np.uint64), *(part.draws for part in parts)]),
+        np.concatenate([np.empty((0, 2), np.int64), *(part.places for part in parts)]),
+        [text for part in parts for text in part.texts],
+    )
+
+
+_seed = 0
+
+
+def _prepare(seed: int) -> None:
+    global _seed
+    _seed = seed
+
+
+def _sentences_of(task: tuple[TextUnit, np.uint64]) -> _Sentences:
+    """Reads the sentences of a unit whose random numbers are below a limit, in any process."""
+    unit, limit = task
+    offsets, lines = [], []
+    for offset, line, size in lines_from(unit):
+        if offset >= unit.end:
+            break
+        if size <= MAX_LINE_BYTES and line.strip():
+            offsets.append(offset)
+            lines.append(line)
+    draws = derive_seeds(_seed, unit.file, np.array(offsets, np.int64))
+    chosen = np.flatnonzero(draws <= limit)
+    places = np.stack([np.full(len(offsets), unit.file), offsets], 1).astype(np.int64)
+    texts = [decoded(lines[index], offsets[index], unit.path) for index in chosen.tolist()]
+    return _Sentences(draws[chosen], places[chosen], texts)
