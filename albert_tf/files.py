@@ -1,4 +1,8 @@
-"""Local and remote (`gs://...`) files: globs, UTF-8 text, and atomic writes."""
+"""Local and remote files: globs, UTF-8 text, and atomic writes.
+
+Remote files are read and written through TensorFlow (`gs://bucket/file`), or read through fsspec
+(`hf://datasets/org/name/file`, `s3://bucket/file`, `https://host/file`, ...).
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,99 @@ import contextlib
 import fcntl
 import glob
 import hashlib
+import io
 import logging
 import os
 import platform
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Any
 
 from albert_tf.errors import InputError
 
 logger = logging.getLogger(__name__)
 
+_TENSORFLOW_SCHEMES = ("file", "gs", "hdfs", "ram")
+
 
 def is_remote(path: str) -> bool:
-    """Whether `path` has a scheme (`gs://bucket/file`) and is opened through TensorFlow."""
+    """Whether `path` has a scheme, as in `gs://bucket/file`."""
     return "://" in path
 
 
 def _gfile():
-    import tensorflow as tf  # loaded for remote paths only
+    import tensorflow as tf  # loaded for such paths only
 
     return tf.io.gfile
 
 
+def is_read_only(path: str) -> bool:
+    """Whether `path` is read through fsspec, and cannot be written."""
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and scheme not in _TENSORFLOW_SCHEMES
+
+
+@contextlib.contextmanager
+def _file_system(path: str) -> Iterator[tuple[Any, str]]:
+    """Yields the fsspec file system of a path, and the name there.
+
+    Raises:
+        InputError: if the scheme is unknown or needs a package that is not installed, or if the
+            server does not give access.
+    """
+    try:
+        import fsspec
+
+        yield fsspec.core.url_to_fs(path)
+    except FileNotFoundError:
+        raise
+    except ImportError as error:
+        raise InputError(f"{path}: {error}; pip install 'albert-tf[hub]' for hf://") from None
+    except Exception as error:  # every client of a server has its own
+        raise InputError(f"{path}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+class _ReadOnlyFile(io.RawIOBase):
+    """A file of fsspec whose errors are those of a local file."""
+
+    def __init__(self, path: str, file: IO[bytes]):
+        self._path, self._file = path, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        try:
+            read = self._file.read(len(buffer))
+        except Exception as error:
+            raise OSError(
+                f"{self._path}: cannot be read: {_reason(error)}; rerun the same command"
+            ) from None
+        buffer[: len(read)] = read
+        return len(read)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 def matches(pattern: str) -> list[str]:
     """Returns the files that match a pattern, sorted."""
+    if is_read_only(pattern):
+        with _file_system(pattern) as (system, name):
+            if not glob.has_magic(name):
+                return [pattern] if system.exists(name) else []
+            return sorted(map(system.unstrip_protocol, system.glob(name)))
     return sorted(_gfile().glob(pattern) if is_remote(pattern) else glob.glob(pattern))
 
 
@@ -54,6 +126,10 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
 
 def open_file(path: str, mode: str = "r") -> IO:
     """Opens `path`; text is read and written as UTF-8 with its line ends unchanged."""
+    if is_read_only(path):
+        with _file_system(path) as (system, name):
+            file = io.BufferedReader(_ReadOnlyFile(path, system.open(name, "rb")))
+        return file if "b" in mode else io.TextIOWrapper(file, "utf-8", newline="")
     if is_remote(path):
         return _gfile().GFile(path, mode)
     if "b" in mode:
@@ -62,15 +138,24 @@ def open_file(path: str, mode: str = "r") -> IO:
 
 
 def exists(path: str) -> bool:
+    if is_read_only(path):
+        with _file_system(path) as (system, name):
+            return system.exists(name)
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
+    if is_read_only(path):
+        with _file_system(path) as (system, name):
+            return system.isdir(name)
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def size(path: str) -> int:
     """Returns the size of a file in bytes."""
+    if is_read_only(path):
+        with _file_system(path) as (system, name):
+            return system.size(name)
     return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
 
@@ -85,12 +170,33 @@ def file_identity(path: str) -> list[int]:
     """What changes when a file is replaced or written to, found without reading it.
 
     Returns:
-        The size in bytes and, for a local file, the modification time in nanoseconds.
+        The size in bytes and, for a local file, the modification time in nanoseconds; through
+        fsspec, a hash of what the server says about the file.
     """
+    if is_read_only(path):
+        with _file_system(path) as (system, name):
+            return [system.size(name), system.checksum(name)]
     if is_remote(path):
         return [size(path)]
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns]
+
+
+def published_checksum(path: str) -> str | None:
+    """The checksum that a server publishes for a file.
+
+    Returns:
+        `sha256:...` for large files of the Hugging Face Hub, `etag:...` for other servers; None for
+        local files and for servers that publish none.
+    """
+    if not is_read_only(path):
+        return None
+    with _file_system(path) as (system, name):
+        info = system.info(name)
+    if lfs := info.get("lfs"):
+        return f"sha256:{lfs.sha256}"
+    tag = info.get("ETag") or info.get("blob_id")
+    return f"etag:{tag.strip(chr(34))}" if tag else None
 
 
 def sha256_of(path: str) -> str:
@@ -138,6 +244,8 @@ def make_folder(path: str, argument: str = "path") -> None:
     Raises:
         InputError: if the folder cannot be created or written to.
     """
+    if is_read_only(path):
+        raise InputError(f"`{argument}`: {path} can only be read; name a local folder or gs://...")
     if is_remote(path):
         _gfile().makedirs(path)
         return

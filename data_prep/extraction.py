@@ -208,6 +208,9 @@ class _Extraction:
             "settings": dataclasses.asdict(self._job.options),
             "sources": [source._asdict() for source in self._job.sources],
             "inputs": {path: identity[0] for path, identity in inputs.items()},
+            "input_checksums": {
+                path: checksum for path in inputs if (checksum := files.published_checksum(path))
+            },
             "outputs": {output.path: output.written for output in self._work.outputs},
             **self._counts.as_dict(),
             "left_out_by_max_megabytes": self._left_out_bytes,

@@ -184,6 +184,8 @@ def _parser_errors(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
+        if files.is_remote(path) and type(error) is OSError:
+            raise  # not the fault of the file
         reason = str(error).splitlines()[0]
         if "straddling object" in reason:
             reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed"

@@ -1,0 +1,139 @@
+"""Tables of the Hugging Face Hub give the same corpus as the same tables on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from albert_tf import files
+from albert_tf.errors import InputError
+from tests.conftest import ROOT
+from tests.hub import Hub, serving
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """Two Parquet files of eight row groups in all."""
+    folder = tmp_path_factory.mktemp("hub") / "de"
+    folder.mkdir()
+    draw = random.Random(1)
+    for number in range(2):
+        texts = [
+            "\n".join(f"Sentence {draw.getrandbits(200)} of {row}." for _ in range(20))
+            for row in range(800)
+        ]
+        table = pyarrow.table({"text": texts})
+        parquet.write_table(table, folder / f"train-{number}.parquet", row_group_size=200)
+    return folder
+
+
+def command(pattern: str, output: pathlib.Path) -> list[str]:
+    return [
+        sys.executable, "-m", "data_prep.extract_corpus", "--format=table", "--num_processes=1",
+        f"--input_file={pattern}", f"--output_file={output}",
+    ]  # fmt: skip
+
+
+def environment(hub: Hub) -> dict[str, str]:
+    return os.environ | {"HF_ENDPOINT": hub.endpoint, "PYTHONPATH": str(ROOT)}
+
+
+def run(words: list[str], hub: Hub) -> subprocess.CompletedProcess:
+    return subprocess.run(words, env=environment(hub), cwd=ROOT, capture_output=True, text=True)
+
+
+def test_a_data_set_by_name(folder, tmp_path):
+    expected, output = tmp_path / "local" / "corpus.txt", tmp_path / "hub" / "corpus.txt"
+    name = "hf://datasets/org/name/de/*.parquet"
+    with serving(folder.parent) as hub:
+        subprocess.run(command(f"{folder}/*.parquet", expected), check=True, cwd=ROOT)
+        # Killed on the way, then resumed.
+        first = subprocess.Popen(command(name, output), env=environment(hub), cwd=ROOT)
+        hub.on_request = lambda number: first.kill() if number == 8 else None
+        assert first.wait() != 0
+        assert not output.exists()
+        hub.on_request = lambda number: None
+        done = run(command(name, output), hub)
+    assert "resuming the unfinished run" in done.stdout
+    assert output.read_bytes() == expected.read_bytes()
+    summary = json.loads((output.parent / "corpus.corpus.json").read_text())
+    assert summary["input_checksums"] == {
+        f"hf://datasets/org/name/de/{path.name}": f"sha256:{files.sha256_of(str(path))}"
+        for path in sorted(folder.iterdir())
+    }
+    assert sum(summary["inputs"].values()) == sum(path.stat().st_size for path in folder.iterdir())
+
+
+@pytest.mark.slow  # huggingface_hub tries for half a minute
+def test_finished_work_is_kept_when_the_server_is_lost(folder, tmp_path):
+    output = tmp_path / "corpus.txt"
+    with serving(folder.parent) as hub:
+
+        def lose(number: int) -> None:
+            if number >= 8:
+                raise ConnectionAbortedError
+
+        hub.on_request, hub.handle_error = lose, lambda *arguments: None
+        words = command("hf://datasets/org/name/de/*.parquet", output)
+        done = run(words, hub)
+        assert done.returncode == 1
+        assert re.search(
+            r"error: hf://.*train-\d\.parquet: cannot be read: .*; rerun",
+            done.stderr.splitlines()[-1],
+        )
+        hub.on_request = lambda number: None
+        done = run(words, hub)
+    assert done.returncode == 0
+    assert "resuming the unfinished run" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("hf://datasets/org/name/fr/*.parquet", "404 Not Found"),
+        ("hf://datasets/org/other/*.parquet", "404 Not Found"),
+        ("hf://datasets/org/name/de/none.parquet", "no file matches"),
+        ("nonsense://a/b.parquet", "Protocol not known"),
+    ],
+)
+def test_what_does_not_exist_is_one_line(folder, tmp_path, name, message):
+    with serving(folder.parent) as hub:
+        done = run(command(name, tmp_path / "corpus.txt"), hub)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert name in done.stderr
+    assert message in done.stderr
+
+
+def test_files_are_read_and_not_written():
+    """Through any file system of fsspec, here one in memory."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
+    assert files.matches("memory://corpus/*.txt") == [f"memory:///corpus/{c}.txt" for c in "ab"]
+    assert files.matches("memory://corpus/c.txt") == []
+    assert list(files.read_lines("memory://corpus/a.txt")) == ["eins", "zwei"]
+    assert list(files.read_lines("memory://corpus/b.txt")) == ["drei"]
+    assert files.read_text("memory://corpus/a.txt") == "eins\r\nzwei\n"
+    assert files.size("memory://corpus/a.txt") == 11
+    assert files.exists("memory://corpus/a.txt")
+    assert not files.exists("memory://corpus/c.txt")
+    assert files.is_folder("memory://corpus")
+    assert not files.is_folder("memory://corpus/a.txt")
+    before = files.file_identity("memory://corpus/a.txt")
+    memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
+    assert files.file_identity("memory://corpus/a.txt") != before
+    with pytest.raises(InputError, match="`output_file`: memory://out can only be read"):
+        files.make_folder("memory://out", "output_file")
