@@ -27,7 +27,7 @@ from albert_tf.input.masking import derive_seeds, draw_masks
 from albert_tf.options import command, option
 from data_prep.example_maker import ExampleMaker, join_documents
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.runs import make_run, merge, read_buckets, token_dtype, write_run
+from data_prep.runs import make_run, merge, read_buckets, write_run
 from data_prep.segments import assemble, make_pairs
 from data_prep.text_units import TextUnit, read_unit
 from data_prep.tfrecords import write_records
@@ -88,7 +88,7 @@ def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, 
     processor = sentencepiece.SentencePieceProcessor(model_file=options.spm_model_file)
     with stages.timed(SENTENCEPIECE):
         processor.encode(prepared, num_threads=1)
-    joined = join_documents(documents, [encoded], tokenizer.vocab_size)
+    joined = join_documents(documents, [encoded], maker.token_dtype)
     seeds = derive_seeds(1, 0, np.array([document.offset for document in documents]))
     with stages.timed("pair"):
         pairs = make_pairs(joined, tokenizer.word_starts, maker.pairing, seeds)
@@ -97,15 +97,16 @@ def time_stages(text: pathlib.Path, options: Options, folder: str) -> dict[str, 
     with open(f"{folder}/out", "wb") as file:
         for bucket in range(_BUCKETS):
             with stages.timed("shuffle"):
-                dtype = token_dtype(tokenizer.vocab_size)
-                parts = read_buckets([f"{folder}/run"], bucket, _BUCKETS, dtype)
+                parts = read_buckets([f"{folder}/run"], bucket, _BUCKETS, maker.token_dtype)
                 merged, order = merge(list(parts), 1)
             sizes = merged.examples["first"].astype(np.int64) + merged.examples["second"]
             ends = np.cumsum(sizes)
             middles = (ends - merged.examples["second"])[order]
             spans = np.stack([(ends - sizes)[order], middles, middles, ends[order]], 1)
             with stages.timed("assemble"):
-                examples = assemble(merged.tokens, spans, tokenizer, options.max_seq_length)
+                examples = assemble(
+                    merged.tokens, spans, tokenizer, maker.word_starts, options.max_seq_length
+                )
             with stages.timed("mask"):
                 masked = draw_masks(
                     examples.input_ids,

@@ -20,7 +20,7 @@ from albert_tf.errors import InputError
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
-from data_prep.runs import EXAMPLE, Bucket, token_dtype
+from data_prep.runs import EXAMPLE, Bucket
 from data_prep.shards import join_parts, shard_name, unit_name, write_part
 from data_prep.work_folder import WorkFolder
 
@@ -107,7 +107,7 @@ class _Mask(_Step):
         self, element: tuple[int, Iterable[SerializedSlice | None]]
     ) -> Iterator[tuple[int, int]]:
         bucket, slices = element
-        dtype = token_dtype(self._maker.tokenizer.vocab_size)
+        dtype = self._maker.token_dtype
         in_order = sorted((part for part in slices if part), key=lambda part: part[0])
         write_part(
             self._work,

@@ -27,6 +27,7 @@ from data_prep.segments import (
     make_pairs,
 )
 from data_prep.text_units import TextDocument, TextUnit, read_unit
+from data_prep.word_segments import continuing_tokens, load_segmenter
 
 # Characters tokenized at once, and tokens collected before they become a run.
 _CHARACTERS_AT_ONCE = 1_000_000
@@ -45,6 +46,9 @@ class ExampleMaker:
         tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
         masking: the options that concern masks.
+        word_starts: bool, which tokens start a word. With a word segmenter, a token that continues
+            a word is written as its id plus the size of the vocabulary until examples are built.
+        token_dtype: dtype of tokens until then.
     """
 
     def __init__(self, options: PretrainingDataOptions, buckets: int):
@@ -52,6 +56,10 @@ class ExampleMaker:
         self.pairing = pairing_of(options)
         self.masking = masking_of(options)
         self._options, self._buckets = options, buckets
+        self._segment = load_segmenter(options.word_segmenter) if options.word_segmenter else None
+        starts = self.tokenizer.word_starts
+        self.word_starts = np.append(starts, np.zeros_like(starts)) if self._segment else starts
+        self.token_dtype = token_dtype(len(self.word_starts))
 
     def runs_of(self, unit: TextUnit, counts: Counter[str]) -> Iterator[Run]:
         """Tokenizes and cuts the documents of a unit; usually yields a single run.
@@ -68,8 +76,12 @@ class ExampleMaker:
         def encode() -> int:
             new = documents[encoded_documents:]
             texts = [sentence for document in new for sentence in document.sentences]
-            encoded.append(self.tokenizer.encode_flat(texts))
-            return len(encoded[-1][0])
+            ids, lengths = self.tokenizer.encode_flat(texts)
+            if self._segment:
+                continues = continuing_tokens(self.tokenizer, texts, lengths, self._segment)
+                ids = ids + continues * np.int32(self.tokenizer.vocab_size)
+            encoded.append((ids, lengths))
+            return len(ids)
 
         for document in read_unit(unit, counts, self._options.document_sentences):
             documents.append(document)
@@ -91,14 +103,14 @@ class ExampleMaker:
         encoded: list[tuple[np.ndarray, np.ndarray]],
         counts: Counter[str],
     ) -> Run:
-        tokenized = join_documents(documents, encoded, self.tokenizer.vocab_size)
+        tokenized = join_documents(documents, encoded, self.token_dtype)
         seed, copies = self._options.random_seed, self._options.dupe_factor
         file = np.array([document.file for document in documents])
         offset = np.array([document.offset for document in documents])
         pairs = [
             make_pairs(
                 tokenized,
-                self.tokenizer.word_starts,
+                self.word_starts,
                 self.pairing,
                 derive_seeds(seed, copy, file, offset),
             )
@@ -148,7 +160,13 @@ class ExampleMaker:
         for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
             batch = slice(begin, begin + _EXAMPLES_AT_ONCE)
             yield self._features(
-                assemble(bucket.tokens, spans[batch], self.tokenizer, self.pairing.max_seq_length),
+                assemble(
+                    bucket.tokens,
+                    spans[batch],
+                    self.tokenizer,
+                    self.word_starts,
+                    self.pairing.max_seq_length,
+                ),
                 labels[batch],
                 examples["seed"][batch],
                 counts,
@@ -199,7 +217,7 @@ class ExampleMaker:
 def join_documents(
     documents: Sequence[TextDocument],
     encoded: Sequence[tuple[np.ndarray, np.ndarray]],
-    vocab_size: int,
+    dtype: type[np.unsignedinteger],
 ) -> TokenizedDocuments:
     """Joins tokenized documents into one flat array.
 
@@ -209,13 +227,13 @@ def join_documents(
         documents: the documents.
         encoded: the results of `Tokenizer.encode_flat` for all their sentences, in order: ids
             `[tokens]` and lengths `[sentences]`.
-        vocab_size: number of ids, which determines the dtype.
+        dtype: dtype of the tokens.
     """
     lengths = np.concatenate([lengths for _, lengths in encoded])
     has_token = lengths > 0
     sentences = np.array([len(document.sentences) for document in documents])
     return TokenizedDocuments(
-        ids=np.concatenate([ids for ids, _ in encoded]).astype(token_dtype(vocab_size)),
+        ids=np.concatenate([ids for ids, _ in encoded]).astype(dtype),
         sentence_offsets=_offsets(lengths[has_token]),
         document_offsets=_offsets(has_token)[_offsets(sentences)],
     )

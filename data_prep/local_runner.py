@@ -19,7 +19,7 @@ from data_prep import parallel
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
-from data_prep.runs import read_buckets, token_dtype, write_run
+from data_prep.runs import read_buckets, write_run
 from data_prep.shards import is_made, join_parts, part_name, unit_name, write_part
 from data_prep.throughput import ThroughputLine
 from data_prep.work_folder import WorkFolder
@@ -132,8 +132,7 @@ def _make_part(task: tuple[int, list[str]]) -> int:
     bucket, runs = task
     maker, work = _worker.maker, _worker.work
     paths = [work.file(run) for run in runs]
-    dtype = token_dtype(maker.tokenizer.vocab_size)
-    slices = list(read_buckets(paths, bucket, _worker.plan.buckets, dtype))
+    slices = list(read_buckets(paths, bucket, _worker.plan.buckets, maker.token_dtype))
     return write_part(work, maker, bucket, slices)
 
 

@@ -22,7 +22,7 @@ from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
 
-_TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba")
+_TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba", "rjieba")
 
 
 def build_manifest(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
 from data_prep.corpora.base import Counts, Document
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.sentences import split_sentences
 
 # A longer sentence is binary data or a table, and later stages could not use it.
 MAX_SENTENCE_CHARACTERS = 1_000_000
+_IDEOGRAPHS = re.compile(f"[{IDEOGRAPHS}]{{2,}}")
 
 
 class OutputDocument(NamedTuple):
@@ -22,7 +25,7 @@ class OutputDocument(NamedTuple):
         source: source of the document.
         text: its sentences, one per line.
         sentences: number of sentences.
-        words: number of words.
+        words: number of words; an ideograph counts as one.
         held_out: whether it is written to the evaluation output.
         copies: how often it is written.
     """
@@ -122,10 +125,15 @@ def _output_document(
         _tsv_field(document.source),
         text,
         len(sentences),
-        text.count(" ") + len(sentences),
+        text.count(" ") + len(sentences) + _more_ideographs(text),
         held_out,
         1 if held_out else copies,  # evaluating on the same text twice gains nothing
     )
+
+
+def _more_ideographs(text: str) -> int:
+    """The number of ideographs after another one, where spaces do not separate words."""
+    return 0 if text.isascii() else sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
 
 
 def _tsv_field(text: str) -> str:

@@ -70,6 +70,11 @@ class PretrainingDataOptions:
         "segment; fit: stop before a sentence that does not fit, which starts the next example.",
         choices=("original", "fit"),
     )
+    word_segmenter: str | None = option(
+        None,
+        "jieba: mask whole Chinese words, which a segmenter finds, rather than single characters.",
+        choices=("jieba",),
+    )
     num_shards: int = option(
         0,
         "Write --output_file as this many files, NAME-00000-of-00008 and so on; 0: write exactly "
@@ -140,6 +145,10 @@ class PretrainingDataOptions:
         if self.beam_options and not uses_beam:
             raise InputError("`beam_options`: requires a Beam runner in `runner`")
         check_dask(self.runner, self.dask_scheduler)
+        if self.word_segmenter and not self.do_whole_word_mask:
+            raise InputError(
+                f"`word_segmenter`={self.word_segmenter}: requires `do_whole_word_mask`"
+            )
         self._check_ranges()
 
     def _check_ranges(self) -> None:

@@ -181,14 +181,20 @@ def exchange_seconds(
 
 
 def assemble(
-    ids: np.ndarray, spans: np.ndarray, tokenizer: Tokenizer, max_seq_length: int
+    ids: np.ndarray,
+    spans: np.ndarray,
+    tokenizer: Tokenizer,
+    word_starts: np.ndarray,
+    max_seq_length: int,
 ) -> Examples:
     """Builds examples from pairs.
 
     Args:
         ids: `[tokens]`, the flat ids.
         spans: int64 `[batch, 4]`, see `Pairs`.
-        tokenizer: the tokenizer, for the ids of special tokens and the word starts.
+        tokenizer: the tokenizer, for the ids of special tokens.
+        word_starts: bool `[tokens]`, which tokens start a word. Tokens beyond the vocabulary are
+            ids plus its size.
         max_seq_length: length of the examples in tokens, including padding.
     """
     shape = (len(spans), max_seq_length)
@@ -199,7 +205,9 @@ def assemble(
     is_token = np.arange(max_seq_length) < lengths[:, None]
     # The original counts [CLS] and [SEP] as words of their own.
     is_special = (input_ids == tokenizer.cls_id) | (input_ids == tokenizer.sep_id)
-    token_boundary = ((tokenizer.word_starts[input_ids] | is_special) & is_token).astype(np.int32)
+    token_boundary = ((word_starts[input_ids] | is_special) & is_token).astype(np.int32)
+    if len(word_starts) > tokenizer.vocab_size:
+        input_ids %= tokenizer.vocab_size
     return Examples(input_ids, segment_ids, token_boundary, lengths)
 
 

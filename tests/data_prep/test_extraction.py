@@ -19,6 +19,7 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import extract_corpus, output_documents, parallel, unfinished_corpus
 from data_prep.corpora import text
+from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from tests.data_prep.corpora.test_wikipedia import dump, page
 
@@ -118,6 +119,15 @@ def test_fractions_of_weights(inputs, tmp_path):
     counts = Counter(Counter(sources(options.output_file)).values())
     assert set(counts) == {2, 3}
     assert 70 < counts[3] < 130
+
+
+def test_an_ideograph_counts_as_a_word(tmp_path):
+    (tmp_path / "in.txt").write_text("我们在使用 ab 模型。\nzwölf é\n", "utf-8")
+    output = str(tmp_path / "out.txt")
+    summary = extract(
+        ExtractionOptions(format="text", input_file=(str(tmp_path / "in.txt"),), output_file=output)
+    )
+    assert summary["outputs"][output]["words"] == 5 + 1 + 2 + 2
 
 
 def test_the_summary_describes_input_and_output(options, inputs, capsys):

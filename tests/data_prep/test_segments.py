@@ -219,7 +219,7 @@ def test_as_many_examples_of_the_same_lengths_as_the_original(name, shared):
 def test_assembled_examples(tokenizer):
     ids = np.array(tokenizer.encode("one two three four five six"), np.int32)
     spans = np.array([[0, 2, 2, 5], [3, 6, 0, 3]])
-    examples = assemble(ids, spans, tokenizer, 12)
+    examples = assemble(ids, spans, tokenizer, tokenizer.word_starts, 12)
     cls, sep, pad = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
     for row, (a_begin, a_end, b_begin, b_end) in enumerate(spans):
         a, b = ids[a_begin:a_end].tolist(), ids[b_begin:b_end].tolist()
@@ -252,7 +252,9 @@ def test_without_pairs_a_chunk_is_one_segment(lengths, max_seq_length, seed):
 
 def test_an_example_of_one_segment(tokenizer):
     ids = np.array(tokenizer.encode("one two three"), np.int32)
-    examples = assemble(ids, np.array([[0, len(ids), len(ids), len(ids)]]), tokenizer, 12)
+    examples = assemble(
+        ids, np.array([[0, len(ids), len(ids), len(ids)]]), tokenizer, tokenizer.word_starts, 12
+    )
     length = len(ids) + 2
     tokens = [tokenizer.cls_id, *ids, tokenizer.sep_id] + [tokenizer.pad_id] * (12 - length)
     assert examples.input_ids[0].tolist() == tokens
@@ -292,5 +294,7 @@ def test_half_of_the_next_sentences_come_from_another_document():
 
 @pytest.mark.parametrize("property", ["input_ids", "segment_ids", "token_boundary"])
 def test_assembled_arrays_are_int32(tokenizer, property):
-    examples = assemble(np.array([5, 6], np.int32), np.array([[0, 1, 1, 2]]), tokenizer, 5)
+    examples = assemble(
+        np.array([5, 6], np.int32), np.array([[0, 1, 1, 2]]), tokenizer, tokenizer.word_starts, 5
+    )
     assert getattr(examples, property).dtype == np.int32

@@ -23,7 +23,7 @@ def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
     """The documents of a text file."""
     documents = list(read_unit(TextUnit(str(path), 0, 0, os.path.getsize(path)), Counter()))
     texts = [sentence for document in documents for sentence in document.sentences]
-    return join_documents(documents, [tokenizer.encode_flat(texts)], tokenizer.vocab_size)
+    return join_documents(documents, [tokenizer.encode_flat(texts)], np.uint16)
 
 
 def create(options: PretrainingDataOptions):
