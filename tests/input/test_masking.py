@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from albert_tf.input import masking
+from albert_tf.compiled import compiled
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
 
 CLS, SEP, MASK = 2, 3, 4
@@ -230,8 +231,8 @@ def test_the_cache_folder_need_not_be_writable(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
         return args[0]
 
-    monkeypatch.setattr(masking.numba, "njit", no_cache)
-    assert masking.compiled(len) is len
+    monkeypatch.setattr(numba, "njit", no_cache)
+    assert compiled(len) is len
 
 
 @pytest.mark.slow
