@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
-from data_prep import parallel
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
@@ -33,6 +32,7 @@ from data_prep.sentences import check_language
 from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, tool_versions
 from data_prep.throughput import ThroughputLine
 from data_prep.unfinished_corpus import UnfinishedCorpus
+from data_prep.workers import start_workers
 
 
 class _Job(NamedTuple):
@@ -149,7 +149,7 @@ class _Extraction:
                     DocumentSample(options.max_megabytes, options.random_seed, work.folder)
                 )
             workers = stack.enter_context(
-                parallel.start_workers(options, input_bytes, _prepare, (self._job,))
+                start_workers(options, input_bytes, _prepare, (self._job,))
             )
             total = None if input_bytes is None else input_bytes / 1e6
             before = self._counts.input_bytes / 1e6

@@ -7,7 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from data_prep.corpora.formats import CORPUS_FORMATS
-from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 _WITHOUT_INPUT = ", ".join(name for name, row in CORPUS_FORMATS.items() if not row.needs_input)
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from data_prep import parallel
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
@@ -23,6 +22,7 @@ from data_prep.runs import read_buckets, write_run
 from data_prep.shards import is_made, join_parts, part_name, unit_name, write_part
 from data_prep.throughput import ThroughputLine
 from data_prep.work_folder import WorkFolder
+from data_prep.workers import AnyWorkers, start_workers
 
 
 @contextlib.contextmanager
@@ -64,7 +64,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
     if not (units or shards):
         return
     text_bytes = plan.text_bytes * plan.options.dupe_factor
-    with parallel.start_workers(plan.options, text_bytes, _prepare_worker, (plan, work)) as workers:
+    with start_workers(plan.options, text_bytes, _prepare_worker, (plan, work)) as workers:
         _make_runs(plan, units, workers)
         names = [unit_name(unit) for unit in range(len(plan.units))]
         counts = work.counts(names)
@@ -79,7 +79,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
             pass
 
 
-def _make_runs(plan: Plan, units: list[int], workers: parallel.AnyWorkers) -> None:
+def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
     """Runs pass 1 for some units."""
     sizes = [unit.end - unit.begin for unit in plan.units]
     before = plan.text_bytes - sum(sizes[unit] for unit in units)

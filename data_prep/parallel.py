@@ -4,8 +4,7 @@
         for result in workers.map(function, items):
             ...
 
-With one process, all calls happen in the current one. `start_workers` starts these processes, or
-takes the workers of a Dask cluster instead.
+With one process, all calls happen in the current one.
 """
 
 from __future__ import annotations
@@ -19,15 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Protocol, TypeVar
-
-from albert_tf.errors import InputError
-
-DASK = "dask"  # the runner
-DASK_SCHEDULER_HELP = (
-    "dask: address of the scheduler, such as tcp://10.0.0.1:8786, or path of its scheduler file; "
-    "default: a cluster on this machine, with --num_processes workers."
-)
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,16 +27,6 @@ Result = TypeVar("Result")
 QUEUED_PER_PROCESS = 3
 # Starting a process takes about a second, which a smaller input does not save.
 _MIN_BYTES_PER_PROCESS = 2_000_000
-
-
-def check_dask(runner: str | None, dask_scheduler: str | None) -> None:
-    """Checks the options that concern Dask.
-
-    Raises:
-        InputError: if a scheduler is named without the runner.
-    """
-    if dask_scheduler and runner != DASK:
-        raise InputError(f"`dask_scheduler`={dask_scheduler}: requires `runner`={DASK}")
 
 
 def process_count(num_processes: int, input_bytes: int | None = None) -> int:
@@ -61,52 +42,6 @@ def process_count(num_processes: int, input_bytes: int | None = None) -> int:
     if input_bytes is None:
         return num_processes
     return min(num_processes, 1 + input_bytes // _MIN_BYTES_PER_PROCESS)
-
-
-class AnyWorkers(Protocol):
-    """Workers of any kind; used in a `with` block."""
-
-    def map(
-        self, function: Callable[[Item], Result], items: Iterable[Item]
-    ) -> Iterator[Result]: ...
-    def __enter__(self) -> AnyWorkers: ...
-    def __exit__(self, *exception: object) -> None: ...
-
-
-class WorkerOptions(Protocol):
-    """The options that say where work is done."""
-
-    @property
-    def num_processes(self) -> int: ...
-    @property
-    def runner(self) -> str | None: ...
-    @property
-    def dask_scheduler(self) -> str | None: ...
-
-
-def start_workers(
-    options: WorkerOptions,
-    input_bytes: int | None,
-    initializer: Callable[..., None],
-    initargs: tuple[Any, ...],
-) -> AnyWorkers:
-    """Starts the workers that the options name.
-
-    Args:
-        options: the options; a `runner` other than "dask" is ignored.
-        input_bytes: size of the input, if known; a small input gets fewer processes.
-        initializer: called first in every worker process, to set up what its calls share.
-        initargs: arguments of `initializer`.
-
-    Raises:
-        InputError: if Dask is not installed or its cluster cannot be reached.
-    """
-    if options.runner == DASK:
-        from data_prep.dask_workers import DaskWorkers
-
-        processes = process_count(options.num_processes)
-        return DaskWorkers(options.dask_scheduler, processes, initializer, initargs)
-    return Workers(process_count(options.num_processes, input_bytes), initializer, initargs)
 
 
 class Workers:

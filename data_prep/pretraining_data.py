@@ -21,11 +21,11 @@ from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer
 from data_prep.manifest_writer import build_manifest, finished_manifest, write_manifest
-from data_prep.parallel import DASK
 from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.shards import part_name, shard_name, unit_name
 from data_prep.work_folder import WorkFolder, move
+from data_prep.workers import DASK
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.input.features import PAIR_OBJECTIVES
 from albert_tf.options import option
-from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
 @dataclasses.dataclass(frozen=True)

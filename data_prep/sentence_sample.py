@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.input.masking import derive_seeds
-from data_prep import parallel
 from data_prep.text_units import MAX_LINE_BYTES, TextUnit, decoded, lines_from, split_into_units
 from data_prep.throughput import ThroughputLine
+from data_prep.workers import WorkerOptions, start_workers
 
 _ALL = np.uint64(2**64 - 1)
 # The sample is reduced to its size when it exceeds it by this factor.
@@ -41,7 +41,7 @@ class _Sentences(NamedTuple):
 
 
 def sample_sentences(
-    paths: Sequence[str], size: int, seed: int, options: parallel.WorkerOptions
+    paths: Sequence[str], size: int, seed: int, options: WorkerOptions
 ) -> list[str]:
     """Draws a uniform sample of the lines of text files that are not blank.
 
@@ -67,7 +67,7 @@ def sample_sentences(
             yield unit, limit  # of the moment: workers leave out what is beyond it
 
     with (
-        parallel.start_workers(options, total, _prepare, (seed,)) as workers,
+        start_workers(options, total, _prepare, (seed,)) as workers,
         ThroughputLine("read", "MB", total / 1e6) as progress,
     ):
         for unit, part in zip(units, workers.map(_sentences_of, tasks()), strict=True):

@@ -6,8 +6,8 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from data_prep.parallel import DASK, DASK_SCHEDULER_HELP, check_dask
 from data_prep.vocabulary_types import VOCABULARY_TYPES
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""Where the work of a command is done: processes of this machine, or a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from albert_tf.errors import InputError
+from data_prep.parallel import Item, Result, Workers, process_count
+
+DASK = "dask"  # the runner
+DASK_SCHEDULER_HELP = (
+    "dask: address of the scheduler, such as tcp://10.0.0.1:8786, or path of its scheduler file; "
+    "default: a cluster on this machine, with --num_processes workers."
+)
+
+
+class AnyWorkers(Protocol):
+    """Workers of any kind; used in a `with` block."""
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Iterator[Result]: ...
+    def __enter__(self) -> AnyWorkers: ...
+    def __exit__(self, *exception: object) -> None: ...
+
+
+class WorkerOptions(Protocol):
+    """The options that say where work is done."""
+
+    @property
+    def num_processes(self) -> int: ...
+    @property
+    def runner(self) -> str | None: ...
+    @property
+    def dask_scheduler(self) -> str | None: ...
+
+
+def start_workers(
+    options: WorkerOptions,
+    input_bytes: int | None,
+    initializer: Callable[..., None],
+    initargs: tuple[Any, ...],
+) -> AnyWorkers:
+    """Starts the workers that the options name.
+
+    Args:
+        options: the options; a `runner` other than "dask" is ignored.
+        input_bytes: size of the input, if known; a small input gets fewer processes.
+        initializer: called first in every worker process, to set up what its calls share.
+        initargs: arguments of `initializer`.
+
+    Raises:
+        InputError: if Dask is not installed or its cluster cannot be reached.
+    """
+    if options.runner == DASK:
+        from data_prep.dask_workers import DaskWorkers
+
+        processes = process_count(options.num_processes)
+        return DaskWorkers(options.dask_scheduler, processes, initializer, initargs)
+    return Workers(process_count(options.num_processes, input_bytes), initializer, initargs)
+
+
+def check_dask(runner: str | None, dask_scheduler: str | None) -> None:
+    """Checks the options that concern Dask.
+
+    Raises:
+        InputError: if a scheduler is named without the runner.
+    """
+    if dask_scheduler and runner != DASK:
+        raise InputError(f"`dask_scheduler`={dask_scheduler}: requires `runner`={DASK}")
