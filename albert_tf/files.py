@@ -57,7 +57,11 @@ def _file_system(path: str) -> Iterator[tuple[Any, str]]:
     except FileNotFoundError:
         raise
     except ImportError as error:
-        raise InputError(f"{path}: {error}; pip install 'albert-tf[hub]' for hf://") from None
+        scheme = path.partition("://")[0]
+        package = (
+            "albert-tf[hub]" if scheme == "hf" else f"fsspec[{scheme.replace('https', 'http')}]"
+        )
+        raise InputError(f"{path}: {error}; pip install '{package}'") from None
     except Exception as error:  # every client of a server has its own
         raise InputError(f"{path}: {_reason(error)}") from None
 

@@ -8,7 +8,7 @@ import os
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, open_file
+from albert_tf.files import exists, is_folder, is_read_only, open_file
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import open_weights
@@ -38,7 +38,7 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
             f"`albert_hub_module_handle`={handle}: give either this or "
             f"`init_checkpoint`={options.init_checkpoint}, not both"
         )
-    if not is_folder(handle):
+    if is_read_only(handle) or not is_folder(handle):
         where = "download the module and name its folder" if "://" in handle else "not a folder"
         raise InputError(f"`albert_hub_module_handle`={handle}: {where}")
     return dataclasses.replace(options, init_checkpoint=encoder_folder(handle))

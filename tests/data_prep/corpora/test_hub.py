@@ -116,6 +116,19 @@ def test_what_does_not_exist_is_one_line(folder, tmp_path, name, message):
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("path", "module", "package"),
+    [
+        ("hf://datasets/a/b/c.txt", "huggingface_hub", "albert-tf[hub]"),
+        ("https://a/b.txt", "fsspec", "fsspec[http]"),
+    ],
+)
+def test_packages_that_are_missing_are_named(path, module, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=re.escape(f"pip install '{package}'")):
+        files.exists(path)
+
+
 def test_files_are_read_and_not_written():
     """Through any file system of fsspec, here one in memory."""
     import fsspec
