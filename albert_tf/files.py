@@ -16,13 +16,12 @@ import os
 import platform
 import shutil
 from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from typing import IO
 
 from albert_tf.errors import InputError
+from albert_tf.servers import file_system, is_read_only, open_on_server
 
 logger = logging.getLogger(__name__)
-
-_TENSORFLOW_SCHEMES = ("file", "gs", "hdfs", "ram")
 
 
 def is_remote(path: str) -> bool:
@@ -36,74 +35,10 @@ def _gfile():
     return tf.io.gfile
 
 
-def is_read_only(path: str) -> bool:
-    """Whether `path` is read through fsspec, and cannot be written."""
-    scheme, separator, _ = path.partition("://")
-    return bool(separator) and scheme not in _TENSORFLOW_SCHEMES
-
-
-@contextlib.contextmanager
-def _file_system(path: str) -> Iterator[tuple[Any, str]]:
-    """Yields the fsspec file system of a path, and the name there.
-
-    Raises:
-        InputError: if the scheme is unknown or needs a package that is not installed, or if the
-            server does not give access.
-    """
-    try:
-        import fsspec
-
-        yield fsspec.core.url_to_fs(path)
-    except FileNotFoundError:
-        raise
-    except ImportError as error:
-        scheme = path.partition("://")[0]
-        package = (
-            "albert-tf[hub]" if scheme == "hf" else f"fsspec[{scheme.replace('https', 'http')}]"
-        )
-        raise InputError(f"{path}: {error}; pip install '{package}'") from None
-    except Exception as error:  # every client of a server has its own
-        raise InputError(f"{path}: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
-
-
-class _ReadOnlyFile(io.RawIOBase):
-    """A file of fsspec whose errors are those of a local file."""
-
-    def __init__(self, path: str, file: IO[bytes]):
-        self._path, self._file = path, file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        try:
-            read = self._file.read(len(buffer))
-        except Exception as error:
-            raise OSError(
-                f"{self._path}: cannot be read: {_reason(error)}; rerun the same command"
-            ) from None
-        buffer[: len(read)] = read
-        return len(read)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-
 def matches(pattern: str) -> list[str]:
     """Returns the files that match a pattern, sorted."""
     if is_read_only(pattern):
-        with _file_system(pattern) as (system, name):
+        with file_system(pattern) as (system, name):
             if not glob.has_magic(name):
                 return [pattern] if system.exists(name) else []
             return sorted(map(system.unstrip_protocol, system.glob(name)))
@@ -131,8 +66,7 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
 def open_file(path: str, mode: str = "r") -> IO:
     """Opens `path`; text is read and written as UTF-8 with its line ends unchanged."""
     if is_read_only(path):
-        with _file_system(path) as (system, name):
-            file = io.BufferedReader(_ReadOnlyFile(path, system.open(name, "rb")))
+        file = open_on_server(path)
         return file if "b" in mode else io.TextIOWrapper(file, "utf-8", newline="")
     if is_remote(path):
         return _gfile().GFile(path, mode)
@@ -143,14 +77,14 @@ def open_file(path: str, mode: str = "r") -> IO:
 
 def exists(path: str) -> bool:
     if is_read_only(path):
-        with _file_system(path) as (system, name):
+        with file_system(path) as (system, name):
             return system.exists(name)
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
     if is_read_only(path):
-        with _file_system(path) as (system, name):
+        with file_system(path) as (system, name):
             return system.isdir(name)
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
@@ -158,7 +92,7 @@ def is_folder(path: str) -> bool:
 def size(path: str) -> int:
     """Returns the size of a file in bytes."""
     if is_read_only(path):
-        with _file_system(path) as (system, name):
+        with file_system(path) as (system, name):
             return system.size(name)
     return _gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
@@ -178,29 +112,12 @@ def file_identity(path: str) -> list[int]:
         fsspec, a hash of what the server says about the file.
     """
     if is_read_only(path):
-        with _file_system(path) as (system, name):
+        with file_system(path) as (system, name):
             return [system.size(name), system.checksum(name)]
     if is_remote(path):
         return [size(path)]
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns]
-
-
-def published_checksum(path: str) -> str | None:
-    """The checksum that a server publishes for a file.
-
-    Returns:
-        `sha256:...` for large files of the Hugging Face Hub, `etag:...` for other servers; None for
-        local files and for servers that publish none.
-    """
-    if not is_read_only(path):
-        return None
-    with _file_system(path) as (system, name):
-        info = system.info(name)
-    if lfs := info.get("lfs"):
-        return f"sha256:{lfs.sha256}"
-    tag = info.get("ETag") or info.get("blob_id")
-    return f"etag:{tag.strip(chr(34))}" if tag else None
 
 
 def sha256_of(path: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.servers import published_checksum
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
@@ -209,7 +210,7 @@ class _Extraction:
             "sources": [source._asdict() for source in self._job.sources],
             "inputs": {path: identity[0] for path, identity in inputs.items()},
             "input_checksums": {
-                path: checksum for path in inputs if (checksum := files.published_checksum(path))
+                path: checksum for path in inputs if (checksum := published_checksum(path))
             },
             "outputs": {output.path: output.written for output in self._work.outputs},
             **self._counts.as_dict(),

@@ -8,11 +8,12 @@ import os
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, is_read_only, open_file
+from albert_tf.files import exists, is_folder, open_file
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
+from albert_tf.servers import is_read_only
 from albert_tf.tokenizers import Tokenizer
 
 # The original's value of the vocabulary flags for the vocabulary inside the module.

@@ -140,8 +140,8 @@ class WordTable:
 def _depends_on_more(word: str) -> bool:
     """Whether the lower case of a word can depend on what it was cut from.
 
-    A capital sigma at the end of a word has a form of its own, and the word may go on after a
-    period or an apostrophe.
+    A capital sigma at the end of a word has a form of its own, and a period or an apostrophe does
+    not always end a word.
     """
     return "\u03a3" in word and not word.removeprefix(" ").isalpha()
 
