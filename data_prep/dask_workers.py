@@ -156,7 +156,7 @@ def _connect(
 ) -> distributed.Client:
     if scheduler is None:
         cluster = distributed.LocalCluster(
-            n_workers=processes, threads_per_worker=1, dashboard_address=None
+            n_workers=processes, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         )
         return distributed.Client(stack.enter_context(cluster), set_as_default=False)
     try:
