@@ -23,30 +23,34 @@ def file_system(path: str) -> Iterator[tuple[Any, str]]:
     """Yields the fsspec file system of a path, and the name there.
 
     Raises:
-        InputError: if the scheme is unknown or needs a package that is not installed, or if the
-            server does not give access.
+        InputError: if the scheme is unknown or needs a package that is not installed.
+        OSError: if the server cannot be reached or does not give access.
     """
     try:
         import fsspec
 
-        yield fsspec.core.url_to_fs(path)
-    except FileNotFoundError:
-        raise
+        fsspec.get_filesystem_class(path.partition("://")[0])  # not a fault of the server
+    except ValueError as error:
+        raise InputError(f"{path}: {_reason(error)}") from None
     except ImportError as error:
         scheme = path.partition("://")[0]
         package = (
             "albert-tf[hub]" if scheme == "hf" else f"fsspec[{scheme.replace('https', 'http')}]"
         )
         raise InputError(f"{path}: {error}; pip install '{package}'") from None
+    try:
+        yield fsspec.core.url_to_fs(path)
+    except FileNotFoundError:
+        raise
     except Exception as error:  # every client of a server has its own
-        raise InputError(f"{path}: {_reason(error)}") from None
+        raise OSError(f"{path}: {_reason(error)}") from None
 
 
 def open_on_server(path: str) -> io.BufferedReader:
     """Opens a file to read bytes; parts of it are fetched as they are read.
 
     Raises:
-        InputError: as `file_system`.
+        InputError, OSError: as `file_system`.
     """
     with file_system(path) as (system, name):
         return io.BufferedReader(_ReadOnlyFile(path, system.open(name, "rb")))

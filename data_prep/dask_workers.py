@@ -82,14 +82,18 @@ class DaskWorkers:
             ChildProcessError: if the scheduler is lost, or workers are lost again and again.
         """
         waiting: deque[distributed.Future] = deque()
-        with self._losses_reported():
-            for item in items:
+        for item in items:
+            with self._losses_reported():
                 waiting.append(self._client.submit(_call, self._setup, function, item, pure=False))
                 workers = max(1, len(self._client.nthreads()))
-                if len(waiting) >= (1 + parallel.QUEUED_PER_PROCESS) * workers:
-                    yield self._result(waiting.popleft())
-            while waiting:
-                yield self._result(waiting.popleft())
+            if len(waiting) >= (1 + parallel.QUEUED_PER_PROCESS) * workers:
+                with self._losses_reported():
+                    result = self._result(waiting.popleft())
+                yield result
+        while waiting:
+            with self._losses_reported():
+                result = self._result(waiting.popleft())
+            yield result
 
     def _result(self, future: distributed.Future) -> Any:
         warned = False

@@ -167,6 +167,18 @@ def test_errors_are_those_of_the_work(options, tmp_path, cluster):
     assert not list((tmp_path / "dask").iterdir())
 
 
+def test_an_error_while_listing_is_not_a_lost_scheduler(cluster):
+    def items():
+        yield 1
+        raise OSError("no such volume")
+
+    with (
+        dask_workers.DaskWorkers(cluster.scheduler_file, 1, print) as workers,
+        pytest.raises(OSError, match="^no such volume$"),
+    ):
+        list(workers.map(abs, items()))
+
+
 @pytest.mark.slow
 def test_workers_that_are_lost_again_and_again():
     with (

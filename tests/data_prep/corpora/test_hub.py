@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 
+import fsspec
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -129,10 +130,20 @@ def test_packages_that_are_missing_are_named(path, module, package, monkeypatch)
         files.exists(path)
 
 
+def test_a_server_that_is_lost_is_not_invalid_input(monkeypatch):
+    """After invalid input, unfinished work is removed."""
+
+    def lost(path):
+        raise RuntimeError("no connection")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", lost)
+    for read in (files.exists, files.matches, files.size, files.open_file):
+        with pytest.raises(OSError, match="memory://a/b: no connection"):
+            read("memory://a/b")
+
+
 def test_files_are_read_and_not_written():
     """Through any file system of fsspec, here one in memory."""
-    import fsspec
-
     memory = fsspec.filesystem("memory")
     memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
     assert files.matches("memory://corpus/*.txt") == [f"memory:///corpus/{c}.txt" for c in "ab"]
