@@ -134,7 +134,7 @@ THEIR_OUTPUTS = {
 
 
 def of_transformers(folder, architecture, inputs):
-    """What a model of transformers computes.
+    """What a model of transformers computes, in float64: float32 sums differ from CPU to CPU.
 
     Args:
         folder: of the weights.
@@ -152,7 +152,7 @@ def of_transformers(folder, architecture, inputs):
     names["token_type_ids"] = "segment_ids"
     features = {name: torch.tensor(inputs[ours].astype("int64")) for name, ours in names.items()}
     with torch.no_grad():
-        outputs = model.eval()(**features)
+        outputs = model.eval().double()(**features)
     return {name: value.numpy() for name, value in outputs.items()}
 
 
