@@ -111,6 +111,7 @@ def test_a_worker_killed_changes_nothing(options, expected, tmp_path, cluster, m
     assert cluster.workers[0].poll() is not None
 
 
+@pytest.mark.slow
 def test_a_run_resumes_after_its_scheduler_is_lost(
     options, expected, tmp_path, cluster, monkeypatch, capsys, tmp_path_factory
 ):

@@ -86,11 +86,6 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path):
     again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
     fine_tune(again, Classification)
     np.testing.assert_array_equal(np.loadtxt(folder / "test_results.tsv"), probabilities)
-    # So it does in XLA, which adds up in another order.
-    fine_tune(dataclasses.replace(again, jit_compile=True), Classification)
-    in_xla = np.loadtxt(folder / "test_results.tsv")
-    np.testing.assert_allclose(in_xla, probabilities, atol=1e-5)
-    assert (in_xla != probabilities).any()
 
 
 def _write(path, text):

@@ -109,11 +109,8 @@ def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
         assert title in page.text
 
     # The folder alone is enough to evaluate again, and gives the same.
-    before = (out / "eval_results.txt").read_text()
     call(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}", "--middle_only")
     assert results_of(out)["eval_accuracy"] == pytest.approx(results["eval_accuracy_middle"])
-    call(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}")
-    assert (out / "eval_results.txt").read_text() == before
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning import run as single
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
+from tests.conftest import once
 from tests.end_to_end.conftest import results_of
 from tests.finetuning.small import options_of, write_files
 
@@ -22,20 +23,18 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("files")
-    write_files(folder)
-    return folder
+def files(shared_folder):
+    folder = shared_folder / "files_of_runs"
+    return once(folder, lambda: write_files(folder))
 
 
 @pytest.fixture(scope="module")
-def trained(files, tmp_path_factory):
+def trained(files, shared_folder, tmp_path_factory):
     """The folder of a run that was evaluated every 10 of 30 steps."""
-    folder = tmp_path_factory.mktemp("trained") / "out"
-    fine_tune(
-        options_of(files, folder, eval_every_steps=10, save_checkpoints_steps=15), Classification
-    )
-    return folder
+    made = shared_folder / "trained_runs"
+    options = options_of(files, made, eval_every_steps=10, save_checkpoints_steps=15)
+    once(made, lambda: fine_tune(options, Classification))
+    return shutil.copytree(made, tmp_path_factory.mktemp("trained") / "out")  # tests write to it
 
 
 def predicting(folder, files, **changes):
@@ -84,6 +83,16 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     assert (
         f"predict: 21 examples; {len(long)} truncated to 24 tokens ({lost} tokens dropped)" in said
     )
+
+
+@pytest.mark.slow
+def test_predictions_in_xla_are_the_same(trained, files):
+    both = []
+    for jit_compile in (False, True):
+        fine_tune(predicting(trained, files, jit_compile=jit_compile), Classification)
+        both.append(np.loadtxt(trained / "test_results.tsv"))
+    np.testing.assert_allclose(*both, rtol=0, atol=1e-5)
+    assert (both[0] != both[1]).any(), "XLA adds up in another order"
 
 
 @pytest.mark.slow
