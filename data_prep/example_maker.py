@@ -27,6 +27,7 @@ from data_prep.segments import (
     make_pairs,
 )
 from data_prep.text_units import TextDocument, TextUnit, read_unit
+from data_prep.word_references import WordReferences
 from data_prep.word_segments import continuing_tokens, load_segmenter
 
 # Characters tokenized at once, and tokens collected before they become a run.
@@ -46,8 +47,8 @@ class ExampleMaker:
         tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
         masking: the options that concern masks.
-        word_starts: bool, which tokens start a word. With a word segmenter, a token that continues
-            a word is written as its id plus the size of the vocabulary until examples are built.
+        word_starts: bool, which tokens start a word. Where Chinese words are told, a token that
+            continues one is its id plus the size of the vocabulary until examples are built.
         token_dtype: dtype of tokens until then.
     """
 
@@ -58,7 +59,9 @@ class ExampleMaker:
         self._options, self._buckets = options, buckets
         self._segment = load_segmenter(options.word_segmenter) if options.word_segmenter else None
         starts = self.tokenizer.word_starts
-        self.word_starts = np.append(starts, np.zeros_like(starts)) if self._segment else starts
+        if options.word_segmenter or options.chinese_ref_file:
+            starts = np.append(starts, np.zeros_like(starts))
+        self.word_starts = starts
         self.token_dtype = token_dtype(len(self.word_starts))
 
     def runs_of(self, unit: TextUnit, counts: Counter[str]) -> Iterator[Run]:
@@ -72,6 +75,7 @@ class ExampleMaker:
         encoded: list[tuple[np.ndarray, np.ndarray]] = []
         characters = tokens = 0
         encoded_documents = 0
+        references = WordReferences(self.tokenizer, unit) if unit.reference else None
 
         def encode() -> int:
             new = documents[encoded_documents:]
@@ -79,6 +83,9 @@ class ExampleMaker:
             ids, lengths = self.tokenizer.encode_flat(texts)
             if self._segment:
                 continues = continuing_tokens(self.tokenizer, texts, lengths, self._segment)
+                ids = ids + continues * np.int32(self.tokenizer.vocab_size)
+            elif references:
+                continues = references.continuing_tokens(new, lengths)
                 ids = ids + continues * np.int32(self.tokenizer.vocab_size)
             encoded.append((ids, lengths))
             return len(ids)

@@ -11,6 +11,7 @@ from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.text_units import TextUnit, split_into_units
+from data_prep.word_references import with_references
 
 # Incremented whenever the same options and input give other examples.
 VERSION = 2
@@ -55,6 +56,9 @@ class Plan:
 def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: Tokenizer) -> Plan:
     """Plans a run; deterministic for the same options and input files."""
     units = split_into_units(paths)
+    references = files.expand_globs(options.chinese_ref_file, "chinese_ref_file")
+    if references:
+        units = with_references(units, references)
     outputs = len(options.output_files)
     tokens = sum(unit.end - unit.begin for unit in units) * options.dupe_factor // _BYTES_PER_TOKEN
     buckets = max(_MIN_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
@@ -65,7 +69,7 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
             for name, value in dataclasses.asdict(options).items()
             if name not in _WITHOUT_EFFECT
         },
-        "input": [[path, *files.file_identity(path)] for path in paths],
+        "input": [[path, *files.file_identity(path)] for path in (*paths, *references)],
         "vocabulary": files.sha256_of(tokenizer.path),
     }
     fingerprint = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()

@@ -75,6 +75,11 @@ class PretrainingDataOptions:
         "jieba: mask whole Chinese words, which a segmenter finds, rather than single characters.",
         choices=("jieba",),
     )
+    chinese_ref_file: tuple[str, ...] = option(
+        (),
+        "Mask whole Chinese words as files of Hugging Face's run_chinese_ref.py say: one for each "
+        "--input_file, both sorted by name.",
+    )
     num_shards: int = option(
         0,
         "Write --output_file as this many files, NAME-00000-of-00008 and so on; 0: write exactly "
@@ -145,9 +150,12 @@ class PretrainingDataOptions:
         if self.beam_options and not uses_beam:
             raise InputError("`beam_options`: requires a Beam runner in `runner`")
         check_dask(self.runner, self.dask_scheduler)
-        if self.word_segmenter and not self.do_whole_word_mask:
+        for name in ("word_segmenter", "chinese_ref_file"):
+            if getattr(self, name) and not self.do_whole_word_mask:
+                raise InputError(f"`{name}`={getattr(self, name)}: requires `do_whole_word_mask`")
+        if self.word_segmenter and self.chinese_ref_file:
             raise InputError(
-                f"`word_segmenter`={self.word_segmenter}: requires `do_whole_word_mask`"
+                "`word_segmenter` and `chinese_ref_file`: each finds the words; use one of them"
             )
         self._check_ranges()
 

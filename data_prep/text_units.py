@@ -41,12 +41,15 @@ class TextUnit(NamedTuple):
         path: the file.
         file: its index among the input files.
         begin, end: the range in bytes.
+        reference: the file that says which tokens of the text continue words, and the byte in it
+            that belongs to the first line of the range.
     """
 
     path: str
     file: int
     begin: int
     end: int
+    reference: tuple[str, int] | None = None
 
 
 class TextDocument(NamedTuple):
@@ -183,12 +186,13 @@ def decoded(line: bytes, offset: int, path: str) -> str:
         return line.decode().strip()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: line {_line_number(path, offset)} is not UTF-8 ({error.reason}, byte "
+            f"{path}: line {line_number(path, offset)} is not UTF-8 ({error.reason}, byte "
             f"0x{line[error.start]:02x}); convert the file first, for example with iconv"
         ) from None
 
 
-def _line_number(path: str, offset: int) -> int:
+def line_number(path: str, offset: int) -> int:
+    """The number, from 1, of the line of a file that begins at an offset in bytes."""
     number = 1
     with files.open_file(path, "rb") as file:
         while offset > 0 and (chunk := file.read(min(offset, _CHUNK_BYTES))):

@@ -48,6 +48,11 @@ def _jieba() -> Segment:
 WORD_SEGMENTERS: dict[str, Callable[[], Segment]] = {"jieba": _jieba}
 
 
+def is_ideograph(text: str) -> bool:
+    """Whether a text is a single Chinese character."""
+    return len(text) == 1 and bool(_IDEOGRAPHS.match(text))
+
+
 def continuing_tokens(
     tokenizer: Tokenizer, texts: Sequence[str], lengths: np.ndarray, segment: Segment
 ) -> np.ndarray:
