@@ -49,7 +49,7 @@ def draw(
     if masks.swap_segments:
         swapped = derive_seeds(seed, purpose + _SWAPS, numbers) >> np.uint64(63)
         drawn["next_sentence_labels"] = swapped.astype(np.int32)[:, None]
-        _swap_segments(
+        swap_segments(
             drawn["input_ids"],
             drawn["segment_ids"],
             drawn["token_boundary"],
@@ -75,7 +75,7 @@ def draw(
 
 
 @compiled
-def _swap_segments(input_ids, segment_ids, token_boundary, lengths, swapped):
+def swap_segments(input_ids, segment_ids, token_boundary, lengths, swapped):
     """`[CLS] a [SEP] b [SEP]` becomes `[CLS] b [SEP] a [SEP]` where `swapped` is true."""
     for row in range(len(lengths)):
         end = lengths[row] - 1  # position of the last [SEP]
