@@ -15,7 +15,7 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import IO
 
 from albert_tf.errors import InputError
@@ -89,6 +89,11 @@ def is_folder(path: str) -> bool:
     return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
+def names_in(folder: str) -> list[str]:
+    """Returns the names of all files and folders in a folder."""
+    return _gfile().listdir(folder) if is_remote(folder) else os.listdir(folder)
+
+
 def size(path: str) -> int:
     """Returns the size of a file in bytes."""
     if is_read_only(path):
@@ -155,6 +160,63 @@ def read_lines(path: str) -> Iterator[str]:
             yield text.rstrip("\r\n")
 
 
+def check_outputs(
+    outputs: Mapping[str, Iterable[str]], inputs: Mapping[str, Iterable[str | None]]
+) -> None:
+    """Checks that files can be written without replacing what is read.
+
+    Args:
+        outputs: the files to write, by the caller's name for them.
+        inputs: the files to read, by the caller's name for them; None and "" are ignored.
+
+    Raises:
+        InputError: if a file is both, by whatever name or link, if an output is a folder, or if
+            its name contains a character of globs.
+    """
+    read = {
+        identity: argument
+        for argument, paths in inputs.items()
+        for path in paths
+        if path
+        for identity in _identities(path)
+    }
+    for argument, paths in outputs.items():
+        for path in paths:
+            check_name(path, argument)
+            if not is_remote(path) and os.path.isdir(path):
+                raise InputError(f"`{argument}`: {path} is a folder; name a file")
+            for identity in _identities(path):
+                if identity in read:
+                    raise InputError(
+                        f"`{argument}`: {path} is also read, as `{read[identity]}`; choose "
+                        "another name"
+                    )
+
+
+def _identities(path: str) -> list[Hashable]:
+    """What tells files apart: their names without links, and where they are on the disk."""
+    if is_remote(path):
+        return [path]
+    found: list[Hashable] = [os.path.realpath(path)]
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        found.append((status.st_dev, status.st_ino))
+    return found
+
+
+def check_name(path: str, argument: str = "path") -> None:
+    """Checks that a path to be written to does not look like a glob, which would not find it again.
+
+    Raises:
+        InputError: if it contains `*`, `?` or `[`.
+    """
+    if glob.has_magic(path):
+        raise InputError(
+            f"`{argument}`={path}: contains *, ? or [, which stand for other characters where "
+            "files are looked for; choose a name without them"
+        )
+
+
 def make_folder(path: str, argument: str = "path") -> None:
     """Creates the folder `path` if it does not exist and checks that it is writable.
 
@@ -163,8 +225,9 @@ def make_folder(path: str, argument: str = "path") -> None:
         argument: the caller's name of `path`, for errors.
 
     Raises:
-        InputError: if the folder cannot be created or written to.
+        InputError: if the folder cannot be created or written to, or its name looks like a glob.
     """
+    check_name(path, argument)
     if is_read_only(path):
         raise InputError(f"`{argument}`: {path} can only be read; name a local folder or gs://...")
     if is_remote(path):

@@ -51,15 +51,15 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
     """
     first = plan.options.output_files[0]
     folder = plan.options.work_dir or os.path.dirname(first)
-    work = WorkFolder(os.path.join(folder, f".{os.path.basename(first)}.beam"))
-    work.empty()
-    try:
-        _run_pipeline(plan, work)
-        check_examples(plan, work.counts(unit_name(unit) for unit in range(len(plan.units))))
-    except BaseException:
-        work.remove()
-        raise
-    yield work
+    path = os.path.join(folder, f".{os.path.basename(first)}.beam")
+    with WorkFolder.create(path, plan) as work:
+        try:
+            _run_pipeline(plan, work)
+            check_examples(plan, work.counts(unit_name(unit) for unit in range(len(plan.units))))
+        except BaseException:
+            work.remove()
+            raise
+        yield work
 
 
 def _run_pipeline(plan: Plan, work: WorkFolder) -> None:

@@ -32,7 +32,7 @@ from data_prep.sampling import DocumentSample
 from data_prep.sentences import check_language
 from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, tool_versions
 from data_prep.throughput import ThroughputLine
-from data_prep.unfinished_corpus import UnfinishedCorpus
+from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
 
 
@@ -85,9 +85,14 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     sources = parse_sources(options)
     check_language(options.language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
-    for path, argument in zip(outputs, ("output_file", "eval_output_file"), strict=False):
-        files.make_folder(os.path.dirname(path), argument)
-    inputs = find_inputs(sources, "input_file" if options.format else "source")
+    argument = "input_file" if options.format else "source"
+    inputs = find_inputs(sources, argument)
+    for name, path in zip(("output_file", "eval_output_file"), outputs, strict=False):
+        also = (sources_file(path), summary_file(path))
+        files.check_outputs(
+            {name: [path, *also]}, {argument: inputs, "package_list": [options.package_list]}
+        )
+        files.make_folder(os.path.dirname(path), name)
     formats = tuple(CORPUS_FORMATS[source.format] for source in sources)
     work = UnfinishedCorpus(
         outputs,

@@ -8,6 +8,7 @@ so a killed run resumes from there when the same command is started again.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import platform
 from collections import Counter
@@ -18,11 +19,21 @@ from albert_tf.errors import InputError
 from data_prep.example_maker import ExampleMaker
 from data_prep.manifest_writer import check_examples
 from data_prep.plan import Plan
-from data_prep.runs import read_buckets, write_run
-from data_prep.shards import is_made, join_parts, part_name, unit_name, write_part
+from data_prep.runs import DamagedRunError, read_buckets, write_run
+from data_prep.shards import (
+    is_made,
+    join_parts,
+    part_name,
+    run_name,
+    unit_name,
+    unit_of,
+    write_part,
+)
 from data_prep.throughput import ThroughputLine
 from data_prep.work_folder import WorkFolder
 from data_prep.workers import AnyWorkers, start_workers
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -72,7 +83,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
         runs = [run for name in names for run in work.require_record(name)["runs"]]
         written = work.counts(part_name(bucket) for bucket in made)["written_examples"]
         with ThroughputLine("wrote", "examples", counts["examples"], written) as progress:
-            for examples in workers.map(_make_part, [(bucket, runs) for bucket in buckets]):
+            for examples in _make_parts(work, buckets, runs, workers):
                 written += examples
                 progress.update(written)
         for _ in workers.map(_make_shard, shards):
@@ -91,6 +102,40 @@ def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
             examples += counts["examples"]
             details = f"{documents:,} documents, {examples:,} examples"
             progress.update((before + done) / 1e6, details)
+
+
+def _make_parts(
+    work: WorkFolder, buckets: list[int], runs: list[str], workers: AnyWorkers
+) -> Iterator[int]:
+    """Runs pass 2 for some buckets; yields the numbers of their examples.
+
+    Runs that a disk has damaged or lost since they were written are made again.
+
+    Raises:
+        OSError: if that happens to the same run twice.
+    """
+    remade: set[str] = set()
+    while buckets:
+        waiting: list[int] = []
+        damaged: set[str] = set()
+        made = workers.map(_make_part, [(bucket, runs) for bucket in buckets])
+        for bucket, result in zip(buckets, made, strict=True):
+            if isinstance(result, int):
+                yield result
+            else:
+                waiting.append(bucket)
+                damaged.add(result)
+        for run in sorted(damaged):
+            if run in remade:
+                raise OSError(
+                    f"{work.file(run)}: not as it was written, for the second time; is the disk in "
+                    "order?"
+                )
+            logger.warning("%s: damaged or lost; making it again", work.file(run))
+        for _ in workers.map(_make_run, sorted({unit_of(run) for run in damaged})):
+            pass
+        remade |= damaged
+        buckets = waiting
 
 
 class _Worker:
@@ -120,19 +165,26 @@ def _make_run(number: int) -> Counter[str]:
     counts: Counter[str] = Counter()
     names: list[str] = []
     for run in _worker.maker.runs_of(_worker.plan.units[number], counts):
-        names.append(f"{unit_name(number)}-{len(names):03d}.run")
+        names.append(run_name(number, len(names)))
         with files.replacing(work.file(names[-1])) as partial:
             write_run(partial, run)
     work.finish(unit_name(number), {"runs": names, "counts": counts})
     return counts
 
 
-def _make_part(task: tuple[int, list[str]]) -> int:
-    """Pass 2: shuffles, masks and writes a bucket; returns the number of examples."""
+def _make_part(task: tuple[int, list[str]]) -> int | str:
+    """Pass 2: shuffles, masks and writes a bucket.
+
+    Returns:
+        The number of examples, or the name of a run that is damaged.
+    """
     bucket, runs = task
     maker, work = _worker.maker, _worker.work
     paths = [work.file(run) for run in runs]
-    slices = list(read_buckets(paths, bucket, _worker.plan.buckets, maker.token_dtype))
+    try:
+        slices = list(read_buckets(paths, bucket, _worker.plan.buckets, maker.token_dtype))
+    except DamagedRunError as damaged:
+        return os.path.basename(damaged.args[0])
     return write_part(work, maker, bucket, slices)
 
 

@@ -51,7 +51,17 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
     else:
         from data_prep.local_runner import make_shards
     paths = files.expand_globs(options.input_file, "input_file")
-    for path in options.output_files:
+    outputs = options.output_files
+    files.check_outputs(
+        {"output_file": [*outputs, manifest_file(outputs[0]), index_file(outputs[0])]},
+        {
+            "input_file": paths,
+            "spm_model_file": [options.spm_model_file],
+            "vocab_file": [options.vocab_file],
+            "chinese_ref_file": files.expand_globs(options.chinese_ref_file, "chinese_ref_file"),
+        },
+    )
+    for path in outputs:
         files.make_folder(os.path.dirname(path), "output_file")
     tokenizer = load_tokenizer(options)
     plan = make_plan(options, paths, tokenizer)

@@ -8,8 +8,10 @@ any size is shuffled in two passes, both of which read and write sequentially.
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -26,7 +28,9 @@ EXAMPLE = np.dtype(
         ("label", "u1"),
     ]
 )
-_EXAMPLES_AT_ONCE = 10_000
+# An entry of the header of a run: where a bucket begins, and the CRC-32 of its examples and tokens.
+# The last entry is the end.
+_BUCKET = np.dtype([("examples", "<i8"), ("tokens", "<i8"), ("checksum", "<i8")])
 
 
 class Bucket(NamedTuple):
@@ -117,17 +121,25 @@ def merge(slices: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarra
     return bucket, np.argsort(numbers, kind="stable")
 
 
+class DamagedRunError(Exception):
+    """A run is missing, or not as it was written; its argument is the path."""
+
+
 def write_run(path: str, run: Run) -> None:
-    """Writes a run: offsets of each bucket in examples and tokens, then the examples and tokens."""
+    """Writes a run: offsets and a checksum of each bucket, then all examples, then all tokens."""
     sizes = (run.spans[:, 1] - run.spans[:, 0]) + (run.spans[:, 3] - run.spans[:, 2])
-    token_begins = np.concatenate([[0], np.cumsum(sizes)])[run.begins]
+    header = np.zeros(len(run.begins), _BUCKET)
+    header["examples"] = run.begins
+    header["tokens"] = np.concatenate([[0], np.cumsum(sizes)])[run.begins]
     with open(path, "wb") as file:
-        file.write(np.stack([run.begins, token_begins], 1).astype("<i8").tobytes())
+        file.write(header.tobytes())
         file.write(run.examples.tobytes())
-        for begin in range(0, len(run.spans), _EXAMPLES_AT_ONCE):
-            file.write(
-                _gather_tokens(run.ids, run.spans[begin : begin + _EXAMPLES_AT_ONCE]).tobytes()
-            )
+        for number in range(len(run.begins) - 1):
+            bucket = run.bucket(number)
+            file.write(bucket.tokens.tobytes())
+            header["checksum"][number] = _checksum(bucket)
+        file.seek(0)
+        file.write(header.tobytes())
 
 
 def read_buckets(
@@ -140,19 +152,59 @@ def read_buckets(
         bucket: number of the bucket.
         buckets: number of all buckets.
         dtype: dtype of the tokens.
+
+    Raises:
+        DamagedRunError: if a run is missing, or the slice is not as it was written.
     """
-    token_size = np.dtype(dtype).itemsize
     for path in paths:
-        with open(path, "rb") as file:
-            file.seek(16 * bucket)
-            begin, tokens_begin, end, tokens_end = np.fromfile(file, "<i8", 4).tolist()
-            file.seek(16 * buckets)
-            base = 16 * (buckets + 1)
-            examples = int(np.fromfile(file, "<i8", 1)[0])
-            file.seek(base + begin * EXAMPLE.itemsize)
-            found = np.fromfile(file, EXAMPLE, end - begin)
-            file.seek(base + examples * EXAMPLE.itemsize + tokens_begin * token_size)
-            yield Bucket(found, np.fromfile(file, dtype, tokens_end - tokens_begin))
+        try:
+            found = _read_slice(path, bucket, buckets, np.dtype(dtype))
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise DamagedRunError(path)
+        yield found
+
+
+def _read_slice(path: str, bucket: int, buckets: int, dtype: np.dtype) -> Bucket | None:
+    """Reads the slice of a bucket in a run; None if the run is damaged."""
+    with open(path, "rb") as file:
+        file.seek(_BUCKET.itemsize * bucket)
+        begin, end = _values(file, 2)
+        file.seek(_BUCKET.itemsize * buckets)
+        (last,) = _values(file, 1)
+        base = _BUCKET.itemsize * (buckets + 1)
+        size = base + last.examples * EXAMPLE.itemsize + last.tokens * dtype.itemsize
+        if size != os.fstat(file.fileno()).st_size or not (
+            0 <= begin.examples <= end.examples <= last.examples
+            and 0 <= begin.tokens <= end.tokens <= last.tokens
+        ):
+            return None
+        file.seek(base + begin.examples * EXAMPLE.itemsize)
+        examples = np.fromfile(file, EXAMPLE, end.examples - begin.examples)
+        file.seek(base + last.examples * EXAMPLE.itemsize + begin.tokens * dtype.itemsize)
+        found = Bucket(examples, np.fromfile(file, dtype, end.tokens - begin.tokens))
+    return found if _checksum(found) == begin.checksum else None
+
+
+class _Entry(NamedTuple):
+    """An entry of the header: offsets of a bucket in examples and tokens, and its checksum."""
+
+    examples: int
+    tokens: int
+    checksum: int
+
+
+def _values(file: BinaryIO, number: int) -> list[_Entry]:
+    """The next entries of a header; zeros where the file ends."""
+    found = np.zeros(number, _BUCKET)
+    read = np.fromfile(file, _BUCKET, number)
+    found[: len(read)] = read
+    return [_Entry(*entry) for entry in found.tolist()]
+
+
+def _checksum(bucket: Bucket) -> int:
+    return zlib.crc32(bucket.tokens.tobytes(), zlib.crc32(bucket.examples.tobytes()))
 
 
 def _gather_tokens(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:

@@ -18,6 +18,15 @@ def unit_name(number: int) -> str:
     return f"unit-{number:05d}"
 
 
+def run_name(unit: int, number: int) -> str:
+    return f"{unit_name(unit)}-{number:03d}.run"
+
+
+def unit_of(run: str) -> int:
+    """The number of the unit that a run belongs to."""
+    return int(run.split("-")[1])
+
+
 def part_name(bucket: int) -> str:
     return f"part-{bucket:05d}.tfrecord"
 
@@ -52,8 +61,7 @@ def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
     if is_made(plan, work, shard):
         return
     name = shard_name(shard)
-    first = shard * plan.buckets_per_file
-    parts = [part_name(bucket) for bucket in range(first, first + plan.buckets_per_file)]
+    parts = _parts_of(plan, shard)
     examples = work.counts(parts)["written_examples"]
     if len(parts) == 1:
         whole = work.require_record(parts[0])
@@ -67,7 +75,14 @@ def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
         files.remove(work.file(part))
 
 
+def _parts_of(plan: Plan, shard: int) -> list[str]:
+    first = shard * plan.buckets_per_file
+    return [part_name(bucket) for bucket in range(first, first + plan.buckets_per_file)]
+
+
 def is_made(plan: Plan, work: WorkFolder, shard: int) -> bool:
     """Whether an output file is complete, in the work folder or under its final name."""
+    if any(work.record(part) is None for part in _parts_of(plan, shard)):
+        return False  # their counts are needed
     name = shard_name(shard)
     return work.is_intact(name) or work.is_intact(name, plan.options.output_files[shard])

@@ -1,26 +1,31 @@
 """A corpus that is being written: its files and a journal in a hidden folder, kept across a kill.
 
-Each line of the journal records how many units are done, and the sizes of the files at that point.
-A run that resumes truncates the files to these sizes and continues, so the result is that of an
-uninterrupted run.
+Each line of the journal records how many units are done, and the sizes and checksums of the files
+at that point. A run that resumes truncates the files to the sizes of the last line up to which they
+are as they were written, and continues, so the result is that of an uninterrupted run.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import hashlib
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 from albert_tf import files
+from data_prep.hidden_folder import claim, hidden_folder, seal, unseal
 from data_prep.output_documents import OutputDocument
-from data_prep.work_folder import hidden_folder, move
+from data_prep.work_folder import move
 
 logger = logging.getLogger(__name__)
 
+_CHUNK_BYTES = 1 << 20
 _STATISTICS = ("documents", "sentences", "words", "bytes")
+
+# The size in bytes and the SHA-256 of a text and of the table of its documents.
+FilesState = Sequence[tuple[int, str]]
 
 
 class CorpusOutput:
@@ -33,18 +38,21 @@ class CorpusOutput:
 
     Attributes:
         path: as given.
+        partial: the unfinished text and table.
         written: number of documents, sentences, words and bytes.
     """
 
     def __init__(self, path: str, folder: str, number: int):
         self.path = path
-        self._partial = [os.path.join(folder, f"{number}{end}") for end in (".txt", ".tsv")]
+        self.partial = [os.path.join(folder, f"{number}{end}") for end in (".txt", ".tsv")]
+        self._final = (path, sources_file(path))
         self._files: list[IO[bytes]] = []
+        self._digests = [hashlib.sha256() for _ in self.partial]
         self.written = dict.fromkeys(_STATISTICS, 0)
 
     def open(self) -> None:
         """Opens the files to append to them."""
-        self._files = [open(path, "ab") for path in self._partial]  # noqa: SIM115
+        self._files = [open(path, "ab") for path in self.partial]  # noqa: SIM115
 
     def write(self, document: OutputDocument) -> None:
         """Writes all copies of a document."""
@@ -52,28 +60,52 @@ class CorpusOutput:
         row = f"{document.source}\t{document.name}\n".encode("utf-8", "replace")
         counts = (1, document.sentences, document.words, len(text) + 1)
         for _ in range(document.copies):
-            self._files[0].write(b"\n" + text if self.written["documents"] else text)
-            self._files[1].write(row)
+            separator = b"\n" if self.written["documents"] else b""
+            for file, digest, content in zip(
+                self._files, self._digests, (separator + text, row), strict=True
+            ):
+                file.write(content)
+                digest.update(content)
             for name, count in zip(_STATISTICS, counts, strict=True):
                 self.written[name] += count
 
-    def flushed_sizes(self) -> list[int]:
-        """Flushes the files and returns their sizes in bytes."""
+    def flushed(self) -> FilesState:
+        """Flushes the files; returns the size in bytes and the checksum of each."""
         for file in self._files:
             file.flush()
-        return [file.tell() for file in self._files]
+        return [
+            (file.tell(), digest.hexdigest())
+            for file, digest in zip(self._files, self._digests, strict=True)
+        ]
 
-    def has(self, sizes: list[int]) -> bool:
-        """Whether the unfinished files have at least these sizes."""
-        return all(
-            os.path.exists(path) and os.path.getsize(path) >= size
-            for path, size in zip(self._partial, sizes, strict=True)
-        )
+    def count_intact(self, states: Sequence[FilesState]) -> int:
+        """How many of the first states the unfinished files still contain as they were written."""
+        intact = len(states)
+        for number, path in enumerate(self.partial):
+            digests = _digests_at(path, [state[number][0] for state in states[:intact]])
+            intact = 0
+            for state, digest in zip(states, digests, strict=False):
+                if state[number][1] != digest.hexdigest():
+                    break
+                intact += 1
+        return intact
 
-    def truncate(self, sizes: list[int], written: dict[str, int]) -> None:
+    def is_complete(self, state: FilesState) -> bool:
+        """Whether the files, here or under their final names, are in the last state."""
+        for partial, path, (size, checksum) in zip(self.partial, self._final, state, strict=True):
+            place = partial if os.path.exists(partial) else path
+            if not files.exists(place) or (files.size(place), files.sha256_of(place)) != (
+                size,
+                checksum,
+            ):
+                return False
+        return True
+
+    def truncate(self, state: FilesState, written: dict[str, int]) -> None:
         """Restores an earlier state of the unfinished files."""
-        for path, size in zip(self._partial, sizes, strict=True):
+        for number, (path, (size, _)) in enumerate(zip(self.partial, state, strict=True)):
             os.truncate(path, size)
+            (self._digests[number],) = _digests_at(path, [size])
         self.written = dict(written)
 
     def close(self) -> None:
@@ -84,9 +116,21 @@ class CorpusOutput:
 
     def publish(self) -> None:
         """Moves the files to their final names, unless that has been done."""
-        for partial, path in zip(self._partial, (self.path, sources_file(self.path)), strict=True):
+        for partial, path in zip(self.partial, self._final, strict=True):
             if os.path.exists(partial):
                 move(partial, path)
+
+
+def _digests_at(path: str, sizes: Iterable[int]) -> Iterator[Any]:
+    """Yields the SHA-256 of the first bytes of a file, for ascending numbers of bytes it has."""
+    digest = hashlib.sha256()
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        for size in sizes:
+            while content := file.read(min(size - file.tell(), _CHUNK_BYTES)):
+                digest.update(content)
+            if file.tell() < size:
+                return
+            yield digest.copy()
 
 
 def sources_file(path: str) -> str:
@@ -122,49 +166,45 @@ class UnfinishedCorpus:
         self.state: dict[str, Any] = {}
         self._resumable = resumable
 
-        files.make_folder(self.folder, "work_dir" if work_dir else "output_file")
-        # The operating system releases the lock however the process ends.
-        self._lock: int | None = files.lock_folder(self.folder, "output_file")
-        fingerprint_file = os.path.join(self.folder, "fingerprint")
-        if resumable and os.path.exists(fingerprint_file):
-            if files.read_text(fingerprint_file) == fingerprint:
-                self._resume()
-            else:
-                logger.info(
-                    "starting from scratch: the unfinished run in %s has other flags, input or "
-                    "versions",
-                    self.folder,
-                )
-        if not self.state:
-            for name in os.listdir(self.folder):
-                files.remove(os.path.join(self.folder, name))
-            if resumable:
-                files.write_text(fingerprint_file, fingerprint)
+        self._lock, is_resumed = claim(self.folder, fingerprint, resumable)
+        if is_resumed:
+            self._resume()
 
     def _resume(self) -> None:
-        """Restores the last state of the journal that the files can be truncated to."""
-        end = 0
+        """Restores the last state of the journal up to which the files are intact."""
+        states: list[dict[str, Any]] = []
+        ends: list[int] = []
         with contextlib.suppress(FileNotFoundError), open(self._journal_file, "rb") as journal:
-            position = 0
             for line in journal:
-                position += len(line)
-                with contextlib.suppress(ValueError):
-                    state = json.loads(line) if line.endswith(b"\n") else {}
-                    sizes = state.get("sizes", [])
-                    done = state.get("done", False)
-                    if sizes and (done or all(map(CorpusOutput.has, self.outputs, sizes))):
-                        self.state, end = state, position
-        if not self.state:
+                if state := unseal(line):
+                    states.append(state)
+                    ends.append(journal.tell())
+        if states and states[-1].get("done"):
+            state = states.pop()
+            if all(map(CorpusOutput.is_complete, self.outputs, state["files"])):
+                self.state = state
+                for output, written in zip(self.outputs, state["written"], strict=True):
+                    output.written = written
+                logger.info("resuming the unfinished run in %s", self.folder)
+                return
+        count = len(states)
+        for number, output in enumerate(self.outputs):
+            count = output.count_intact([state["files"][number] for state in states[:count]])
+        if count < len(states):
+            logger.warning(
+                "%s: damaged since it was written; resuming from before that", self.folder
+            )
+        if not count:
+            for path in (self._journal_file, *(p for o in self.outputs for p in o.partial)):
+                files.remove(path)
             return
+        self.state = states[count - 1]
         logger.info("resuming the unfinished run in %s", self.folder)
-        os.truncate(self._journal_file, end)
-        for output, sizes, written in zip(
-            self.outputs, self.state["sizes"], self.state["written"], strict=True
+        os.truncate(self._journal_file, ends[count - 1])
+        for output, of_files, written in zip(
+            self.outputs, self.state["files"], self.state["written"], strict=True
         ):
-            if self.state.get("done"):
-                output.written = written
-            else:
-                output.truncate(sizes, written)
+            output.truncate(of_files, written)
 
     def open(self) -> None:
         """Opens the files to append to them."""
@@ -195,10 +235,10 @@ class UnfinishedCorpus:
         """
         assert self._journal is not None, "the files are not open"
         self.state = state | {
-            "sizes": [output.flushed_sizes() for output in self.outputs],
+            "files": [output.flushed() for output in self.outputs],
             "written": [output.written for output in self.outputs],
         }
-        self._journal.write(json.dumps(self.state) + "\n")
+        self._journal.write(seal(self.state) + "\n")
         self._journal.flush()
 
     def close(self) -> None:

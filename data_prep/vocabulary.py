@@ -27,11 +27,8 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     options.check()
     vocabulary_type = VOCABULARY_TYPES[options.model_type]
     paths = files.expand_globs(options.input_file, "input_file")
-    output_file = options.output_prefix + vocabulary_type.ending
-    if os.path.realpath(output_file) in map(os.path.realpath, paths):
-        raise InputError(
-            f"`output_prefix`={options.output_prefix}: {output_file} is also an `input_file`"
-        )
+    outputs = [options.output_prefix + ending for ending in vocabulary_type.endings]
+    files.check_outputs({"output_prefix": outputs}, {"input_file": paths})
     files.make_folder(os.path.dirname(options.output_prefix), "output_prefix")
     sentences = sample_sentences(paths, options.input_sentence_size, options.random_seed, options)
     for number, sentence in enumerate(sentences):  # in place: the sample may fill the memory
@@ -42,4 +39,4 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     megabytes = sum(len(sentence.encode()) for sentence in sentences) / 1e6
     logger.info("training on %s sentences, %.1f MB", f"{len(sentences):,}", megabytes)
     vocabulary_type.train(sentences, options.output_prefix, options.vocab_size)
-    return output_file
+    return outputs[0]

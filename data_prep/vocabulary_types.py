@@ -16,24 +16,24 @@ class VocabularyType(NamedTuple):
         prepare: `prepare(line, do_lower_case)` returns the text as the trainer and the tokenizer
             see it.
         train: `train(sentences, prefix, vocab_size)` writes the files.
-        ending: ending of the file that other commands read.
+        endings: endings of the files; first that of the file that other commands read.
         min_size: the smallest possible number of pieces.
     """
 
     prepare: Callable[[str, bool], str]
     train: Callable[[list[str], str, int], None]
-    ending: str
+    endings: tuple[str, ...]
     min_size: int
 
 
 VOCABULARY_TYPES: dict[str, VocabularyType] = {
     "unigram": VocabularyType(
-        preprocess, unigram_vocabulary.train, ".model", unigram_vocabulary.MIN_SIZE
+        preprocess, unigram_vocabulary.train, (".model", ".vocab"), unigram_vocabulary.MIN_SIZE
     ),
     "wordpiece": VocabularyType(
         wordpiece_vocabulary.prepare,
         wordpiece_vocabulary.train,
-        ".txt",
+        (".txt",),
         wordpiece_vocabulary.MIN_SIZE,
     ),
 }

@@ -7,35 +7,19 @@ after everything else that belongs to the piece. Pieces without a record are mad
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
-import json
 import logging
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from typing import IO, Any
 
 from albert_tf import files
+from data_prep.hidden_folder import claim, hidden_folder, seal, unseal
 from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
-
-
-def hidden_folder(output_file: str, work_dir: str | None) -> str:
-    """The local folder for the unfinished work on an output file.
-
-    Args:
-        output_file: the (first) file to write.
-        work_dir: the folder to contain it, if not that of `output_file`. The folder for temporary
-            files takes the place of a remote one.
-    """
-    folder = work_dir or os.path.dirname(output_file)
-    if files.is_remote(folder):
-        folder = tempfile.gettempdir()
-    return os.path.join(folder, f".{os.path.basename(output_file)}.work")
 
 
 class WorkFolder:
@@ -56,23 +40,23 @@ class WorkFolder:
         Pieces of another plan are removed.
 
         Raises:
-            InputError: if another process is using the folder.
+            InputError: if another process is using the folder, or it is not one of this program.
         """
         work = cls(hidden_folder(plan.options.output_files[0], plan.options.work_dir))
-        files.make_folder(work.path, "work_dir")
-        # The operating system releases the lock however the process ends.
-        work._lock = files.lock_folder(work.path, "output_file")
-        fingerprint = work.file("fingerprint")
-        if os.path.exists(fingerprint):
-            if files.read_text(fingerprint) == plan.fingerprint:
-                logger.info("resuming the unfinished run in %s", work.path)
-                return work
-            logger.info(
-                "starting from scratch: the unfinished run in %s has other flags or input",
-                work.path,
-            )
-        work.empty()
-        files.write_text(fingerprint, plan.fingerprint)
+        work._lock, is_resumed = claim(work.path, plan.fingerprint)
+        if is_resumed:
+            logger.info("resuming the unfinished run in %s", work.path)
+        return work
+
+    @classmethod
+    def create(cls, path: str, plan: Plan) -> WorkFolder:
+        """An empty folder for a plan, in place of one that an earlier run has left.
+
+        Raises:
+            InputError: if the folder is not one of this program, or another process is using it.
+        """
+        work = cls(path)
+        work._lock, _ = claim(path, plan.fingerprint, resumable=False)
         return work
 
     def file(self, name: str) -> str:
@@ -80,19 +64,30 @@ class WorkFolder:
         return os.path.join(self.path, name)
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """The record of a piece; None if the piece is not finished."""
+        """The record of a piece; None if the piece is not finished, or its record is damaged."""
         path = self.file(name + ".json")
-        return json.loads(files.read_text(path)) if files.exists(path) else None
+        if not files.exists(path):
+            return None
+        with files.open_file(path, "rb") as file:
+            return unseal(file.read())
 
     def require_record(self, name: str) -> dict[str, Any]:
-        """The record of a piece that is finished."""
+        """The record of a piece that this run has finished.
+
+        Raises:
+            OSError: if it was removed or damaged since.
+        """
         record = self.record(name)
-        assert record is not None, name
+        if record is None:
+            raise OSError(
+                f"{self.file(name)}.json: removed or damaged while the command ran; rerun it to "
+                "make this part again"
+            )
         return record
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
         """Marks a piece as finished."""
-        files.write_text(self.file(name + ".json"), json.dumps(record))
+        files.write_text(self.file(name + ".json"), seal(record))
 
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Whether a piece of one file is finished and the file is unchanged since.
@@ -116,12 +111,6 @@ class WorkFolder:
         for name in names:
             total.update(self.require_record(name)["counts"])
         return total
-
-    def empty(self) -> None:
-        """Creates the folder, or removes its content."""
-        files.make_folder(self.path, "work_dir")
-        for path in files.matches(os.path.join(glob.escape(self.path), "*")):
-            files.remove(path)
 
     def remove(self) -> None:
         """Removes the folder with its content."""

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, file_identity, folder_of_one, sha256_of
+from albert_tf.files import copy_file, file_identity, folder_of_one, make_folder, sha256_of
 
 HOLD = """
 import sys
@@ -101,3 +101,10 @@ def test_the_hash_of_a_file_is_that_of_its_content(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)
     assert sha256_of(str(path)) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "b?/c"])
+def test_no_folder_gets_a_name_that_globs_do_not_find_again(tmp_path, name):
+    with pytest.raises(InputError, match=r"`output_dir`=.*contains \*, \? or \["):
+        make_folder(str(tmp_path / name), "output_dir")
+    assert not list(tmp_path.iterdir())

@@ -168,7 +168,7 @@ def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, afte
     def save_or_die(self, state):
         if len(saved) == after:
             for output in self.outputs:
-                output.flushed_sizes()  # what was written beyond the last line of the journal
+                output.flushed()  # what was written beyond the last line of the journal
             if torn and self.state:
                 self._journal.write('{"units": 99, "sizes": [[1, ')
                 self._journal.flush()
@@ -220,7 +220,7 @@ def test_a_run_interrupted_while_publishing_is_finished(options, monkeypatch):
 
 
 def test_two_runs_do_not_write_the_same_files(options):
-    work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "other", resumable=True)
+    work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "f" * 64, resumable=True)
     with pytest.raises(InputError, match="`output_file`: another process is already writing"):
         extract_corpus.run(options)
     work.give_up()

@@ -87,7 +87,7 @@ def test_the_size_named_in_the_error_works(corpus, tmp_path, model_type, vocab_s
     size = int(re.search(r"; (\d+) works", str(error.value))[1])
     assert size > 300
     vocabulary_type.train(sentences, str(tmp_path / "v"), size)
-    assert Tokenizer.load(str(tmp_path / f"v{vocabulary_type.ending}")).vocab_size == size
+    assert Tokenizer.load(str(tmp_path / f"v{vocabulary_type.endings[0]}")).vocab_size == size
 
 
 @pytest.mark.parametrize("model_type", ["unigram", "wordpiece"])
@@ -139,7 +139,7 @@ def test_the_corpus_is_never_overwritten(tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("the cat sat\n" * 10)
     flags = {"input_file": (str(corpus),), "output_prefix": str(tmp_path / "corpus")}
-    with pytest.raises(InputError, match=r"`output_prefix`=.*corpus\.txt is also an `input_file`"):
+    with pytest.raises(InputError, match=r"`output_prefix`: .*corpus\.txt is also read, as"):
         train_vocabulary.run(VocabularyOptions(**flags, model_type="wordpiece", vocab_size=30))
     assert corpus.read_text() == "the cat sat\n" * 10
 

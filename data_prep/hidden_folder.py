@@ -1,0 +1,136 @@
+"""The hidden folder of unfinished work: locked by one process, and never someone else's.
+
+A file in it, written first and removed last, says whose work it is. A folder without it, or a link,
+is not touched. Records of finished work carry a checksum, so what a disk has damaged is not taken
+for finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import stat
+import tempfile
+from typing import Any
+
+from albert_tf import files
+from albert_tf.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_MARKER = "fingerprint"
+_NO_RUN = "0" * 64
+
+
+def hidden_folder(output_file: str, work_dir: str | None) -> str:
+    """The local folder for the unfinished work on an output file.
+
+    Args:
+        output_file: the (first) file to write.
+        work_dir: the folder to contain it, if not that of `output_file`. A folder of this user,
+            among the temporary files, takes the place of a remote one.
+
+    Raises:
+        InputError: if that folder belongs to another user.
+    """
+    folder, name = os.path.split(output_file)
+    if work_dir or not files.is_remote(folder):
+        return os.path.join(work_dir or folder, f".{name}.work")
+    place = hashlib.sha256(output_file.encode()).hexdigest()[:12]
+    return os.path.join(_private_folder(), f".{name}-{place}.work")
+
+
+def _private_folder() -> str:
+    """A folder for temporary files that no other user can write to."""
+    path = os.path.join(tempfile.gettempdir(), f"albert_tf-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise InputError(
+            f"`work_dir`: {path} is a link, or other users can write to it; name a local folder "
+            "for unfinished work"
+        )
+    return path
+
+
+def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | None, bool]:
+    """Creates and locks a folder for unfinished work, or takes over that of an earlier run.
+
+    Args:
+        path: the folder; a remote one is not locked.
+        fingerprint: 64 hexadecimal digits that identify the run. Work of another run is removed.
+        resumable: whether work of the same run can be continued; otherwise, it is removed as well.
+
+    Returns:
+        A file descriptor whose end releases the lock, and whether there is work to continue.
+
+    Raises:
+        InputError: if the folder is a link or contains files of others, if another process is
+            using it, or if it cannot be created.
+    """
+    is_local = not files.is_remote(path)
+    if is_local and os.path.lexists(path) and not stat.S_ISDIR(os.lstat(path).st_mode):
+        raise InputError(
+            f"`output_file`: {path} is a link or a file, but unfinished work needs a folder of "
+            "this name; remove it"
+        )
+    files.make_folder(path, "work_dir")
+    # The operating system releases the lock however the process ends.
+    lock = files.lock_folder(path, "output_file") if is_local else None
+    try:
+        names = files.names_in(path)
+        marker = os.path.join(path, _MARKER)
+        owner = _read_marker(marker) if _MARKER in names else None
+        if names and owner is None:
+            raise InputError(
+                f"`output_file`: {path} contains files of another program, but unfinished work "
+                "needs a folder of this name; remove it or move it away"
+            )
+        if resumable and owner == fingerprint:
+            return lock, True
+        if resumable and owner not in (None, _NO_RUN):
+            logger.info(
+                "starting from scratch: the unfinished run in %s has other flags, input or "
+                "versions",
+                path,
+            )
+        if names:
+            files.write_text(marker, _NO_RUN)  # a kill from here on leaves a folder to be emptied
+        for name in names:
+            if name != _MARKER:
+                files.remove(os.path.join(path, name))
+        files.write_text(marker, fingerprint)
+    except BaseException:
+        if lock is not None:
+            os.close(lock)
+        raise
+    return lock, False
+
+
+def _read_marker(path: str) -> str | None:
+    """The fingerprint in a marker; None if it is not one."""
+    with files.open_file(path, "rb") as file:
+        content = file.read(100)
+    # Empty or of zeros: a disk that lost power after the file was created.
+    if not content.strip(b"\0"):
+        return _NO_RUN
+    return content.decode() if re.fullmatch(rb"[0-9a-f]{64}", content) else None
+
+
+def seal(record: dict[str, Any]) -> str:
+    """A record as a line of text with a checksum."""
+    text = json.dumps(record)
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
+
+
+def unseal(line: bytes) -> dict[str, Any] | None:
+    """The record in a line that `seal` made; None if the line is damaged or incomplete."""
+    checksum, _, text = line.strip().partition(b" ")
+    if hashlib.sha256(text).hexdigest().encode() != checksum:
+        return None
+    return json.loads(text)

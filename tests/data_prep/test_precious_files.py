@@ -1,0 +1,161 @@
+"""What is not ours is not touched: inputs, links, and folders of others."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import hidden_folder, train_vocabulary
+from data_prep.extraction import extract
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.pretraining_data import create_pretraining_data
+from data_prep.vocabulary_options import VocabularyOptions
+
+
+@pytest.fixture
+def text(corpus, tmp_path) -> pathlib.Path:
+    return pathlib.Path(shutil.copy(corpus, tmp_path / "text.txt"))
+
+
+def snapshot(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["name", "other spelling", "link", "hard link"])
+@pytest.mark.parametrize("command", ["examples", "corpus", "held out", "vocabulary"])
+def test_an_input_is_never_an_output(options, text, tmp_path, kind, command):
+    name = str(text)
+    if kind == "other spelling":
+        name = f"{tmp_path}/../{tmp_path.name}/./text.txt"
+    elif kind in ("link", "hard link"):
+        name = str(tmp_path / "link.txt")
+        (os.symlink if kind == "link" else os.link)(text, name)
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match="is also read, as `input_file`; choose another name"):
+        write_over(command, options, text, name)
+    assert snapshot(tmp_path) == before
+
+
+def write_over(command: str, options, text: pathlib.Path, output: str) -> None:
+    """Runs a command that reads a text, and writes what is named like the text."""
+    inputs = {"input_file": (str(text),)}
+    if command == "examples":
+        create_pretraining_data(dataclasses.replace(options, **inputs, output_file=(output,)))
+    elif command == "corpus":
+        extract(ExtractionOptions(format="text", **inputs, output_file=output))
+    elif command == "held out":
+        outputs = {"output_file": f"{text}.new", "eval_output_file": output}
+        extract(ExtractionOptions(format="text", **inputs, **outputs))
+    else:
+        prefix = output.removesuffix(".txt")
+        vocabulary = {"vocab_size": 300, "model_type": "wordpiece", "output_prefix": prefix}
+        train_vocabulary.run(VocabularyOptions(**inputs, **vocabulary))
+
+
+@pytest.mark.parametrize("name", ["text.manifest.json", "text.index.json", "text.model"])
+def test_nor_is_what_is_written_next_to_it(options, text, tmp_path, name):
+    """The manifest and the index have names of their own."""
+    text = text.rename(tmp_path / name)
+    model = shutil.copy(options.spm_model_file, tmp_path / "text.model")
+    options = dataclasses.replace(
+        options,
+        input_file=(str(text),),
+        spm_model_file=str(model),
+        output_file=(str(tmp_path / ("text.model" if name == "text.model" else "text.tfrecord")),),
+    )
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match=f"`output_file`: .*{name} is also read, as"):
+        create_pretraining_data(options)
+    assert snapshot(tmp_path) == before
+
+
+def runs_of(options, text, tmp_path):
+    """Commands with a hidden folder, and the folder."""
+    out = tmp_path / "out"
+    return {
+        ".train.tfrecord.work": lambda: create_pretraining_data(
+            dataclasses.replace(options, input_file=(str(text),))
+        ),
+        ".train.txt.work": lambda: extract(
+            ExtractionOptions(
+                format="text", input_file=(str(text),), output_file=str(out / "train.txt")
+            )
+        ),
+        ".train.tfrecord.beam": lambda: create_pretraining_data(
+            dataclasses.replace(options, input_file=(str(text),), runner="DirectRunner")
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    "folder", [".train.tfrecord.work", ".train.txt.work", ".train.tfrecord.beam"]
+)
+@pytest.mark.parametrize("kind", ["link", "file", "folder of others", "marker of others"])
+def test_a_folder_of_others_is_not_touched(options, text, tmp_path, folder, kind):
+    if folder.endswith("beam"):
+        pytest.importorskip("apache_beam")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "diary").write_text("dear diary")
+    place = tmp_path / "out" / folder
+    place.parent.mkdir()
+    if kind == "link":
+        place.symlink_to(precious)
+    elif kind == "file":
+        place.write_text("precious")
+    else:
+        precious.rename(place)
+        if kind == "marker of others":
+            (place / "fingerprint").write_text("SHA256:mine\n")
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match="^`output_file`: .*needs a folder of this name; remove"):
+        runs_of(options, text, tmp_path)[folder]()
+    assert snapshot(tmp_path) == before
+    # Once it is gone, the command works, and removes its own folder.
+    shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+    runs_of(options, text, tmp_path)[folder]()
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("content", [b"", bytes(64)])
+def test_a_folder_that_was_just_created_is_taken_over(options, text, tmp_path, content):
+    """A power cut may leave the marker without its content."""
+    place = tmp_path / "out" / ".train.txt.work"
+    place.mkdir(parents=True)
+    (place / "fingerprint").write_bytes(content)
+    (place / "0.txt").write_text("half a file")
+    runs_of(options, text, tmp_path)[place.name]()
+    assert not place.exists()
+
+
+def test_unfinished_work_on_remote_files_is_private(tmp_path, monkeypatch):
+    monkeypatch.setattr(hidden_folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    one, two = (hidden_folder.hidden_folder(f"gs://{n}/train.tfrecord", None) for n in "ab")
+    assert one != two
+    assert one == hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
+    (private,) = tmp_path.iterdir()
+    assert private.stat().st_mode & 0o777 == 0o700
+    assert pathlib.Path(one).parent == private
+    private.chmod(0o777)
+    with pytest.raises(InputError, match="`work_dir`: .* or other users can write to it"):
+        hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
+    private.rename(tmp_path / "elsewhere")
+    private.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match="`work_dir`: .* is a link"):
+        hidden_folder.hidden_folder("gs://a/train.tfrecord", None)
+    assert hidden_folder.hidden_folder("gs://a/t", "/w") == "/w/.t.work"
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "a?"])
+def test_names_that_globs_do_not_find_again(options, tmp_path, name):
+    for path in (f"{name}/train.tfrecord", f"{name}.tfrecord"):
+        with pytest.raises(InputError, match=r"`output_file`=.* contains \*, \? or \["):
+            create_pretraining_data(
+                dataclasses.replace(options, output_file=(str(tmp_path / path),))
+            )
+    assert not list(tmp_path.iterdir())

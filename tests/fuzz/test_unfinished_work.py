@@ -1,0 +1,163 @@
+"""Whatever happens to the files of unfinished work: what resumes ends with the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import random
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep import local_runner, pretraining_data, runs, unfinished_corpus
+from data_prep.extraction import extract
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.pretraining_data import create_pretraining_data
+from tests.data_prep.conftest import corpus, model_file, options, small_pieces
+from tests.data_prep.texts import contents
+from tests.fuzz.damage import Damage, cases, damages
+
+pytestmark = pytest.mark.integration
+__all__ = ["corpus", "model_file", "options", "small_pieces"]  # fixtures
+
+# Files to damage, by their rank from 0 to 1 in the folder.
+several_damages = st.lists(st.tuples(st.floats(0, 1), damages), min_size=1, max_size=3)
+
+
+class Killed(BaseException):
+    """Stands for a kill, inside the process of the test."""
+
+
+def kill(*arguments):
+    raise Killed
+
+
+def apply(folder: pathlib.Path, changes: list[tuple[float, Damage]]) -> None:
+    for rank, damage in changes:
+        names = sorted(path for path in folder.iterdir() if path.name != "fingerprint")
+        path = names[min(int(rank * len(names)), len(names) - 1)]
+        content = damage(path.read_bytes())
+        if content is None:
+            path.unlink()
+        else:
+            path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("module", "killed_in"),
+    [
+        (local_runner, "_make_part"),
+        (local_runner, "_make_shard"),
+        (pretraining_data, "write_manifest"),
+    ],
+)
+def test_examples(options, tmp_path, small_pieces, monkeypatch, module, killed_in):
+    options = dataclasses.replace(options, num_processes=1, num_shards=2, dupe_factor=1)
+    create_pretraining_data(options)
+    out, saved = tmp_path / "out", tmp_path / "saved"
+    expected = contents(out)
+    shutil.rmtree(out)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, killed_in, kill)
+        with pytest.raises(Killed):
+            create_pretraining_data(options)
+    out.rename(saved)
+    (work,) = (path.name for path in saved.iterdir() if path.is_dir())
+
+    @cases(15)
+    @given(changes=several_damages)
+    def resume(changes):
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(saved, out)
+        apply(out / work, changes)
+        create_pretraining_data(options)
+        assert contents(out) == expected
+
+    resume()
+
+
+def test_a_run_of_examples(tmp_path):
+    """Every bit of it."""
+    examples = np.zeros(5, runs.EXAMPLE)
+    examples["first"], examples["second"] = 1, 2
+    spans = np.array([[n, n + 1, n + 1, n + 3] for n in range(5)])
+    path = str(tmp_path / "run")
+    runs.write_run(
+        path, runs.Run(np.arange(8, dtype=np.uint16), spans, examples, np.array([0, 2, 5]))
+    )
+
+    def read() -> list[bytes]:
+        slices = [part for n in range(2) for part in runs.read_buckets([path], n, 2, np.uint16)]
+        return [array.tobytes() for part in slices for array in part]
+
+    expected = read()
+    content = pathlib.Path(path).read_bytes()
+    for bit in range(8 * len(content)):
+        byte, mask = bit // 8, 1 << bit % 8
+        damaged = content[:byte] + bytes([content[byte] ^ mask]) + content[byte + 1 :]
+        pathlib.Path(path).write_bytes(damaged)
+        with contextlib.suppress(runs.DamagedRunError):
+            assert read() == expected, bit  # a checksum of no examples, for example
+
+
+@pytest.mark.parametrize("killed_in", ["save", "publish"])
+def test_a_corpus(tmp_path, monkeypatch, killed_in):
+    draw = random.Random(0)
+    text = tmp_path / "in.txt"
+    words = ["The", "cat", "sat", "on", "a", "mat."]
+    text.write_text(
+        "\n\n".join(
+            "\n".join(" ".join(draw.choices(words, k=9)) for _ in range(5)) for _ in range(99)
+        )
+    )
+    monkeypatch.setattr("data_prep.corpora.text._UNIT_BYTES", 1500)
+    out, saved = tmp_path / "out", tmp_path / "saved"
+    options = ExtractionOptions(
+        format="text",
+        input_file=(str(text),),
+        output_file=str(out / "train.txt"),
+        eval_output_file=str(out / "eval.txt"),
+        eval_fraction=0.3,
+        num_processes=1,
+    )
+
+    def result() -> dict[str, bytes]:
+        return {
+            path.name: path.read_bytes()
+            for path in out.iterdir()
+            if path.name != "train.corpus.json"
+        }
+
+    extract(options)
+    expected = result()
+    shutil.rmtree(out)
+    save = unfinished_corpus.UnfinishedCorpus.save
+    saves = []
+
+    def save_or_die(self, state):
+        saves.append(state)
+        save(self, state) if len(saves) < 12 else kill()
+
+    with monkeypatch.context() as patch:
+        if killed_in == "save":
+            patch.setattr(unfinished_corpus.UnfinishedCorpus, "save", save_or_die)
+        else:
+            patch.setattr(unfinished_corpus.CorpusOutput, "publish", kill)
+        with pytest.raises(Killed):
+            extract(options)
+    out.rename(saved)
+
+    @cases(40)
+    @given(changes=several_damages)
+    def resume(changes):
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(saved, out)
+        apply(out / ".train.txt.work", changes)
+        extract(options)
+        assert result() == expected
+
+    resume()
