@@ -391,4 +391,4 @@ def tensorflow_reason(error: Exception) -> str:
 
 
 # Prefixes of the lines that TensorFlow prints before the actual reason.
-_NO_REASONS = ("Graph execution error", "Detected at node", "<stack traces")
+_NO_REASONS = ("Graph execution error", "Detected at node", "<stack traces", 'File "', "[[")

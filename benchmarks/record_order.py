@@ -143,7 +143,7 @@ def print_shuffling(options: Options, folder: str) -> None:
         whole = shuffled_records(index, batch, _SEED, buffer, 0, WHOLE).take(-(-count // batch))
         for name, records in (
             (f"shuffle buffer, batches of {batch}", buffered),
-            (f"albert_tf, batches of {batch}", whole.map(lambda _, values: values)),
+            (f"albert_tf, batches of {batch}", whole.map(lambda _, values, numbers: values)),
         ):
             order = np.concatenate([part.astype(np.int64) for part in records.as_numpy_iterator()])
             places = np.empty(count, np.int64)

@@ -12,13 +12,13 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-import google_crc32c
 import numpy as np
 
 from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
 from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
+from albert_tf.input.record_index import masked_crc
 
 # Tags of tensorflow/core/example/{example,feature}.proto: field number * 8 + 2; a length follows.
 # Field 1 is Example.features, Features.feature, the key of an entry, the values of a list.
@@ -57,12 +57,7 @@ def frame(record: bytes) -> bytes:
     Source: tensorflow/core/lib/io/record_writer.h.
     """
     length = struct.pack("<Q", len(record))
-    return b"".join((length, _masked_crc(length), record, _masked_crc(record)))
-
-
-def _masked_crc(content: bytes) -> bytes:
-    crc = google_crc32c.value(content)
-    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
+    return b"".join((length, masked_crc(length), record, masked_crc(record)))
 
 
 def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:

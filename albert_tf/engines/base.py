@@ -212,9 +212,7 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
-    def check_records(
-        self, files: Sequence[str], features: dict[str, Feature], vocab_size: int
-    ) -> None:
+    def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
         """Reads the first records of TFRecord files, to find a mismatch before training starts.
 
         Raises:

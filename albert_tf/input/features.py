@@ -19,10 +19,34 @@ class Feature(NamedTuple):
     Attributes:
         shape: shape in one example, without the batch dimension.
         dtype: dtype in the file, "int64" or "float32". Batches contain int64 features as int32.
+        limit: valid integers are 0 to `limit` - 1; None: all are.
     """
 
     shape: tuple[int, ...]
     dtype: str
+    limit: int | None = None
+
+
+def limited(
+    features: dict[str, Feature], vocab_size: int, type_vocab_size: int
+) -> dict[str, Feature]:
+    """Features with the limits of their values, as far as they are those of this module.
+
+    Args:
+        features: with `input_ids`.
+        vocab_size: number of ids in the config of the model.
+        type_vocab_size: number of segments in the config of the model.
+    """
+    limits = {
+        "input_ids": vocab_size,
+        "input_mask": 2,
+        "segment_ids": type_vocab_size,
+        "token_boundary": 2,
+        "next_sentence_labels": 2,
+        "masked_lm_positions": features["input_ids"].shape[0],
+        "masked_lm_ids": vocab_size,
+    }
+    return {name: feature._replace(limit=limits.get(name)) for name, feature in features.items()}
 
 
 def encoder_features(max_seq_length: int) -> dict[str, Feature]:

@@ -12,10 +12,12 @@ import contextlib
 import glob
 import json
 import os
+import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
+import google_crc32c
 import numpy as np
 
 from albert_tf import files
@@ -32,6 +34,7 @@ _CHUNK_BYTES = 1 << 24
 _THREADS = 16
 # Bytes of a record besides its content: its length, and the checksums of length and content.
 _FRAME_BYTES = 16
+_HEADER_BYTES = 12  # before its content
 
 # `bytes` and `examples` of a file, and the `offsets` of its blocks; what JSON can represent.
 FileIndex = dict[str, Any]
@@ -58,6 +61,48 @@ class RecordIndex(NamedTuple):
     def examples(self) -> int:
         """Number of records of all files."""
         return int(self.records.sum())
+
+    @property
+    def first(self) -> np.ndarray:
+        """int64 `[blocks]`, the number of records before each block, in all files."""
+        return np.cumsum(self.records) - self.records
+
+    @property
+    def first_of_file(self) -> np.ndarray:
+        """int64 `[files]`, the number of records before each file."""
+        return self.first[np.searchsorted(self.file, np.arange(len(self.files)))]
+
+    def name_of(self, record: int) -> str:
+        """Names a record: its file, and its number in the file, from 0.
+
+        Args:
+            record: its number in all files.
+        """
+        file = int(np.searchsorted(self.first_of_file, record, side="right")) - 1
+        return f"{self.files[file]}: example {record - int(self.first_of_file[file])}"
+
+    def damaged_at(self, offset: int) -> str | None:
+        """Names the record with a wrong checksum that begins at a position in any of the files.
+
+        Args:
+            offset: the position, in bytes, of the record or of its content.
+
+        Returns:
+            As from `name_of`; None if there is no such record.
+        """
+        for block in np.flatnonzero(
+            (self.offset <= offset) & (offset < self.offset + self.bytes)
+        ).tolist():
+            with files.open_file(self.files[self.file[block]], "rb") as file:
+                file.seek(int(self.offset[block]))
+                content = file.read(int(self.bytes[block]))
+            begin, number = int(self.offset[block]), 0
+            while content:
+                end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
+                if offset in (begin, begin + _HEADER_BYTES) and not _is_intact(content[:end]):
+                    return self.name_of(int(self.first[block]) + number)
+                begin, number, content = begin + end, number + 1, content[end:]
+        return None
 
     @classmethod
     def create(cls, paths: Sequence[str], indexes: Sequence[FileIndex] | None = None):
@@ -87,6 +132,25 @@ class RecordIndex(NamedTuple):
             np.concatenate([np.diff(end) for end in ends]).astype(np.int64),
             np.concatenate(records).astype(np.int64),
         )
+
+
+def _is_intact(content: bytes) -> bool:
+    """Whether the checksums of the record at the start of some bytes are right."""
+    end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
+    return (
+        len(content) >= end
+        and masked_crc(content[:8]) == content[8:_HEADER_BYTES]
+        and masked_crc(content[_HEADER_BYTES : end - 4]) == content[end - 4 : end]
+    )
+
+
+def masked_crc(content: bytes) -> bytes:
+    """The checksum of TFRecord files: a rotated CRC-32C plus a constant, 4 bytes.
+
+    Source: tensorflow/core/lib/hash/crc32c.h.
+    """
+    crc = google_crc32c.value(content)
+    return struct.pack("<I", (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def index_file(output: str) -> str:

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, expand_globs, read_text
-from albert_tf.input.features import Feature
+from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
     check_manifests,
@@ -90,7 +90,8 @@ class Records(NamedTuple):
             masks = dynamic_masks(manifests, predictions)
             task = find_objective(pair_objective(manifests))
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
-            engine.check_records(files, features, config.vocab_size)
+            features = limited(features, config.vocab_size, config.type_vocab_size)
+            engine.check_records(files, features)
         index = RecordIndex.create(files, engine.workers.from_chief(lambda: find_indexes(files)))
         by_name = {os.path.basename(path): manifest for path, manifest in manifests.items()}
         return cls(index, features, masks, task, by_name)

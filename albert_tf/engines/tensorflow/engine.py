@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -39,6 +41,9 @@ _DATA_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.NotFoundError,
 )
+# The messages of `records` and of TensorFlow's reader of records.
+_WRONG_VALUE = re.compile(r"assertion failed: \[(.*)\]")
+_DAMAGED_RECORD = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 
 
 class TensorFlowEngine(base.Engine):
@@ -156,12 +161,13 @@ class TensorFlowEngine(base.Engine):
             replicas = context.num_replicas_in_sync // pipelines
             return batches(Share(context.input_pipeline_id, pipelines, replicas))
 
-        return _Iterator(iter(self.strategy.distribute_datasets_from_function(pipeline)))
+        distributed = iter(self.strategy.distribute_datasets_from_function(pipeline))
+        return _Iterator(
+            distributed, batches.record_index if isinstance(batches, _Records) else None
+        )
 
-    def check_records(
-        self, files: Sequence[str], features: dict[str, Feature], vocab_size: int
-    ) -> None:
-        records.check_files(files, features, vocab_size)
+    def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
+        records.check_files(files, features)
 
     def record_training_batches(
         self,
@@ -174,15 +180,18 @@ class TensorFlowEngine(base.Engine):
         first_step: int,
         masks: DynamicMasks | None,
     ) -> Batches:
-        return lambda share: records.record_training_batches(
+        return _Records(
             index,
-            features,
-            batch_size,
-            seed,
-            shuffle_buffer_size,
-            first_step=first_step,
-            masks=masks,
-            share=share,
+            lambda share: records.record_training_batches(
+                index,
+                features,
+                batch_size,
+                seed,
+                shuffle_buffer_size,
+                first_step=first_step,
+                masks=masks,
+                share=share,
+            ),
         )
 
     def record_evaluation_batches(
@@ -194,8 +203,11 @@ class TensorFlowEngine(base.Engine):
         seed: int,
         masks: DynamicMasks | None,
     ) -> Batches:
-        return lambda share: records.record_evaluation_batches(
-            index, features, batch_size, seed, masks, share
+        return _Records(
+            index,
+            lambda share: records.record_evaluation_batches(
+                index, features, batch_size, seed, masks, share
+            ),
         )
 
     def memory_training_batches(
@@ -277,12 +289,10 @@ class TrainingStep(steps.TrainingStep):
         return int(self.program.optimizer.iterations.numpy())
 
     def __call__(self, batches: Iterator, count: int) -> steps.StepResults:
-        if isinstance(batches, _Iterator):
-            batches = batches.distributed
-        try:
-            results = self.program(batches, tf.constant(count))
-        except _DATA_ERRORS as error:  # reading and computing are one graph here
-            _refuse_data(error)
+        index = batches.index if isinstance(batches, _Iterator) else None
+        distributed = batches.distributed if isinstance(batches, _Iterator) else batches
+        with _errors_in_one_line("training", index):
+            results = self.program(distributed, tf.constant(count))
         results = tf.nest.map_structure(lambda value: value.numpy(), results)
         sums, weights = results.pop("sums"), results.pop("weights")
         history = results.pop("history")
@@ -301,7 +311,8 @@ class EvaluationStep(steps.EvaluationStep):
         self._program = program
 
     def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
-        results = self._program(batch)
+        with _errors_in_one_line("evaluation"):
+            results = self._program(batch)
         sums, weights = (
             {name: float(value.numpy()) for name, value in results[kind].items()}
             for kind in ("sums", "weights")
@@ -320,10 +331,27 @@ class PredictionStep(steps.PredictionStep):
         if isinstance(batches, _Iterator):
             batches = batches.distributed
         try:
-            numbers, outputs = self._program(batches)
+            with _errors_in_one_line("prediction"):
+                numbers, outputs = self._program(batches)
         except tf.errors.OutOfRangeError:
             raise StopIteration from None
         return numbers.numpy(), {name: value.numpy() for name, value in outputs.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Records:
+    """Batches of TFRecord files.
+
+    Attributes:
+        record_index: of the files.
+        make: makes a pipeline's share of the batches.
+    """
+
+    record_index: RecordIndex
+    make: Batches
+
+    def __call__(self, share: Share) -> tf.data.Dataset:
+        return self.make(share)
 
 
 class _Iterator(Iterator):
@@ -331,17 +359,51 @@ class _Iterator(Iterator):
 
     Attributes:
         distributed: the iterator of the dataset.
+        index: of the files that are read; None for examples in memory.
     """
 
-    def __init__(self, distributed: Iterator):
-        self.distributed = distributed
+    def __init__(self, distributed: Iterator, index: RecordIndex | None = None):
+        self.distributed, self.index = distributed, index
 
     def __next__(self) -> Any:
         try:
             return next(self.distributed)
         except _DATA_ERRORS as error:
-            _refuse_data(error)
+            raise _reading_error(error, self.index) from None
 
 
-def _refuse_data(error: tf.errors.OpError) -> NoReturn:
-    raise InputError(f"the TFRecords cannot be read: {tensorflow_reason(error)}") from None
+@contextlib.contextmanager
+def _errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[None]:
+    """Reports errors of a step, whose own messages have many lines.
+
+    Args:
+        kind: what the step is for.
+        index: of the files that the step reads.
+
+    Raises:
+        InputError: a batch cannot be read, the memory does not suffice, or the step fails.
+    """
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise InputError(
+            f"out of memory in {kind} ({tensorflow_reason(error)}); a smaller batch needs less "
+            "memory, and in pretraining, so do `micro_batch_size` and `remat`"
+        ) from None
+    except (*_DATA_ERRORS, tf.errors.UnimplementedError) as error:
+        # Reading is part of the graph of a training step.
+        if "IteratorGetNext" in str(error):
+            raise _reading_error(error, index) from None
+        raise InputError(f"the {kind} step failed: {tensorflow_reason(error)}") from None
+
+
+def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> InputError:
+    """What to say of an error while a batch was read."""
+    reason = tensorflow_reason(error)
+    if wrong := _WRONG_VALUE.search(reason):
+        return InputError(wrong[1])
+    if index and (place := _DAMAGED_RECORD.search(reason)):
+        with contextlib.suppress(OSError):
+            if name := index.damaged_at(int(place[1])):
+                return InputError(f"{name} is damaged: its checksum is wrong")
+    return InputError(f"the TFRecords cannot be read: {reason}")

@@ -63,7 +63,8 @@ def shuffled_records(
         share: the rows of every batch to make.
 
     Returns:
-        Pairs `[rows]` of positions, int64, and of the records at these positions.
+        Triples `[rows]`: positions, int64; the records at these positions; and their numbers in
+        all files, int64.
     """
     order = _Order(
         index.examples,
@@ -87,7 +88,10 @@ def shuffled_records(
             # Consecutive records, of which all or nearly all are its own.
             from_place, to_place = _bounds(places)
             records = sequence.read(low - begin + from_place, low - begin + to_place)
-            return records.map(lambda read: (positions, tf.gather(read, places - from_place)))
+            own = places - from_place
+            return records.map(
+                lambda read, numbers: (positions, tf.gather(read, own), tf.gather(numbers, own))
+            )
 
         windows = tf.data.Dataset.range(
             tf.maximum(begin, first) // order.window, -(-end // order.window)
@@ -118,7 +122,10 @@ def records_in_order(index: RecordIndex, batch_size: int, share: Share) -> tf.da
         begin_read = tf.minimum(begin, examples - 1)
         end_read = tf.maximum(end, begin_read + 1)
         records = sequence.read(begin_read, end_read)
-        return records.map(lambda read: (tf.range(begin, end), read[: end - begin]))
+        count = end - begin
+        return records.map(
+            lambda read, numbers: (tf.range(begin, end), read[:count], numbers[:count])
+        )
 
     batches = tf.data.Dataset.range(-(-examples // batch_size))
     return batches.flat_map(read_batch)
@@ -166,7 +173,7 @@ class _Sequence(NamedTuple):
 
     Attributes:
         file: string `[blocks]`.
-        offset, bytes, records: int64 `[blocks]`, as in `RecordIndex`.
+        offset, bytes, records, first: int64 `[blocks]`, as in `RecordIndex`.
         ends: int64 `[blocks]`, number of records to the end of each block.
     """
 
@@ -174,6 +181,7 @@ class _Sequence(NamedTuple):
     offset: tf.Tensor
     bytes: tf.Tensor
     records: tf.Tensor
+    first: tf.Tensor
     ends: tf.Tensor
 
     @classmethod
@@ -184,6 +192,7 @@ class _Sequence(NamedTuple):
             tf.constant(index.offset),
             tf.constant(index.bytes),
             tf.constant(index.records),
+            tf.constant(index.first),
             tf.constant(np.cumsum(index.records)),
         )
 
@@ -192,30 +201,35 @@ class _Sequence(NamedTuple):
         blocks = tf.range(tf.size(self.ends, tf.int64))
         keys = _right_shift(_derive_seeds(seed, blocks), 1)
         order = tf.argsort(tf.cast(keys, tf.int64), stable=True)
-        file, offset, size, records, _ = (tf.gather(values, order) for values in self)
-        return _Sequence(file, offset, size, records, tf.cumsum(records))
+        file, offset, size, records, first, _ = (tf.gather(values, order) for values in self)
+        return _Sequence(file, offset, size, records, first, tf.cumsum(records))
 
     def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
-        """The records from `begin` to `end` as a string `[end - begin]`; no element if none."""
+        """The records from `begin` to `end`; no element if there are none.
+
+        Returns:
+            Pairs `[end - begin]` of records, string, and of their numbers in all files, int64.
+        """
         first = tf.searchsorted(self.ends, begin[None], side="right")[0]
         last = tf.searchsorted(self.ends, end[None], side="left")[0]
         last = tf.where(begin < end, last + 1, first)
-        file, offset, size, records, ends = (values[first:last] for values in self)
+        file, offset, size, records, numbers, ends = (values[first:last] for values in self)
         begins = ends - records
         skipped = tf.maximum(begin - begins, 0)
         taken = tf.minimum(end, ends) - begins - skipped
-        blocks = tf.data.Dataset.from_tensor_slices((file, offset, size, skipped, taken))
+        blocks = tf.data.Dataset.from_tensor_slices((file, offset, size, numbers, skipped, taken))
         blocks = blocks.map(_read_block, num_parallel_calls=_READS, deterministic=True)
         return blocks.rebatch(tf.maximum(end - begin, 1))
 
 
-def _read_block(file, offset, size, skipped, taken) -> tf.Tensor:
+def _read_block(file, offset, size, first, skipped, taken) -> tuple[tf.Tensor, tf.Tensor]:
     # `tf.data.TFRecordDataset` has no argument for the position to start at, its operation has.
     variant = tf.raw_ops.TFRecordDatasetV2(
         filenames=file, compression_type="", buffer_size=size, byte_offsets=offset
     )
     records = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.string))
-    return records.skip(skipped).take(taken).batch(BLOCK).get_single_element()
+    numbers = tf.range(first + skipped, first + skipped + taken)
+    return records.skip(skipped).take(taken).batch(BLOCK).get_single_element(), numbers
 
 
 def _bounds(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -53,7 +53,7 @@ def record_training_batches(
         its replicas, one after the other.
     """
     numbered = shuffled_records(index, batch_size, seed, shuffle_buffer_size, first_step, share)
-    parse = _parser(features, masks, seed, dynamic.TRAINING)
+    parse = _parser(index, features, masks, seed, dynamic.TRAINING)
     examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
 
@@ -79,7 +79,7 @@ def record_evaluation_batches(
         which is 0 for what pads the last batch.
     """
     numbered = records_in_order(index, batch_size, share)
-    parse = _parser(features, masks, seed, dynamic.EVALUATION)
+    parse = _parser(index, features, masks, seed, dynamic.EVALUATION)
     examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
     examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
     return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
@@ -128,20 +128,76 @@ def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor
     return {name: filled(value) for name, value in {**batch, "is_real_example": real}.items()}
 
 
-def _parser(features: dict[str, Feature], masks: DynamicMasks | None, seed: int, purpose: int):
+def _parser(
+    index: RecordIndex,
+    features: dict[str, Feature],
+    masks: DynamicMasks | None,
+    seed: int,
+    purpose: int,
+):
     specification = {
         name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
         for name, feature in features.items()
     }
 
-    def parse(numbers, records):
-        batch = {
-            name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
-            for name, value in tf.io.parse_example(records, specification).items()
-        }
-        return batch if masks is None else _draw(batch, numbers, masks, seed, purpose)
+    def parse(positions, records, numbers):
+        stored = tf.io.parse_example(records, specification)
+        with tf.control_dependencies([_check_values(index, features, stored, numbers)]):
+            batch = {
+                name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else tf.identity(value)
+                for name, value in stored.items()
+            }
+        return batch if masks is None else _draw(batch, positions, masks, seed, purpose)
 
     return parse
+
+
+def _check_values(
+    index: RecordIndex,
+    features: dict[str, Feature],
+    stored: dict[str, tf.Tensor],
+    numbers: tf.Tensor,
+) -> tf.Operation:
+    """An operation that fails, and names file, example and value, if one is out of its limits.
+
+    Args:
+        index: of the files.
+        features: what an example contains.
+        stored: the features of some examples, `[rows, ...]`, int64 and float32.
+        numbers: int64 `[rows]`, numbers of the records in all files.
+    """
+
+    wrong: dict[str, tf.Tensor] = {}
+    for name, values in stored.items():
+        limit = features[name].limit
+        if values.dtype.is_floating:
+            wrong[name] = ~tf.math.is_finite(values)
+        elif limit is not None:
+            # As numbers without sign, negative ones are the largest.
+            wrong[name] = tf.bitcast(values, tf.uint64) >= tf.constant(limit, tf.uint64)
+
+    def refuse() -> tf.Operation:
+        """Fails for one of the features of which a value is wrong."""
+        first_of_file = tf.constant(index.first_of_file)
+        checks = []
+        for name, places in wrong.items():
+            limit = features[name].limit
+            valid = "a finite number" if limit is None else f"0 to {limit - 1}"
+            row = tf.argmax(tf.cast(tf.reduce_any(places, 1), tf.int32))
+            value = stored[name][row, tf.argmax(tf.cast(places[row], tf.int32))]
+            file = tf.searchsorted(first_of_file, numbers[row, None], side="right")[0] - 1
+            message = [
+                tf.gather(tf.constant(index.files), file),
+                ": example ",
+                tf.strings.as_string(numbers[row] - first_of_file[file]),
+                f": {name} must be {valid}, not ",
+                tf.strings.as_string(value),
+            ]
+            checks.append(tf.Assert(~tf.reduce_any(places), [tf.strings.join(message)]))
+        return tf.group(*checks)
+
+    is_any_wrong = tf.reduce_any([tf.reduce_any(places) for places in wrong.values()])
+    return tf.cond(is_any_wrong, refuse, tf.no_op)
 
 
 def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
@@ -171,18 +227,19 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
     }
 
 
-def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: int) -> None:
+def check_files(files: Sequence[str], features: dict[str, Feature]) -> None:
     """Reads the first records of files, so that a mismatch shows before training starts.
 
     Raises:
-        InputError: a file is damaged, its examples have other features or lengths than expected or
-            ids beyond the model's vocabulary, or there is no example at all.
+        InputError: a file is damaged, its examples have other features or lengths than expected
+            or ids beyond the vocabulary, or there is no example at all.
     """
     found = False
     for path in files[:_CHECKED_FILES]:
         try:
-            for record in tf.data.TFRecordDataset(path).take(_CHECKED_RECORDS).as_numpy_iterator():
-                _check_example(path, tf.train.Example.FromString(record), features, vocab_size)
+            records = tf.data.TFRecordDataset(path).take(_CHECKED_RECORDS).as_numpy_iterator()
+            for record in records:
+                _check_example(path, tf.train.Example.FromString(record), features)
                 found = True
         except InputError:
             raise
@@ -194,7 +251,7 @@ def check_files(files: Sequence[str], features: dict[str, Feature], vocab_size: 
         raise InputError(f"{files[0]}: no example in it, nor in the other input files")
 
 
-def _check_example(path, example, features: dict[str, Feature], vocab_size: int) -> None:
+def _check_example(path: str, example: tf.train.Example, features: dict[str, Feature]) -> None:
     for name, feature in features.items():
         stored = example.features.feature[name]
         values = stored.int64_list if feature.dtype == "int64" else stored.float_list
@@ -212,8 +269,9 @@ def _check_example(path, example, features: dict[str, Feature], vocab_size: int)
                 f"expected{hint}"
             )
     largest = max(example.features.feature["input_ids"].int64_list.value)
-    if largest >= vocab_size:
+    limit = features["input_ids"].limit
+    if limit is not None and largest >= limit:
         raise InputError(
-            f"{path}: token id {largest} is beyond the vocab_size {vocab_size} of "
+            f"{path}: token id {largest} is beyond the vocab_size {limit} of "
             "`albert_config_file`; was it made with another vocabulary?"
         )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import ENGINES, create_engine
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
+from albert_tf.input.features import limited, pretraining_features
+from albert_tf.input.record_index import RecordIndex
+from tests.engines.tensorflow.test_step import ONE_LAYER, create_step
+from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +49,98 @@ def test_batches_are_divided_among_replicas(engine, monkeypatch):
         engine.per_replica("train_batch_size", 0)
 
 
-def test_damaged_records_are_named(engine, tmp_path):
+@pytest.fixture
+def record_files(tmp_path):
+    """Files of 70 examples each, and a function that returns the batches of both."""
+    paths = [str(tmp_path / f"{name}.tfrecord") for name in "ab"]
+    for seed, path in enumerate(paths):
+        write_records(path, batch(70, seed=seed))
+    return paths
+
+
+def read_epoch(batches) -> list:
+    return [next(batches)["input_ids"].numpy() for _ in range(14)]
+
+
+def training_batches(engine, paths):
+    features = limited(pretraining_features(LENGTH, PREDICTIONS), VOCAB, 2)
+    settings = {"seed": 1, "shuffle_buffer_size": 50, "first_step": 0, "masks": None}
+    index = RecordIndex.create(paths)
+    return engine.iterate(engine.record_training_batches(index, features, 10, **settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "valid"),
+    [
+        ("masked_lm_positions", 500, f"0 to {LENGTH - 1}"),
+        ("masked_lm_positions", -3, f"0 to {LENGTH - 1}"),
+        ("input_ids", -1, f"0 to {VOCAB - 1}"),
+        ("input_ids", 2**32 + 1, f"0 to {VOCAB - 1}"),  # 1 as an int32
+        ("masked_lm_ids", VOCAB, f"0 to {VOCAB - 1}"),
+        ("segment_ids", 9, "0 to 1"),
+        ("next_sentence_labels", 7, "0 to 1"),
+        ("token_boundary", 2, "0 to 1"),
+        ("input_mask", -1, "0 to 1"),
+        ("masked_lm_weights", np.nan, "a finite number"),
+    ],
+)
+def test_wrong_values_are_named(engine, record_files, name, value, valid):
+    examples = batch(70, seed=1)
+    examples[name] = examples[name].astype(np.float32 if "weights" in name else np.int64)
+    examples[name][66, 0 if name.endswith("labels") else 2] = value
+    write_records(record_files[1], examples)
+    batches = training_batches(engine, record_files)
+    message = f"^{record_files[1]}: example 66: {name} must be {valid}, not {value}$"
+    with pytest.raises(InputError, match=message):
+        read_epoch(batches)
+
+
+def test_valid_values_of_all_records_are_read(engine, record_files):
+    batches = training_batches(engine, record_files)
+    expected = np.concatenate([batch(70, seed=seed)["input_ids"] for seed in (0, 1)])
+    found = np.concatenate(read_epoch(batches))
+    assert sorted(map(bytes, found)) == sorted(map(bytes, expected.astype(found.dtype)))
+
+
+@pytest.mark.parametrize("example", [3, 69])
+def test_damaged_records_are_named(engine, record_files, example):
+    with open(record_files[1], "r+b") as file:
+        begins = [0]
+        while begins[-1] < os.path.getsize(record_files[1]):
+            file.seek(begins[-1])
+            begins.append(begins[-1] + 16 + int.from_bytes(file.read(8), "little"))
+        file.seek(begins[example] + 40)
+        file.write(b"?")
+    batches = training_batches(engine, record_files)
+    with pytest.raises(
+        InputError, match=f"^{record_files[1]}: example {example} is damaged: its c"
+    ):
+        read_epoch(batches)
+
+
+def test_a_step_that_fails_is_no_reading_error(engine):
+    """Nor is its message of seventy lines shown."""
+    examples = batch(8)
+    examples["input_ids"] = examples["input_ids"] + VOCAB
+    data = ending_at_once(tf.data.Dataset.from_tensors(examples).repeat())
+    step = TrainingStep(create_step(ONE_LAYER), engine.workers)
+    with pytest.raises(InputError, match=r"^the training step failed: .*indices.* is not in \[0"):
+        step(iter(data), 1)
+
+    def out_of_memory(*arguments):
+        raise tf.errors.ResourceExhaustedError(
+            None, None, "OOM when allocating tensor\n[[{{node}}]]"
+        )
+
+    step.program = out_of_memory
+    message = (
+        r"^out of memory in training \(OOM when allocating tensor\); .* `micro_batch_size` and"
+    )
+    with pytest.raises(InputError, match=message):
+        step(iter(data), 1)
+
+
+def test_what_is_no_record_at_all(engine, tmp_path):
     path = tmp_path / "train.tfrecord"
     path.write_bytes(b"no record at all, but long enough to be read as one")
     batches = engine.iterate(lambda share: tf.data.TFRecordDataset(str(path)))

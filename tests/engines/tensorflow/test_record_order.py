@@ -75,10 +75,10 @@ def test_any_step_can_be_the_first_for_any_number_of_pipelines(
         batches = shuffled_records(index, batch_size, SEED, shuffle_buffer_size, first, share)
         batches = batches.take(steps - first).as_numpy_iterator()
         rows = share.rows(batch_size)
-        for step, (positions, records) in enumerate(batches, first):
+        for step, (positions, records, numbers) in enumerate(batches, first):
             row = np.arange(rows.start, rows.stop)
             assert positions.tolist() == (step * batch_size + row).tolist()
-            assert numbers_in(records) == expected[step, rows].tolist()
+            assert numbers_in(records) == expected[step, rows].tolist() == numbers.tolist()
         assert step == steps - 1
 
 
@@ -94,7 +94,7 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
     def read(pipeline):
         batches = shuffled_records(index, 256, SEED, examples, 0, Share(pipeline, 2))
         batches = batches.take(examples // 256).as_numpy_iterator()
-        return sum((numbers_in(records) for _, records in batches), [])
+        return sum((numbers_in(records) for _, records, _ in batches), [])
 
     own = [read(pipeline) for pipeline in range(2)]
     assert sorted(own[0] + own[1]) == list(range(examples))
@@ -116,7 +116,7 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
     index = RecordIndex.create([path])
     batches = shuffled_records(index, batch_size, SEED, buffer, 0, WHOLE)
     places = np.empty(examples, np.int64)
-    for positions, records in batches.take(examples // batch_size).as_numpy_iterator():
+    for positions, records, _ in batches.take(examples // batch_size).as_numpy_iterator():
         places[numbers_in(records)] = positions
     step = places // batch_size
     assert np.mean(step[1:] == step[:-1]) < batch_size / (2 * buffer)
@@ -131,6 +131,6 @@ def test_in_order_every_pipeline_has_as_many_batches(index, batch_size):
             for part in range(pipelines)
         ]
         batches = zip(*parts, strict=True)
-        assert sum((numbers_in(r) for batch in batches for _, r in batch), []) == list(
+        assert sum((numbers_in(r) for batch in batches for _, r, _ in batch), []) == list(
             range(EXAMPLES)
         )
