@@ -8,7 +8,8 @@ from typing import Any
 
 from albert_tf import configs, huggingface_config
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file
+from albert_tf.files import exists
+from albert_tf.json_files import read_json
 
 CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's archives
 
@@ -213,14 +214,7 @@ class AlbertConfig:
                     f"configs {', '.join(named)}"
                 )
             path = named[path]
-        with open_file(path) as file:
-            try:
-                values = json.load(file)
-            except ValueError as error:
-                raise InputError(f"{path}: not a JSON file ({error})") from None
-        if not isinstance(values, dict):
-            raise InputError(f"{path}: must contain a JSON object, not a {type(values).__name__}")
-        return cls.from_dict(values, source=path)
+        return cls.from_dict(read_json(path, dict[str, Any]), source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:
         """Raises InputError if a vocabulary of `size` ids, from the file `source`, does not fit."""

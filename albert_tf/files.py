@@ -135,9 +135,18 @@ def sha256_of(path: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Returns the content of a UTF-8 text file."""
-    with open_file(path) as file:
-        return file.read()
+    """Returns the content of a UTF-8 text file.
+
+    Raises:
+        InputError: if the file contains bytes that are not valid UTF-8.
+    """
+    with open_file(path, "rb") as file:
+        content = file.read()
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        byte = f"0x{content[error.start]:02x} at {error.start}"
+        raise InputError(f"{path}: not UTF-8 ({error.reason}, byte {byte})") from None
 
 
 def read_lines(path: str) -> Iterator[str]:

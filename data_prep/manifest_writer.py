@@ -17,6 +17,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file, read_manifest
+from albert_tf.json_files import read_json
 from albert_tf.tokenizers import Tokenizer
 from data_prep.plan import Plan
 
@@ -99,7 +100,7 @@ def finished_manifest(plan: Plan) -> dict[str, Any] | None:
         manifest = read_manifest(path)
         if manifest.get("fingerprint") == plan.fingerprint and all(
             files.exists(file)
-            and files.sha256_of(file) == manifest["sha256"][os.path.basename(file)]
+            and files.sha256_of(file) == manifest.get("sha256", {}).get(os.path.basename(file))
             for file in plan.options.output_files
         ):
             logger.info("%s: the same command has already finished; checksums verified", path)
@@ -143,8 +144,8 @@ def _corpora(paths: Iterable[str]) -> dict[str, Any]:
     for path in paths:
         summary = os.path.splitext(path)[0] + ".corpus.json"
         if files.exists(summary):
-            with contextlib.suppress(ValueError):
-                found[os.path.basename(path)] = json.loads(files.read_text(summary))
+            with contextlib.suppress(InputError):
+                found[os.path.basename(path)] = read_json(summary, dict[str, Any])
     return found
 
 

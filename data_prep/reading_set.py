@@ -117,8 +117,8 @@ def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
     logger.info(
         "%s: %s examples from the %s passages in %s",
         records,
-        f"{manifest['examples']:,}",
-        f"{manifest['documents']:,}",
+        f"{manifest.get('examples', 0):,}",
+        f"{manifest.get('documents', 0):,}",
         ", ".join(options.eval_reading_set),
     )
     return records
@@ -237,7 +237,8 @@ def _intact_manifest(records: str) -> dict[str, Any] | None:
     if not (files.exists(path) and files.exists(records)):
         return None
     manifest = read_manifest(path)
-    return manifest if files.sha256_of(records) == manifest["sha256"][_RECORDS] else None
+    recorded = manifest.get("sha256", {}).get(_RECORDS)
+    return manifest if files.sha256_of(records) == recorded else None
 
 
 def _create(

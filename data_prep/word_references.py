@@ -121,7 +121,7 @@ class WordReferences:
                     continue
                 try:
                     positions = json.loads(reference)
-                except ValueError:  # not JSON, or not UTF-8
+                except (ValueError, RecursionError):  # not JSON, or not UTF-8
                     positions = None
                 if not (
                     isinstance(positions, list)

@@ -235,10 +235,10 @@ def test_files_that_are_no_config_are_named(tmp_path):
         AlbertConfig.from_json_file(str(tmp_path / "nowhere.json"))
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    with pytest.raises(InputError, match=r"broken.json: not a JSON file"):
+    with pytest.raises(InputError, match=r"broken.json: not JSON"):
         AlbertConfig.from_json_file(str(broken))
     broken.write_text("[]")
-    with pytest.raises(InputError, match=r"broken.json: must contain a JSON object"):
+    with pytest.raises(InputError, match=r"broken.json: must be object, not"):
         AlbertConfig.from_json_file(str(broken))
 
 

@@ -22,13 +22,14 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
-from albert_tf.export.manifest import read_manifest
+from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, create_task_model
 from albert_tf.files import exists
 from albert_tf.interop import layout
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import find_kind
+from albert_tf.json_files import converted
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tokenizers import Tokenizer
@@ -229,6 +230,21 @@ def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
             )
 
 
+@dataclasses.dataclass(frozen=True)
+class _MadeFrom:
+    task: dict[str, Any] | None = None
+    labels: tuple[str, ...] = ()
+    results: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Manifest:
+    """What is checked of `export.json`."""
+
+    head: str | None = None
+    made_from: _MadeFrom = _MadeFrom()
+
+
 def _check_task(
     folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
 ) -> str | None:
@@ -237,18 +253,22 @@ def _check_task(
     Returns:
         The folder of the task; None if the export has none.
     """
-    manifest = read_manifest(folder)
-    made_from = manifest.get("made_from", {})
-    if not made_from.get("task"):
+    manifest_file = os.path.join(folder, MANIFEST)
+    manifest = converted(read_manifest(folder), manifest_file, _Manifest)
+    head, made_from = manifest.head, manifest.made_from
+    if not made_from.task:
         return None
-    head, task = manifest["head"], TASK_EXPORTS[manifest["head"]]
+    if head not in TASK_EXPORTS:
+        known = ", ".join(TASK_EXPORTS)
+        raise InputError(f"{manifest_file}: head={head!r}: must be one of {known}")
+    task = TASK_EXPORTS[head]
     path = options.init_checkpoint or os.path.join(folder, task.folder)
-    settings = task.settings(**made_from["task"])
+    settings: Any = converted(made_from.task, manifest_file, task.settings)
     model = create_task_model(head, config, settings, open_weights(path, config=config))
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
     companions = dataclasses.replace(
-        find_companions(folder), labels=tuple(made_from["labels"]), results=made_from["results"]
+        find_companions(folder), labels=made_from.labels, results=made_from.results
     )
     trained = TrainedModel(head, model, _tokenizer(folder, companions), companions, settings)
     function = task.create_module(trained, []).signatures()["serving_default"]

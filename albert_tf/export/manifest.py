@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_text, replacing, write_text
+from albert_tf.files import exists, make_folder, replacing, write_text
+from albert_tf.json_files import read_json
 
 MANIFEST = "export.json"
 
@@ -54,14 +55,13 @@ def check_free(export_path: str) -> None:
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Returns the content of an export's `export.json`; {} if there is none."""
+    """Returns the content of an export's `export.json`; {} if there is none.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
     file = os.path.join(path, MANIFEST)
-    if not exists(file):
-        return {}
-    try:
-        return json.loads(read_text(file))
-    except ValueError:
-        return {}
+    return read_json(file, dict[str, Any]) if exists(file) else {}
 
 
 @contextlib.contextmanager

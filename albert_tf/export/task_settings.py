@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from albert_tf.errors import InputError
-from albert_tf.files import exists, is_folder, read_text
+from albert_tf.files import exists, is_folder
+from albert_tf.json_files import Positive, converted, read_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +23,7 @@ class ClassifierSettings:
 
     default_length: ClassVar[int] = 512
 
-    kind: str = "classification"
+    kind: Literal["classification", "regression", "multi_label"] = "classification"
     pairs: bool | None = None
     max_seq_length: int | None = None
 
@@ -55,11 +54,11 @@ class SpanSettings:
 
     version_2_with_negative: bool = False
     max_seq_length: int | None = None
-    max_query_length: int = 64
-    doc_stride: int = 128
-    max_answer_length: int = 30
-    start_n_top: int = 5
-    end_n_top: int = 5
+    max_query_length: Positive = 64
+    doc_stride: Positive = 128
+    max_answer_length: Positive = 30
+    start_n_top: Positive = 5
+    end_n_top: Positive = 5
     null_score_diff_threshold: float | None = None
 
     @property
@@ -82,9 +81,9 @@ class ChoiceSettings:
 
     default_length: ClassVar[int] = 512
 
-    task_name: str = "json"
+    task_name: Literal["race", "json"] = "json"
     max_seq_length: int | None = None
-    max_qa_length: int = 128
+    max_qa_length: Positive = 128
 
     @property
     def min_length(self) -> int:
@@ -117,10 +116,6 @@ def read_settings(
     file = os.path.join(folder_of(path), file_name)
     values: dict[str, Any] = {}
     if exists(file):
-        try:
-            values = json.loads(read_text(file))
-        except ValueError as error:
-            raise InputError(f"{file}: not a JSON file ({error})") from None
+        values = read_json(file, dict[str, Any])
     values |= {name: value for name, value in changes.items() if value is not None}
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in values.items() if name in names})
+    return converted(values, file, kind)

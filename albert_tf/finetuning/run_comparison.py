@@ -8,15 +8,16 @@ import json
 import logging
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text, write_text
+from albert_tf.files import exists, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet
+from albert_tf.json_files import read_json
 from albert_tf.training.evaluation import is_better
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 FINISHED_FILE = "finished.json"
 GRID_FILE = "grid.tsv"
 
-# What differs between runs.
-_VARIED = ("learning_rate", "train_batch_size", "random_seed")
 # What does not change the results of a run.
 _WITHOUT_EFFECT = {
     *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
@@ -33,8 +32,20 @@ _WITHOUT_EFFECT = {
     *(field.name for field in dataclasses.fields(DeviceOptions) if field.name != "dtype"),
 }
 
-# What `finished.json` contains about a run.
-RunRecord = dict[str, Any]
+
+class RunRecord(TypedDict):
+    """What `finished.json` contains about a run."""
+
+    folder: str
+    learning_rate: float
+    train_batch_size: int
+    random_seed: int
+    step: int
+    checkpoint: str
+    results: dict[str, float]
+    collapsed: str | None
+    options: dict[str, Any]
+    data: str
 
 
 def data_key(sets: Iterable[ExampleSet]) -> str:
@@ -67,9 +78,11 @@ def finish(
         results: of the evaluation.
         collapsed: see `FineTuningTask.collapse`.
     """
-    record = {
+    record: RunRecord = {
         "folder": options.output_dir.rsplit("/", 1)[1],
-        **{name: getattr(options, name) for name in _VARIED},
+        "learning_rate": options.learning_rate,
+        "train_batch_size": options.train_batch_size,
+        "random_seed": options.random_seed,
         "step": step,
         "checkpoint": checkpoint.removeprefix(f"{options.output_dir}/"),
         "results": results,
@@ -87,10 +100,10 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
     if not exists(path):
         return None
     try:
-        record = json.loads(read_text(path))
-    except ValueError:
-        raise InputError(f"{path}: not a JSON file; delete it to evaluate the run again") from None
-    same = record.get("options") == _with_effect(options) and record.get("data") == data
+        record = read_json(path, RunRecord)
+    except InputError as error:
+        raise InputError(f"{error}; delete the file to evaluate the run again") from None
+    same = record["options"] == _with_effect(options) and record["data"] == data
     return record if same else None
 
 
@@ -163,7 +176,9 @@ def _row(record: RunRecord, metric: str) -> dict[str, Any]:
     results = dict(record["results"])
     return {
         "folder": record["folder"],
-        **{name: record[name] for name in _VARIED},
+        "learning_rate": record["learning_rate"],
+        "train_batch_size": record["train_batch_size"],
+        "random_seed": record["random_seed"],
         metric: results.pop(metric),
         **results,
         "step": record["step"],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import importlib.metadata
-import json
 import logging
 import os
 import platform
@@ -17,16 +17,18 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.files import exists, read_lines, read_text, write_text
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_lines, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.interop.companions import RESULTS_FILE
+from albert_tf.json_files import read_json
 from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval
 from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import Section, Table
-from albert_tf.training.evaluation import EVALUATIONS_FILE
+from albert_tf.training.evaluation import EVALUATIONS_FILE, Row, parse_row
 from albert_tf.training.log import METRICS_FILE
 
 _FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
@@ -67,7 +69,7 @@ def write_report(
         intervals |= section.intervals
     results = _results(folder, intervals) if evaluated else []
     named = {result.name: result for result in results}
-    best = _comparison(folder).get("best")
+    best = _comparison(folder).best
     curves = f"{folder}/{best}" if best else folder
     learned = _learning(curves, task.metric) if options.do_train or evaluated else []
     page = Page(
@@ -95,7 +97,9 @@ def _named(sections: Sequence[Section], name: str) -> list[Section]:
 def _results(folder: str, intervals: Mapping[str, Any]) -> list[Result]:
     results = []
     for line in read_lines(f"{folder}/{RESULTS_FILE}"):
-        name, value = line.split(" = ")
+        name, separator, value = line.partition(" = ")
+        if not separator:
+            raise InputError(f"{folder}/{RESULTS_FILE}: {line[:60]!r} is not NAME = VALUE")
         if name in intervals:
             low, high, method = intervals[name]
             results.append(Result(name, value, f"{low:.4g} to {high:.4g}", method))
@@ -108,29 +112,39 @@ def _rounded(result: Result | None) -> Result | None:
     return result and result._replace(value=f"{float(result.value):.4g}")
 
 
-def _rows(path: str) -> list[dict[str, float]]:
+def _rows(path: str) -> list[Row]:
     """The objects of a file of JSON lines, except a last line that a kill left incomplete."""
-    rows = []
+    rows: list[Row] = []
     for line in read_lines(path) if exists(path) else ():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
+        with contextlib.suppress(InputError):
+            rows.append(parse_row(line, path))
     return rows
 
 
-def _comparison(folder: str) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """What is shown of `seeds.json`."""
+
+    best: str = ""
+    settings: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    runs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+
+def _comparison(folder: str) -> _Comparison:
     """The comparison of the runs of a folder; empty if there is none."""
     path = f"{folder}/{SEEDS_FILE}"
-    return json.loads(read_text(path)) if exists(path) else {}
+    return read_json(path, _Comparison) if exists(path) else _Comparison()
 
 
 def _runs(folder: str) -> list[Section]:
     """The comparison of several runs, if there is one."""
     comparison = _comparison(folder)
     tables = []
-    for name, title in (("settings", "Over the seeds of each setting"), ("runs", "All runs")):
-        if rows := comparison.get(name):
+    for rows, title in (
+        (comparison.settings, "Over the seeds of each setting"),
+        (comparison.runs, "All runs"),
+    ):
+        if rows:
             cells = [[_cell(value) for value in row.values()] for row in rows]
             numbers = frozenset(
                 number
@@ -138,7 +152,7 @@ def _runs(folder: str) -> list[Section]:
                 if isinstance(value, (int, float))
             )
             tables.append(Table(list(rows[0]), cells, numbers, title))
-    return [Section("Runs", f"Best run: {comparison['best']}.", tables=tables)] if tables else []
+    return [Section("Runs", f"Best run: {comparison.best}.", tables=tables)] if tables else []
 
 
 def _cell(value: Any) -> str:
@@ -150,7 +164,7 @@ def _cell(value: Any) -> str:
 def _learning(folder: str, metric: str) -> list[Section]:
     """Curves of training, and of the evaluations during training."""
 
-    def line(name: str, rows: list[dict[str, float]], quantity: str, smoothed: bool) -> list[Line]:
+    def line(name: str, rows: list[Row], quantity: str, smoothed: bool) -> list[Line]:
         points = [(row["step"], row[quantity]) for row in rows if quantity in row]
         if not points:
             return []

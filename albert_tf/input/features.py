@@ -5,12 +5,13 @@ Writers and readers both use these definitions, so they cannot differ.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 # What a model predicts about the two segments of an example: whether they are in order (sentence
 # order prediction), whether the second is from the same document (next sentence prediction), or
 # nothing, with a single segment.
-PAIR_OBJECTIVES = ("sop", "nsp", "none")
+PairObjective = Literal["sop", "nsp", "none"]
+PAIR_OBJECTIVES = get_args(PairObjective)
 
 
 class Feature(NamedTuple):

@@ -6,19 +6,95 @@ draw the masks of files without masks.
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import glob
-import json
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from msgspec import Meta
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.input.features import PairObjective
 from albert_tf.input.masking import Masking
+from albert_tf.json_files import Natural, Positive, converted, read_json
+
+# More than any vocabulary has; arrays of this size are no burden.
+_MOST_IDS = 10_000_000
+
+_Id = Annotated[int, Meta(ge=0, le=_MOST_IDS)]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """The settings in a manifest that something depends on."""
+
+    max_seq_length: Positive
+    max_predictions_per_seq: Positive
+    masking: Literal["static", "dynamic"] = "static"
+    masked_lm_prob: _Share = 0.15
+    ngram: Positive = 3
+    favor_shorter_ngram: bool = False
+    do_permutation: bool = False
+    do_whole_word_mask: bool = False
+    pair_objective: PairObjective | None = None
+    language: str | None = None
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Vocabulary:
+    """The vocabulary that examples were made with; `replacement_ids` are half-open ranges."""
+
+    special_ids: list[_Id]
+    mask_id: _Id
+    replacement_ids: list[tuple[_Id, _Id]]
+    sha256: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    format: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _CorpusSettings:
+    language: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Corpus:
+    settings: _CorpusSettings
+    sources: list[_Source] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What a manifest must be like; the manifest itself remains a dictionary with more in it."""
+
+    settings: _Settings
+    files: dict[str, Natural]
+    vocab_size: _Id
+    vocabulary: _Vocabulary | None = None
+    sha256: dict[str, str] = dataclasses.field(default_factory=dict)
+    corpora: dict[str, _Corpus] = dataclasses.field(default_factory=dict)
+    swapped_in_training: bool = False
+    text_bytes: Natural = 0
+    documents: Natural = 0
+    sentences: Natural = 0
+    tokens: Natural = 0
+    examples: Natural = 0
+
+    def __post_init__(self) -> None:
+        if self.settings.masking == "dynamic" and self.vocabulary is None:
+            raise ValueError("settings.masking is dynamic, which requires a vocabulary")
+
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -34,11 +110,13 @@ def read_manifest(path: str) -> dict[str, Any]:
     Raises:
         InputError: if the file is damaged, or not a manifest.
     """
-    with contextlib.suppress(ValueError):
-        manifest = json.loads(files.read_text(path))
-        if isinstance(manifest, dict) and {"settings", "files", "vocab_size"} <= manifest.keys():
-            return manifest
-    raise InputError(f"{path}: not a manifest of create_pretraining_data")
+    try:
+        manifest = read_json(path, dict[str, Any])
+        converted(manifest, path, Manifest)
+    except InputError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path}: not a manifest of create_pretraining_data ({reason})") from None
+    return manifest
 
 
 def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -9,13 +9,14 @@ its records.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import json
 import os
 import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import google_crc32c
 import numpy as np
@@ -24,6 +25,7 @@ from albert_tf import files
 from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
+from albert_tf.json_files import Natural, read_json
 from albert_tf.progress import ProgressLine
 
 # Reading a block takes one request to remote storage. The records of a block stay together within
@@ -36,8 +38,13 @@ _THREADS = 16
 _FRAME_BYTES = 16
 _HEADER_BYTES = 12  # before its content
 
-# `bytes` and `examples` of a file, and the `offsets` of its blocks; what JSON can represent.
-FileIndex = dict[str, Any]
+
+class FileIndex(TypedDict):
+    """The size of a file in `bytes`, its number of `examples`, and the `offsets` of its blocks."""
+
+    bytes: Natural
+    examples: Natural
+    offsets: list[Natural]
 
 
 class RecordIndex(NamedTuple):
@@ -195,12 +202,19 @@ def _read_indexes(folder: str) -> dict[str, FileIndex]:
     found: dict[str, FileIndex] = {}
     for path in files.matches(os.path.join(glob.escape(folder), "*.index.json")):
         # A damaged file, or one that has nothing to do with TFRecords, is as good as none.
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            content = json.loads(files.read_text(path))
-            if content["block"] == BLOCK:
-                indexes = content["files"].items()
-                found |= {name: index for name, index in indexes if _is_valid(index)}
+        with contextlib.suppress(InputError):
+            content = read_json(path, _Indexes)
+            if content.block == BLOCK:
+                found |= {n: index for n, index in content.files.items() if _is_valid(index)}
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _Indexes:
+    """The content of an index file."""
+
+    block: int
+    files: dict[str, FileIndex]
 
 
 def _is_valid(index: FileIndex) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from typing import Any
+from typing import Any, TypeVar
 
-from albert_tf.errors import InputError
 from albert_tf.files import exists, is_folder, matches, read_text
+from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
+from albert_tf.json_files import read_json
 
 LABELS_FILE = "labels.json"
 TARGET_FILE = "target.json"
@@ -17,6 +17,8 @@ QUESTION_ANSWERING_FILE = "question_answering.json"
 CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
 DATA_FILE = "training_data.json"
+
+Value = TypeVar("Value")
 
 # Patterns in order of preference, in the folder and in the assets of a SavedModel.
 _VOCABULARIES = ("spiece.model", "vocab.txt", "*.model")
@@ -39,6 +41,16 @@ class Companions:
     results: dict[str, str] = dataclasses.field(default_factory=dict)
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     do_lower_case: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _TokenizerConfig:
+    do_lower_case: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _HuggingFaceConfig:
+    id2label: dict[str, str] | None = None
 
 
 def resolve_lower_case(explicit: bool | None, *companions: Companions) -> bool:
@@ -64,31 +76,27 @@ def find_companions(path: str) -> Companions:
     path = layout.encoder_folder(path)
     folder = path if is_folder(path) else os.path.dirname(path)
 
-    def read_json(name: str) -> Any:
+    def read(name: str, kind: type[Value], default: Value) -> Value:
         file = os.path.join(folder, name)
-        if not exists(file):
-            return None
-        try:
-            return json.loads(read_text(file))
-        except ValueError as error:
-            raise InputError(f"{file}: not a JSON file ({error})") from None
+        return read_json(file, kind) if exists(file) else default
 
     results = os.path.join(folder, RESULTS_FILE)
     lines = read_text(results).splitlines() if exists(results) else []
-    data = read_json(DATA_FILE) or {}
-    settings = [manifest.get("settings", {}) for manifest in data.values()]
-    settings.append(read_json("tokenizer_config.json") or {})
+    data = read(DATA_FILE, dict[str, dict[str, Any]], {})
+    manifests = read(DATA_FILE, dict[str, Manifest], {}).values()
+    lower = [manifest.settings.do_lower_case for manifest in manifests]
+    lower.append(read("tokenizer_config.json", _TokenizerConfig, _TokenizerConfig()).do_lower_case)
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
-        lower = read_do_lower_case(folder)
-        settings.append({} if lower is None else {"do_lower_case": lower})
+        lower.append(read_do_lower_case(folder))
     return Companions(
         vocabulary=_find_vocabulary(folder),
-        labels=tuple(read_json(LABELS_FILE) or _huggingface_labels(read_json("config.json"))),
+        labels=read(LABELS_FILE, tuple[str, ...], ())
+        or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         data=data,
-        do_lower_case=next((s["do_lower_case"] for s in settings if "do_lower_case" in s), None),
+        do_lower_case=next((value for value in lower if value is not None), None),
     )
 
 
@@ -102,9 +110,9 @@ def _find_vocabulary(folder: str) -> str | None:
     return None
 
 
-def _huggingface_labels(config: dict[str, Any] | None) -> list[str]:
-    """Returns the labels in a `config.json`; [] if they are only numbered."""
-    by_id = (config or {}).get("id2label") or {}
-    labels = [by_id[id] for id in sorted(by_id, key=int)]
-    numbered = [f"LABEL_{id}" for id in range(len(labels))]
-    return [] if labels == numbered else labels
+def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
+    """Returns the labels in a `config.json`; () if they are only numbered."""
+    by_id = config.id2label or {}
+    labels = tuple(by_id[id] for id in sorted(by_id, key=lambda id: (len(id), id)))
+    numbered = tuple(f"LABEL_{id}" for id in range(len(labels)))
+    return () if labels == numbered else labels

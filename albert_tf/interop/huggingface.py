@@ -6,6 +6,7 @@ the embeddings exists even if both widths are equal.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import os
@@ -17,9 +18,10 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_text, write_text
+from albert_tf.files import exists, open_file, write_text
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.weights import Tensor, Weights
+from albert_tf.json_files import read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -102,6 +104,16 @@ def _is_kernel(path: str) -> bool:
     return path.endswith("/kernel")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Architectures:
+    architectures: list[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Index:
+    weight_map: dict[str, str]
+
+
 def read_huggingface(path: str) -> Weights:
     """Opens the weights in a Hugging Face folder, or in a `.safetensors` file in one.
 
@@ -112,7 +124,7 @@ def read_huggingface(path: str) -> Weights:
     folder = os.path.dirname(names[0])
     config_file = os.path.join(folder, CONFIG)
     config = AlbertConfig.from_json_file(config_file)
-    architectures = json.loads(read_text(config_file)).get("architectures") or ["AlbertModel"]
+    architectures = read_json(config_file, _Architectures).architectures or ["AlbertModel"]
     tensors, unknown, skipped = {}, {}, {}
     for file in names:
         for name, shape, read in _open(file):
@@ -163,9 +175,11 @@ def _files(path: str) -> list[str]:
     if exists(os.path.join(path, WEIGHTS)):
         return [os.path.join(path, WEIGHTS)]
     if exists(index := os.path.join(path, INDEX)):
-        with open_file(index) as file:
-            names = json.load(file)["weight_map"].values()
-        return [os.path.join(path, name) for name in sorted(set(names))]
+        names = sorted(set(read_json(index, _Index).weight_map.values()))
+        for name in names:
+            if name != os.path.basename(name):
+                raise InputError(f"{index}: weight_map names {name!r}, not a file in this folder")
+        return [os.path.join(path, name) for name in names]
     for name in PICKLES:
         if exists(os.path.join(path, name)):
             _refuse_pickle(os.path.join(path, name))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
-from albert_tf.files import copy_file, exists, make_folder, read_lines, read_text, write_text
+from albert_tf.errors import InputError
+from albert_tf.files import copy_file, exists, make_folder, read_lines, write_text
 from albert_tf.interop.companions import DATA_FILE
+from albert_tf.json_files import parse_json, read_json
 from albert_tf.training.events import EventWriter
 
 _logger = logging.getLogger(__name__)
@@ -23,7 +25,8 @@ CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
 BEST_FOLDER = "best"
 
 
-class Best(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Best:
     """The metric of the best checkpoint, its value, and the step of the checkpoint."""
 
     metric: str
@@ -40,6 +43,28 @@ def is_better(metric: str, value: float, than: float | None) -> bool:
     if than is None or not math.isfinite(value):
         return math.isfinite(value)
     return value < than if metric.split("_")[-1] == "loss" else value > than
+
+
+# A row of `evaluations.jsonl` or `metrics.jsonl`: a step, and the metrics of it.
+Row = dict[str, int | float]
+
+
+def parse_row(line: str, source: str) -> Row:
+    """Reads a row.
+
+    Raises:
+        InputError: the line is not JSON, contains something else than numbers, or has no step.
+    """
+    row = parse_json(line, source, dict[str, int | float])
+    if not isinstance(row.get("step"), int):
+        raise InputError(f"{source}: has no whole number as its step")
+    return row
+
+
+def read_rows(path: str) -> list[Row]:
+    """Reads a file of rows; errors as of `parse_row`."""
+    lines = enumerate(read_lines(path), start=1)
+    return [parse_row(line, f"{path}:{number}") for number, line in lines]
 
 
 class BestCheckpoint:
@@ -74,7 +99,7 @@ class BestCheckpoint:
         path = self._engine.listed_checkpoint(self._folder) if exists(self._folder) else None
         if path is None or not exists(f"{path}.json"):
             return None
-        best = Best(**json.loads(read_text(f"{path}.json")))
+        best = read_json(f"{path}.json", Best)
         return best if best.metric == self.metric else None
 
     def is_better(self, value: float) -> bool:
@@ -96,7 +121,7 @@ class BestCheckpoint:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
         best = Best(self.metric, value, step)
-        write_text(f"{copied}.json", json.dumps(best._asdict()) + "\n")
+        write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
         self._engine.keep_only_checkpoint(copied)
 
 
@@ -145,11 +170,11 @@ class PeriodicEvaluation:
         return results
 
     def _write(self, step: int, results: dict[str, float]) -> None:
-        kept = [line for line in self._lines() if json.loads(line)["step"] < step]
-        lines = [*kept, json.dumps({"step": step, **results})]
+        kept = [row for row in self._rows() if row["step"] < step]
+        rows = [*kept, {"step": step, **results}]
         with contextlib.closing(EventWriter(f"{self._folder}/eval")) as events:
             events.add_scalars(step, results)
-        write_text(self._path, "".join(f"{line}\n" for line in lines))
+        write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
         """Makes up for the evaluation of a run that was stopped at `step` before it was done.
@@ -161,7 +186,7 @@ class PeriodicEvaluation:
         if checkpoint is None or not self.is_due(step):
             return
         done = self._workers.from_chief(
-            lambda: [row for row in map(json.loads, self._lines()) if row["step"] == step]
+            lambda: [row for row in self._rows() if row["step"] == step]
         )
         if done and self._best is not None and self._best.metric not in done[0]:
             done = []  # evaluated on examples of another objective
@@ -187,7 +212,7 @@ class PeriodicEvaluation:
         if not self._early_stopping or self._best is None:
             return None
         metric = self._best.metric
-        rows = self._workers.from_chief(lambda: list(map(json.loads, self._lines())))
+        rows = self._workers.from_chief(self._rows)
         rows = [row for row in rows if row["step"] <= step]
         best: dict[str, float] | None = None
         since = 0
@@ -204,8 +229,8 @@ class PeriodicEvaluation:
     def _path(self) -> str:
         return f"{self._folder}/{EVALUATIONS_FILE}"
 
-    def _lines(self) -> list[str]:
-        return list(read_lines(self._path)) if exists(self._path) else []
+    def _rows(self) -> list[Row]:
+        return read_rows(self._path) if exists(self._path) else []
 
 
 class CheckpointEvaluations:

@@ -8,8 +8,10 @@ import time
 
 import numpy as np
 
+from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_lines, write_text
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.training.evaluation import parse_row
 from albert_tf.training.events import EventWriter
 from albert_tf.training.health import Workload
 
@@ -138,8 +140,8 @@ class NoLog:
 
 
 def _step_of(line: str) -> float:
-    """The step of a JSON line; infinite for one that a kill cut short."""
+    """The step of a row; infinite for one that a kill cut short."""
     try:
-        return json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):
-        return float("inf")
+        return parse_row(line, "")["step"]
+    except InputError:
+        return math.inf

@@ -13,7 +13,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, expand_globs, read_text
+from albert_tf.files import exists, expand_globs
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -24,6 +24,7 @@ from albert_tf.input.manifest import (
 )
 from albert_tf.input.record_index import RecordIndex, find_indexes
 from albert_tf.interop.companions import DATA_FILE, find_companions
+from albert_tf.json_files import read_json
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.loop import evaluate
@@ -205,11 +206,8 @@ def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, i
     if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
         return
     path = f"{options.output_dir}/{ORDER_FILE}"
-    try:
-        before = json.loads(read_text(path)) if exists(path) else {"version": 1}
-        version = before["version"]
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{path}: not a JSON object with a version") from None
+    before = read_json(path, dict[str, int]) if exists(path) else {"version": 1}
+    version = before.get("version")
     if version != order["version"]:
         raise InputError(
             f"`output_dir`={options.output_dir}: {os.path.basename(checkpoint)} was trained on "

@@ -7,13 +7,14 @@ with one JSON file per passage, such as `RACE/dev/high/75.txt`.
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.json_files import converted, parse_json
 from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.table import one_line, paragraphs
 
@@ -83,37 +84,62 @@ def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
         InputError: if it is neither SQuAD nor RACE.
     """
     try:
-        for content in _json_values(files.read_text(path).removeprefix("\ufeff")):
+        for content in _json_objects(path):
             # Recognized by content: the endings of published files vary.
             if "data" in content:
-                yield from _squad(content)
+                yield from _squad(converted(content, path, _SquadFile))
             else:
-                yield _race(path, content)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                yield _race(path, converted(content, path, _RacePassage))
+    except InputError as error:
+        reason = str(error).removeprefix(f"{path}: ")
         raise InputError(
             f"{path}: neither SQuAD ('data', 'paragraphs', 'context') nor RACE ('article'), or "
-            "damaged"
+            f"damaged ({reason})"
         ) from None
 
 
-def _json_values(text: str) -> list[Any]:
-    """The JSON values of a file, which contains a single one or one per line."""
+def _json_objects(path: str) -> list[dict[str, Any]]:
+    """The JSON objects of a file, which contains a single one or one per line."""
+    text = files.read_text(path).removeprefix("\ufeff")
     try:
-        return [json.loads(text)]
-    except json.JSONDecodeError:
-        if not text.strip():
+        return [parse_json(text, path, dict[str, Any])]
+    except InputError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
             raise
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return [parse_json(line, path, dict[str, Any]) for line in lines]
 
 
-def _squad(content: dict[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
-    for article in content["data"]:
-        title = article.get("title") or "squad"
-        for number, paragraph in enumerate(article["paragraphs"], start=1):
-            yield f"{title}:{number}", title, paragraphs(paragraph["context"])
+@dataclasses.dataclass(frozen=True)
+class _Paragraph:
+    context: str
 
 
-def _race(path: str, content: dict[str, Any]) -> tuple[str, str, list[str]]:
+@dataclasses.dataclass(frozen=True)
+class _Article:
+    paragraphs: list[_Paragraph]
+    title: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _SquadFile:
+    data: list[_Article]
+
+
+@dataclasses.dataclass(frozen=True)
+class _RacePassage:
+    article: str
+    id: str | int | None = None
+
+
+def _squad(content: _SquadFile) -> Iterator[tuple[str, str, list[str]]]:
+    for article in content.data:
+        title = article.title or "squad"
+        for number, paragraph in enumerate(article.paragraphs, start=1):
+            yield f"{title}:{number}", title, paragraphs(paragraph.context)
+
+
+def _race(path: str, content: _RacePassage) -> tuple[str, str, list[str]]:
     level = os.path.basename(os.path.dirname(path)) or "race"  # "high" or "middle" school
-    name = content.get("id") or f"{level}:{os.path.basename(path)}"
-    return name, level, paragraphs(content["article"])
+    name = content.id or f"{level}:{os.path.basename(path)}"
+    return str(name), level, paragraphs(content.article)

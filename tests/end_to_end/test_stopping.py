@@ -127,7 +127,7 @@ def test_a_run_in_another_order_of_examples(project, pretrained, tmp_path, caplo
         pretrain(options)
     pretrain(dataclasses.replace(options, num_train_steps=24))  # nothing is left to be trained
     order.write_text("[]")
-    with pytest.raises(InputError, match=f"{order}: not a JSON object with a version"):
+    with pytest.raises(InputError, match=f"{order}: must be object, not array"):
         pretrain(options)
     order.write_text('{"version": 2, "train_batch_size": 16, "random_seed": 12345}')
     pretrain(options)

@@ -204,9 +204,7 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
         init_checkpoint=str(score), head="auto"
     )
     (score / "multiple_choice.json").write_text("{")
-    assert "multiple_choice.json: not a JSON file" in message(
-        init_checkpoint=str(score), head="auto"
-    )
+    assert "multiple_choice.json: not JSON" in message(init_checkpoint=str(score), head="auto")
     (score / "small.model").unlink()
     assert "`spm_model_file`: required, as there is no vocabulary" in message(
         init_checkpoint=str(score), head="choice"

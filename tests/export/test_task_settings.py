@@ -41,5 +41,5 @@ def test_without_a_note_there_are_defaults(tmp_path, kind):
     settings = read_settings(kind, str(tmp_path), "recorded.json", {})
     assert settings == dataclasses.replace(kind(), max_seq_length=30)
     (tmp_path / "recorded.json").write_text("{")
-    with pytest.raises(InputError, match=r"recorded\.json: not a JSON file"):
+    with pytest.raises(InputError, match=r"recorded\.json: not JSON"):
         read_settings(kind, str(tmp_path), "recorded.json", {})

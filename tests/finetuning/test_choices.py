@@ -173,7 +173,7 @@ def test_json_lines(options, tmp_path):
     ("line", "message"),
     [
         ("{", "not JSON"),
-        ("[1]", "must be a JSON object, not [1]"),
+        ("[1]", "must be object, not array"),
         ({"question": "q", "choices": ["a", "b"], "answer": 0}, "no field 'context'"),
         ({**QUESTION, "question": 3}, "'question' must be a text, not 3"),
         ({**QUESTION, "question": " "}, "neither context nor question"),

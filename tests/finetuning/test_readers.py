@@ -130,7 +130,7 @@ BAD = {
     "c.csv": (b"text,label\none,two,x\n", "c.csv:2: 3 fields, but the header has 2"),
     "d.csv": ("text\nschön\n".encode("utf-16"), "d.csv: line 1 is not UTF-8"),
     "a.jsonl": (b'{"text": "x"}\n{"text": \n', "a.jsonl:2: not a JSON object on a line"),
-    "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: contains \\[1, 2\\], not an object"),
+    "b.jsonl": (b"[1, 2]\n", "b.jsonl:1: not a JSON object .* \\(must be object, not array\\)"),
     "c.jsonl": (b'{"text": {"a": 1}}\n', "c.jsonl:1: column 'text' contains {'a': 1}, not a text"),
     "d.jsonl": (b"\n", "d.jsonl: empty"),
     "a.parquet": (b"PAR1 not really", "a.parquet: not a Parquet file"),

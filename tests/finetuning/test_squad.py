@@ -95,20 +95,20 @@ SECOND = (*PARAGRAPH, "qas", 1)
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("{", r"set\.json: not a JSON file"),
-        ("[]", r"set\.json: must be an object with 'data'"),
+        ("{", r"set\.json: not JSON"),
+        ("[]", r"set\.json: must be object, not array"),
         (changed(("data",)), r"set\.json: lacks 'data'"),
-        (changed(("data", 0), 3), r"data\[0\]: must be an object with 'paragraphs'"),
+        (changed(("data", 0), 3), r"data\[0\]=3: must be object, not int"),
         (changed((*PARAGRAPH, "context")), r"data\[0\]\.paragraphs\[0\]: lacks 'context'"),
         (changed((*PARAGRAPH, "qas")), r"data\[0\]\.paragraphs\[0\]: lacks 'qas'"),
         (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
-        (changed((*SECOND, "id"), 7), r"qas\[1\]: 'id' must be of type string, not '7'"),
+        (changed((*SECOND, "id"), 7), r"qas\[1\]\.id=7: must be str, not int"),
         (changed((*SECOND, "question")), r"qas\[1\]: lacks 'question'"),
         (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
         (changed((*SECOND, "answers", 0, "text")), r"qas\[1\]\.answers\[0\]: lacks 'text'"),
         (
             changed((*SECOND, "answers", 0, "answer_start"), True),
-            r"answers\[0\]: 'answer_start' must be of type integer, not 'True'",
+            r"answers\[0\]\.answer_start=true: must be int, not bool",
         ),
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
         (

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
-from albert_tf.finetuning.classification.targets import TARGETS, restore
+from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, restore
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.json_files import parse_json
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)
@@ -142,8 +143,8 @@ def test_what_was_learnt_is_restored():
     ):
         target = TARGETS[kind].learn(task(kind), examples(*labels))
         files = target.companion_files()
-        there = json.loads(files[TARGET_FILE]), json.loads(files.get(LABELS_FILE, "[]"))
-        again = restore(task(kind), *there)
+        saved = parse_json(files[TARGET_FILE], TARGET_FILE, SavedTarget)
+        again = restore(task(kind), saved, json.loads(files.get(LABELS_FILE, "[]")))
         assert (again.kind, again.labels, again.spread, again.outputs) == (
             kind,
             target.labels,

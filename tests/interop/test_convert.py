@@ -318,7 +318,12 @@ def test_labels_results_and_data_go_along(tmp_path):
     source = run(keras_file(tmp_path / "start", model), tmp_path / "trained", "albert_tf")
     (source / "labels.json").write_text('["bad", "fair", "good"]')
     (source / "eval_results.txt").write_text("eval_accuracy = 0.75\nglobal_step = 5\n")
-    manifest = {"documents": 12345, "settings": {"masking": "dynamic"}}
+    manifest = {
+        "documents": 12345,
+        "files": {},
+        "vocab_size": 3,
+        "settings": {"masking": "static", "max_seq_length": 4321, "max_predictions_per_seq": 1},
+    }
     (source / "training_data.json").write_text(json.dumps({"news.manifest.json": manifest}))
     folder = run(source, tmp_path / "hf", "huggingface", license="apache-2.0")
     config = json.loads((folder / "config.json").read_text())
@@ -328,7 +333,7 @@ def test_labels_results_and_data_go_along(tmp_path):
     for known in (
         "eval_accuracy | 0.75",
         "12,345",
-        "dynamic",
+        "4321",
         "bad, fair, good",
         "hidden_size | 24",
         f"model.safetensors | {(folder / 'model.safetensors').stat().st_size:,} bytes",

@@ -72,7 +72,7 @@ def test_killed_while_it_changes_there_is_still_a_whole_one(
         with pytest.raises(KeyboardInterrupt):
             keeper.keep(checkpoint(2), 1.0, 2)
     expected = (2, 1.0) if moment == "remove" else (1, 2.0)
-    assert keeper.current()[::-1][:2] == expected
+    assert (keeper.current().step, keeper.current().value) == expected
     assert damage_of(tf.train.latest_checkpoint(str(tmp_path / "best"))) is None
     keeper.keep(checkpoint(3), 0.5, 3)
     assert kept(tmp_path) == (3, 0.5)

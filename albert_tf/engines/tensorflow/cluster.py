@@ -75,7 +75,7 @@ def from_tf_config(text: str) -> Cluster:
 
     try:
         config = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         refuse(f"is not JSON ({error})")
     cluster, task = _objects(config, "cluster", "task", refuse)
     if unknown := set(cluster) - set(_JOBS):

@@ -164,7 +164,7 @@ def _read(connection: socket.socket) -> dict | None:
     """A JSON object in a line; None if none arrives in time."""
     connection.settimeout(_ANSWER_SECONDS)
     line = b""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         while not line.endswith(b"\n") and len(line) < _LINE_BYTES:
             if not (more := connection.recv(65536)):
                 return None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, read_text, write_text
+from albert_tf.files import exists, make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.datasets import Example, RowSet
@@ -17,12 +17,13 @@ from albert_tf.finetuning.classification.glue import SUBMISSION_FOLDER
 from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.tables import find_dataset, hold_out
 from albert_tf.finetuning.classification.target_report import target_sections
-from albert_tf.finetuning.classification.targets import TARGETS, Target, restore
+from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target, restore
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
@@ -107,13 +108,12 @@ class Classification(FineTuningTask):
         return self._learned_target
 
     def _trained_target(self) -> Target | None:
-        saved_target, saved_labels = (
-            json.loads(read_text(path)) if exists(path) else None
-            for path in (f"{self.options.output_dir}/{name}" for name in (TARGET_FILE, LABELS_FILE))
+        target_file, labels_file = (
+            f"{self.options.output_dir}/{name}" for name in (TARGET_FILE, LABELS_FILE)
         )
-        if not (saved_target or saved_labels):
-            return None
-        return restore(self._dataset, saved_target, saved_labels or ())
+        saved = read_json(target_file, SavedTarget) if exists(target_file) else None
+        labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
+        return restore(self._dataset, saved, labels) if saved or labels else None
 
     def _other_labels(self, trained: Target) -> InputError:
         what = f"other labels ({', '.join(trained.labels[:10])})" if trained.labels else "numbers"

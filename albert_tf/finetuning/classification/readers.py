@@ -20,6 +20,7 @@ from albert_tf.finetuning.classification.datasets import (
     TableFile,
 )
 from albert_tf.finetuning.classification.spreadsheets import sheet_rows
+from albert_tf.json_files import parse_json
 
 logger = logging.getLogger(__name__)
 
@@ -202,17 +203,13 @@ def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
             continue
         any_row = True
         try:
-            values = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            values = parse_json(line, f"{path}:{number}", dict[str, Any])
+        except InputError as error:
+            reason = str(error).removeprefix(f"{path}:{number}: ")
             raise InputError(
-                f"{path}:{number}: not a JSON object on a line of its own ({error}); convert an "
+                f"{path}:{number}: not a JSON object on a line of its own ({reason}); convert an "
                 "array to lines with: jq -c '.[]'"
             ) from None
-        if not isinstance(values, dict):
-            raise InputError(
-                f"{path}:{number}: contains {_shown(values)}, not an object such as "
-                '{"text": "...", "label": "..."}'
-            )
         yield _from_values(f"{path}:{number}", values)
     if not any_row:
         raise InputError(f"{path}: empty; it must contain one JSON object per line")

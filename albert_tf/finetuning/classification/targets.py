@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -236,8 +237,16 @@ class SeveralLabels(Target):
 TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Number, SeveralLabels)}
 
 
+@dataclasses.dataclass(frozen=True)
+class SavedTarget:
+    """What `target.json` says about the outputs of a trained model."""
+
+    kind: Literal["classification", "regression", "multi_label"] = "classification"
+    spread: float = 0.0
+
+
 def restore(
-    dataset: ClassificationDataset, saved: dict[str, Any] | None, labels: Sequence[str]
+    dataset: ClassificationDataset, saved: SavedTarget | None, labels: Sequence[str]
 ) -> Target:
     """What the outputs of a trained model mean.
 
@@ -246,9 +255,8 @@ def restore(
         saved: content of `target.json`; None if there is none, as for a plain classifier.
         labels: content of `labels.json`.
     """
-    saved = saved or {}
-    kind = TARGETS[saved.get("kind", "classification")]
-    return kind(dataset, tuple(labels), saved.get("spread", 0.0))
+    saved = saved or SavedTarget()
+    return TARGETS[saved.kind](dataset, tuple(labels), saved.spread)
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:

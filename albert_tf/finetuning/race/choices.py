@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import string
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files import is_folder, matches, read_lines
 from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.json_files import parse_json, shown
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def _race_questions(
     ):
         where = f"{location}: question {number}"
         if not isinstance(question, str):
-            raise InputError(f"{where}: must be a text, not {_shown(question)}")
+            raise InputError(f"{where}: must be a text, not {shown(question)}")
         # Published files contain a few empty options.
         choices = _choices(where, choices, "options", empty=True)
         correct = None if answer is None else _letter(where, answer, choices)
@@ -163,7 +163,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         texts = tuple(fill(question, choice) for choice in choices)
         name = record.get("id", number)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
-            raise InputError(f"{location}: 'id' must be a text or a number, not {_shown(name)}")
+            raise InputError(f"{location}: 'id' must be a text or a number, not {shown(name)}")
         yield ChoiceQuestion(
             location, " ".join(str(name).split()), "", context, question, choices, texts, answer
         )
@@ -181,29 +181,18 @@ def _read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not line.strip():
             continue
         location = f"{path}:{number}"
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{location}: not JSON ({error})") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{location}: must be a JSON object, not {_shown(record)}")
-        yield location, record
+        yield location, parse_json(line, location, dict[str, Any])
 
 
 def _fields(record: dict[str, Any]) -> str:
     return ", ".join(map(repr, record)) or "none"
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _field(location: str, record: dict[str, Any], name: str, kind: type, kind_name: str) -> Any:
     if name not in record:
         raise InputError(f"{location}: no field {name!r}; the fields are {_fields(record)}")
     if not isinstance(record[name], kind):
-        raise InputError(f"{location}: {name!r} must be a {kind_name}, not {_shown(record[name])}")
+        raise InputError(f"{location}: {name!r} must be a {kind_name}, not {shown(record[name])}")
     return record[name]
 
 
@@ -217,13 +206,13 @@ def _list(location: str, record: dict[str, Any], name: str) -> list:
 
 def _choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise InputError(f"{location}: {name!r} must be a list of texts, not {_shown(value)}")
+        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
     if not 2 <= len(value) <= len(LETTERS):
         raise InputError(
             f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
         )
     if not empty and not all(choice.strip() for choice in value):
-        raise InputError(f"{location}: a choice is empty in {_shown(value)}")
+        raise InputError(f"{location}: a choice is empty in {shown(value)}")
     return tuple(value)
 
 
@@ -231,7 +220,7 @@ def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     letters = LETTERS[: len(choices)]
     if not isinstance(answer, str) or len(answer) != 1 or answer not in letters:
         raise InputError(
-            f"{location}: answer {_shown(answer)} must be a letter from A to {letters[-1]}"
+            f"{location}: answer {shown(answer)} must be a letter from A to {letters[-1]}"
         )
     return letters.index(answer)
 
@@ -249,13 +238,13 @@ def _answer(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     if isinstance(answer, str):
         found = [number for number, text in enumerate(texts) if text == answer.strip()]
         if len(found) > 1:
-            raise InputError(f"{location}: answer {_shown(answer)} matches {len(found)} choices")
+            raise InputError(f"{location}: answer {shown(answer)} matches {len(found)} choices")
         if found:
             return found[0]
         letter = answer.strip()
         if len(letter) == 1 and letter in LETTERS[: len(choices)]:
             return LETTERS.index(letter)
     raise InputError(
-        f"{location}: answer {_shown(answer)} must be the number of a choice (from 0), its letter "
+        f"{location}: answer {shown(answer)} must be the number of a choice (from 0), its letter "
         f"(A to {LETTERS[len(choices) - 1]}) or its text"
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text
+from albert_tf.files import exists
 from albert_tf.finetuning.squad.answers import (
     NullScore,
     Prediction,
@@ -32,6 +33,7 @@ from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
 from albert_tf.interop.companions import find_companions
+from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
@@ -111,6 +113,14 @@ ANSWER_HEADS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class _TrainedHead:
+    """What `question_answering.json` says about the head of a trained model."""
+
+    squad_head: Literal["span", "conditional"] | None = None
+    version_2_with_negative: bool | None = None
+
+
 class QuestionAnswering(FineTuningTask):
     """Finds the answers to questions in their contexts.
 
@@ -142,23 +152,26 @@ class QuestionAnswering(FineTuningTask):
         """Whether questions may have no answer, and the name of the head."""
         options, files = self.options, self._files
         path = f"{options.output_dir}/{SETTINGS_FILE}"
-        trained = json.loads(read_text(path)) if exists(path) else {}
+        trained = read_json(path, _TrainedHead) if exists(path) else _TrainedHead()
         version_2 = options.version_2_with_negative
         if version_2 is None:
             by_file = [file.version_2 for file in files.values()]
-            version_2 = trained.get("version_2_with_negative", any(by_file))
+            version_2 = trained.version_2_with_negative
+            if version_2 is None:
+                version_2 = any(by_file)
             if any(by_file) and not version_2 and "train" not in files:
                 version_2 = True
         head = options.squad_head
         if head == "auto":
-            head = trained.get("squad_head", "conditional" if version_2 else "span")
+            head = trained.squad_head or ("conditional" if version_2 else "span")
         for name, value in (("squad_head", head), ("version_2_with_negative", version_2)):
             if name == "version_2_with_negative" and "train" not in files:
                 continue
-            if trained.get(name, value) != value:
+            before = getattr(trained, name)
+            if before not in (None, value):
                 raise InputError(
                     f"`{name}`={value}: `output_dir`={options.output_dir} contains a model that "
-                    f"was trained with {trained[name]}"
+                    f"was trained with {before}"
                 )
         return version_2, head
 

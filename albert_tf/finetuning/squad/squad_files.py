@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text
+from albert_tf.json_files import read_json
 
 
 class Answer(NamedTuple):
@@ -66,85 +65,74 @@ def read_squad(path: str) -> SquadFile:
         InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
-    if not exists(path):
-        raise InputError(f"{path}: no such file")
-    try:
-        content = json.loads(read_text(path).removeprefix("\ufeff"))
-    except ValueError as error:
-        raise InputError(f"{path}: not a JSON file ({error})") from None
-    place = _Place(path, "", content)
+    content = read_json(path, _File)
     questions, impossible, unlabelled = [], 0, []
     seen: dict[str, str] = {}
-    for paragraph in _paragraphs(place):
-        context = paragraph.field("context", str)
-        for entry in paragraph.items("qas"):
-            question = _question(entry, context)
-            if question.id in seen:
-                raise InputError(
-                    f"{entry}: the id {question.id!r} is already used at {seen[question.id]}"
-                )
-            seen[question.id] = entry.name
-            questions.append(question)
-            impossible += entry.field("is_impossible", bool, False)
-            if "answers" not in entry.value and not entry.value.get("is_impossible"):
-                unlabelled.append(entry)
+    for place, context, entry in content.entries():
+        question = _question(f"{path}: {place}", context, entry)
+        if question.id in seen:
+            raise InputError(
+                f"{path}: {place}: the id {question.id!r} is already used at {seen[question.id]}"
+            )
+        seen[question.id] = place
+        questions.append(question)
+        impossible += entry.is_impossible
+        if entry.answers is None and not entry.is_impossible:
+            unlabelled.append(place)
     if not questions:
         raise InputError(f"{path}: contains no question")
     labelled = impossible > 0 or any(question.answers for question in questions)
     if labelled and unlabelled:
-        raise InputError(f"{unlabelled[0]}: lacks 'answers', which other questions have")
+        raise InputError(f"{path}: {unlabelled[0]}: lacks 'answers', which other questions have")
     negative = labelled and not all(question.answers for question in questions)
-    version = str(content.get("version", "")).lower().removeprefix("v")
+    version = str(content.version).lower().removeprefix("v")
     return SquadFile(path, questions, labelled, negative or version.startswith("2"))
 
 
-class _Place(NamedTuple):
-    """A value in a file, and its location: `dev.json: data[0].paragraphs[3]`."""
-
-    path: str
-    name: str
-    value: Any
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.name}" if self.name else self.path
-
-    def field(self, name: str, kind: type, *default: Any) -> Any:
-        """A field of an object, which must be of a given type."""
-        if not isinstance(self.value, dict):
-            raise InputError(f"{self}: must be an object with {name!r}, as in a SQuAD file")
-        if name not in self.value and default:
-            return default[0]
-        if name not in self.value:
-            raise InputError(f"{self}: lacks {name!r}")
-        value = self.value[name]
-        # In Python, True is an integer.
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise InputError(
-                f"{self}: {name!r} must be of type {_TYPES[kind]}, not {str(value)[:40]!r}"
-            )
-        return value
-
-    def items(self, name: str, *default: Any) -> Iterator[_Place]:
-        """The elements of a list in a field."""
-        start = f"{self.name}." if self.name else ""
-        for number, value in enumerate(self.field(name, list, *default)):
-            yield _Place(self.path, f"{start}{name}[{number}]", value)
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    text: str
+    answer_start: int = -1
 
 
-_TYPES = {str: "string", int: "integer", list: "list", bool: "true or false"}
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    id: str
+    question: str
+    answers: list[_Answer] | None = None
+    is_impossible: bool = False
 
 
-def _paragraphs(place: _Place) -> Iterator[_Place]:
-    for article in place.items("data"):
-        yield from article.items("paragraphs")
+@dataclasses.dataclass(frozen=True)
+class _Paragraph:
+    context: str
+    qas: list[_Entry]
 
 
-def _question(entry: _Place, context: str) -> SquadQuestion:
-    id, text = entry.field("id", str), entry.field("question", str)
-    answers = []
-    for answer in entry.items("answers", []):
-        given = answer.field("text", str), answer.field("answer_start", int, -1)
-        answers.append(Answer(*given))
-    if answers and entry.field("is_impossible", bool, False):
-        raise InputError(f"{entry}: question {id!r} has answers, but 'is_impossible' is true")
-    return SquadQuestion(id, text, context, tuple(answers))
+@dataclasses.dataclass(frozen=True)
+class _Article:
+    paragraphs: list[_Paragraph]
+
+
+@dataclasses.dataclass(frozen=True)
+class _File:
+    """The fields of a SQuAD file, as published."""
+
+    data: list[_Article]
+    version: str | float = ""
+
+    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
+        """Yields where every question is, its context, and the question."""
+        for a, article in enumerate(self.data):
+            for p, paragraph in enumerate(article.paragraphs):
+                for q, entry in enumerate(paragraph.qas):
+                    yield f"data[{a}].paragraphs[{p}].qas[{q}]", paragraph.context, entry
+
+
+def _question(location: str, context: str, entry: _Entry) -> SquadQuestion:
+    answers = tuple(Answer(answer.text, answer.answer_start) for answer in entry.answers or ())
+    if answers and entry.is_impossible:
+        raise InputError(
+            f"{location}: question {entry.id!r} has answers, but 'is_impossible' is true"
+        )
+    return SquadQuestion(entry.id, entry.question, context, answers)

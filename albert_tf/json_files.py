@@ -1,0 +1,90 @@
+"""JSON from files and from outside, checked against the type that the reader names."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_text
+
+Value = TypeVar("Value")
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+
+
+def parse_json(text: str, source: str, kind: type[Value]) -> Value:
+    """Parses JSON, in which numbers may also be `NaN` and `Infinity`.
+
+    Args:
+        text: JSON.
+        source: the file, or the line as "file:line", for errors.
+        kind: the type of the value, such as `dict[str, float]` or a dataclass, which need not
+            declare all fields of an object.
+
+    Raises:
+        InputError: `text` is not JSON, is nested too deeply, contains half of a surrogate pair, or
+            is not of type `kind`; the message names the field and its value.
+    """
+    try:
+        value = json.loads(text)
+        if "\\u" in text:  # as only escapes can express half of a surrogate pair
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{source}: contains {half}, half of a surrogate pair") from None
+    except ValueError as error:
+        raise InputError(f"{source}: not JSON ({error})") from None
+    except RecursionError:
+        raise InputError(f"{source}: not usable JSON (nested too deeply)") from None
+    return converted(value, source, kind)
+
+
+def converted(value: Any, source: str, kind: type[Value]) -> Value:
+    """Checks what JSON contained against a type; arguments and errors as of `parse_json`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {_reason(str(error), value)}") from None
+
+
+def read_json(path: str, kind: type[Value]) -> Value:
+    """Reads a JSON file; see `parse_json`.
+
+    Raises:
+        InputError: the file is missing, or damaged, or its content is not of type `kind`.
+    """
+    if not exists(path):
+        raise InputError(f"{path}: no such file")
+    return parse_json(read_text(path).removeprefix("\ufeff"), path, kind)
+
+
+_MISSING = "Object missing required field "
+
+
+def _reason(message: str, value: Any) -> str:
+    """Turns "Expected `int`, got `str` - at `$.step`" into "step="x": must be int, not str"."""
+    message, _, place = message.partition(" - at ")
+    place = place.strip("`").removeprefix("$").removeprefix(".")
+    if message.startswith(_MISSING):
+        lacks = f"lacks {message.removeprefix(_MISSING).strip('`')!r}"
+        return f"{place}: {lacks}" if place else lacks
+    message = message.replace("Expected", "must be").replace(", got", ", not").replace("`", "")
+    message = message[0].lower() + message[1:]
+    if not place:
+        return message
+    try:
+        for name, number in re.findall(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
+            value = value[name or int(number)]
+    except (ValueError, TypeError, LookupError):  # "[...]" stands for any key
+        return f"{place}: {message}"
+    return f"{place}={shown(value)}: {message}"
+
+
+def shown(value: Any, characters: int = 60) -> str:
+    """The beginning of a value as JSON, for errors."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= characters else f"{text[: characters - 3]}..."
