@@ -7,13 +7,16 @@ Remote files are read and written through TensorFlow (`gs://bucket/file`), or re
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import functools
 import glob
 import hashlib
 import io
 import logging
 import os
 import platform
+import re
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import IO
@@ -242,8 +245,14 @@ def make_folder(path: str, argument: str = "path") -> None:
     if is_remote(path):
         _gfile().makedirs(path)
         return
+    created, above = [], path.rstrip("/")
+    while above and not os.path.lexists(above):
+        above = os.path.dirname(above)
+        created.append(above)
     try:
         os.makedirs(path or ".", exist_ok=True)
+        for above in created:
+            sync_names(above)
     except OSError as error:
         raise InputError(
             f"`{argument}`: cannot create the folder {path!r}: {error.strerror}"
@@ -312,15 +321,81 @@ def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
 def temporary_name(path: str) -> str:
     """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
     folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{platform.node()}-{os.getpid()}.partial")
+    return os.path.join(folder, f".{name}.{_processes()}-{os.getpid()}.partial")
+
+
+def _processes() -> str:
+    """Names the processes that have different ids: those of a machine, or of a container."""
+    namespace = "/proc/self/ns/pid"
+    container = os.stat(namespace).st_ino if os.path.exists(namespace) else 0
+    return f"{platform.node()}-{container}"
+
+
+@functools.cache
+def _remove_leftovers(folder: str) -> None:
+    """Removes what processes that have died left in a folder under temporary names."""
+    pattern = re.compile(rf"\..+\.{re.escape(_processes())}-(\d+)\.partial")
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(folder or "."):
+            found = pattern.fullmatch(name)
+            if found and _is_dead(int(found[1])):
+                logger.info("removing %s, which a killed process left", os.path.join(folder, name))
+                remove(os.path.join(folder, name))
+
+
+def _is_dead(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def sync(path: str) -> None:
+    """Waits until a file, or everything in a folder, is on the disk; does nothing to remote paths.
+
+    Raises:
+        OSError: if it could not be written.
+    """
+    if is_remote(path):
+        return
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            sync(os.path.join(path, name))
+    _sync_one(path)
+
+
+def sync_names(folder: str) -> None:
+    """Waits until the names of the files in a folder are on the disk; errors as of `sync`."""
+    if not is_remote(folder):
+        _sync_one(folder)
+
+
+def _sync_one(path: str) -> None:
+    descriptor = os.open(path or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot do so
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def rename(source: str, target: str) -> None:
-    """Moves a file to `target`, replacing it atomically."""
+    """Moves a file or folder to `target`, replacing a file atomically.
+
+    When it returns, `target` survives a power cut; during it, `target` is either as before or
+    complete.
+    """
     if is_remote(target):
         _gfile().rename(source, target, overwrite=True)
-    else:
-        os.replace(source, target)
+        return
+    sync(source)
+    os.replace(source, target)
+    sync_names(os.path.dirname(target.rstrip("/")))
 
 
 def copy_file(source: str, target: str) -> None:
@@ -358,9 +433,11 @@ def replacing(path: str) -> Iterator[str]:
     """Yields a temporary name to write to, and renames it to `path` if the block succeeds.
 
     Works for a file and for a folder, which must not exist yet. After an error, the temporary file
-    or folder is removed.
+    or folder is removed; after a kill, by the next process that writes to the same folder.
     """
     partial = temporary_name(path)
+    if not is_remote(path):
+        _remove_leftovers(os.path.dirname(path.rstrip("/")))
     try:
         yield partial
         rename(partial, path)

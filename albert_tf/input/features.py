@@ -5,13 +5,12 @@ Writers and readers both use these definitions, so they cannot differ.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 # What a model predicts about the two segments of an example: whether they are in order (sentence
 # order prediction), whether the second is from the same document (next sentence prediction), or
 # nothing, with a single segment.
-PairObjective = Literal["sop", "nsp", "none"]
-PAIR_OBJECTIVES = get_args(PairObjective)
+PAIR_OBJECTIVES = ("sop", "nsp", "none")
 
 
 class Feature(NamedTuple):

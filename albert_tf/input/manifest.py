@@ -18,7 +18,6 @@ from msgspec import Meta
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.input.features import PairObjective
 from albert_tf.input.masking import Masking
 from albert_tf.json_files import Natural, Positive, converted, read_json
 
@@ -41,7 +40,7 @@ class _Settings:
     favor_shorter_ngram: bool = False
     do_permutation: bool = False
     do_whole_word_mask: bool = False
-    pair_objective: PairObjective | None = None
+    pair_objective: str | None = None
     language: str | None = None
     spm_model_file: str | None = None
     vocab_file: str | None = None

@@ -94,8 +94,8 @@ def _write_keras(output: str, model: ConvertedModel) -> None:
         if variable.path in model.values:
             variable.assign(model.values[variable.path])
     files.make_folder(os.path.dirname(output), "output")
+    files.write_text(config_file, model.config.to_json())  # first, for the weights need it
     write_keras_weights(output, keras_model)
-    files.write_text(config_file, model.config.to_json())
 
 
 def _write_huggingface(output: str, model: ConvertedModel) -> None:

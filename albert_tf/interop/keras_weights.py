@@ -16,11 +16,14 @@ import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import temporary_name
+from albert_tf.files import rename, temporary_name
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Tensor, Weights
 
 SUFFIX = ".weights.h5"
+
+# Bytes of an HDF5 file besides the values.
+_OVERHEAD_BYTES = 1 << 20
 
 # Group in the file -> kind of model. Keras names a head after its attribute, or after its class if
 # the name of the attribute comes after "layers" in the alphabet.
@@ -76,7 +79,18 @@ def write_keras_weights(path: str, model: keras.Model) -> None:
     os.mkdir(folder)
     try:
         partial = os.path.join(folder, "model" + SUFFIX)
+        _require_space(partial, 4 * model.count_params())
         model.save_weights(partial)
-        os.replace(partial, path)
+        rename(partial, path)
     finally:
         shutil.rmtree(folder)
+
+
+def _require_space(path: str, size: int) -> None:
+    """Raises OSError if a file of so many bytes cannot be written to `path`.
+
+    HDF5 ends the process if it finds the disk full when it closes a file.
+    """
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size + _OVERHEAD_BYTES)
+    os.remove(path)

@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_lines, write_text
+from albert_tf.files import exists, open_file, read_lines, sync, write_text
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.training.evaluation import parse_row
 from albert_tf.training.events import EventWriter
@@ -114,6 +114,10 @@ class TrainingLog:
         print(text, flush=True)
         self._last_time += seconds
 
+    def sync(self) -> None:
+        """Puts what was written so far on the disk."""
+        sync(self._path)
+
     def close(self) -> None:
         """Ends the progress line and closes the files."""
         self._line.close()
@@ -134,6 +138,9 @@ class NoLog:
 
     def note(self, text: str, seconds: float) -> None:
         """Prints nothing."""
+
+    def sync(self) -> None:
+        """Has nothing on the disk."""
 
     def close(self) -> None:
         """Closes nothing."""

@@ -103,6 +103,7 @@ def train(
             stops = bool(stop_signal or stop_reason)
             if count == steps_to_save or step == num_train_steps or is_best or stops:
                 with workers.synchronized():
+                    log.sync()
                     checkpoints.save()
             if evaluation is not None and is_best:
                 with workers.synchronized():

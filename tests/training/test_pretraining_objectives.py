@@ -81,7 +81,7 @@ def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
             "max_predictions_per_seq": PREDICTIONS,
             "pair_objective": "confident",
         },
-        "files": ["train.tfrecord"],
+        "files": {"train.tfrecord": 16},
         "vocab_size": VOCAB,
     }
     (tmp_path / "train.manifest.json").write_text(json.dumps(manifest))

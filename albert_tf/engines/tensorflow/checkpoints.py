@@ -20,7 +20,15 @@ import tensorflow as tf
 from albert_tf.engines import base
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import copy_file, exists, matches, remove, tensorflow_errors_as_os_errors
+from albert_tf.files import (
+    copy_file,
+    exists,
+    matches,
+    remove,
+    sync,
+    sync_names,
+    tensorflow_errors_as_os_errors,
+)
 from albert_tf.interop.tensorflow_checkpoints import (
     damage_of,
     list_as_newest,
@@ -168,11 +176,21 @@ class Checkpoints(base.Checkpoints):
 
     def _write(self, step: int) -> str:
         try:
+            options = tf.train.CheckpointOptions(experimental_write_callbacks=[self._sync])
             with tensorflow_errors_as_os_errors():
-                return self._manager.save(checkpoint_number=step)
+                path = self._manager.save(checkpoint_number=step, options=options)
+            sync(f"{self.folder}/checkpoint")
+            sync_names(self.folder)
+            return path
         except OSError:
             remove(f"{self.folder}/{_NAME}-{step}_temp")
             raise
+
+    def _sync(self, path: str) -> None:
+        """Puts a checkpoint on the disk, before it is listed and others are removed."""
+        for file in matches(f"{path}.*"):
+            sync(file)
+        sync_names(self.folder)
 
 
 def latest_checkpoint(folder: str, workers: Workers) -> str | None:
@@ -250,14 +268,16 @@ def _none_valid(folder: str, found: Iterable[str]) -> InputError:
 def _newest_first(folder: str) -> list[str]:
     """Checkpoints, latest step first, from the one that the file `checkpoint` lists as the latest.
 
-    Without that file, or with a broken one, from the highest step.
+    Without that file, or with a broken one, from the highest step. So too if what it lists is
+    missing, as after a power cut that undid a change of the list but not the removal of a file.
     """
     indexes = matches(f"{folder}/{_NAME}-*.index")
     paths = [path.removesuffix(".index") for path in indexes]
     steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
     newest = _listed_newest(folder)
-    if newest is None:
-        return sorted(steps, key=steps.__getitem__, reverse=True)
+    if newest is None or not exists(f"{newest}.index"):
+        missing = [] if newest is None else [newest]
+        return missing + sorted(steps, key=steps.__getitem__, reverse=True)
     found = _STEP.search(newest)
     older = [path for path, step in steps.items() if found and step < int(found[1])]
     return [newest, *sorted(older, key=steps.__getitem__, reverse=True)]

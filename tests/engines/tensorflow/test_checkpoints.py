@@ -132,9 +132,9 @@ def test_what_is_written_are_the_values_at_the_time_of_saving(tmp_path):
     checkpoints = Checkpoints(str(tmp_path), model, optimizer)
     go_on, write = threading.Event(), checkpoints._manager.save
 
-    def late(checkpoint_number):
+    def late(checkpoint_number, options):
         assert go_on.wait(30)
-        return write(checkpoint_number=checkpoint_number)
+        return write(checkpoint_number=checkpoint_number, options=options)
 
     checkpoints._manager.save = late
     checkpoints.save()
@@ -304,7 +304,7 @@ def test_a_full_disk_is_an_os_error_and_leaves_nothing_half_written(tmp_path, mo
     model, optimizer = fresh()
     checkpoints = Checkpoints(str(tmp_path), model, optimizer)
 
-    def fill_up(checkpoint_number):
+    def fill_up(checkpoint_number, options):
         half = tmp_path / f"model.ckpt-{checkpoint_number}_temp"
         half.mkdir()
         (half / "part").write_text("half")

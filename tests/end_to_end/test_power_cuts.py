@@ -1,0 +1,93 @@
+"""No command loses finished work when the power is cut."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.end_to_end.conftest import RECORD_FLAGS
+from tests.power_cuts import faults_of, needs_strace
+
+pytestmark = [pytest.mark.integration, needs_strace]
+
+WRITING = """
+import os, sys
+from albert_tf import files
+
+folder = sys.argv[1]
+for number in range(2):
+    files.write_text(f"{folder}/a.txt", "text")
+files.copy_file(f"{folder}/a.txt", f"{folder}/b.txt")
+with files.replacing(f"{folder}/export") as partial:
+    files.make_folder(f"{partial}/deep/deeper")
+    with open(f"{partial}/deep/deeper/c.txt", "w") as file:
+        file.write("text")
+os.remove(f"{folder}/a.txt")
+"""
+
+
+def test_files_and_folders_are_safe_when_they_appear(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    assert faults_of(folder, "-c", WRITING, str(folder)) == []
+    assert sorted(os.listdir(folder)) == ["b.txt", "export"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("files.sync = lambda path: None", "appears before its content is safe"),
+        ("files.sync_names = lambda path: None", "is not safe when the command ends"),
+        ("files.temporary_name = lambda path: path + '~'", "is written to under its final name"),
+    ],
+)
+def test_what_is_forgotten_is_found(tmp_path, change, fault):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    code = WRITING.replace("folder = sys", f"{change}\nfolder = sys")
+    assert any(fault in found for found in faults_of(folder, "-c", code, str(folder)))
+
+
+@pytest.mark.slow
+def test_records_survive(project, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    words = (
+        "-m", "data_prep.create_pretraining_data", f"--input_file={project.folder}/train.txt",
+        f"--output_file={folder}/train.tfrecord", f"--spm_model_file={project.model}",
+        "--num_shards=3", "--dupe_factor=2", *RECORD_FLAGS,
+    )  # fmt: skip
+    assert faults_of(folder, *words) == []
+    assert len(os.listdir(folder)) == 5
+
+
+@pytest.mark.slow
+def test_corpora_survive(project, tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    words = (
+        "-m", "data_prep.extract_corpus", "--format=text",
+        f"--input_file={project.folder}/raw.txt", f"--output_file={folder}/train.txt",
+        f"--eval_output_file={folder}/eval.txt", "--eval_fraction=0.2",
+    )  # fmt: skip
+    assert faults_of(folder, *words) == []
+    assert {"train.txt", "eval.txt"} < set(os.listdir(folder))
+
+
+@pytest.mark.slow
+def test_checkpoints_survive(project, tmp_path):
+    folder = tmp_path / "out"
+    words = project.pretrain_words(folder, "--do_train", "--do_eval", "--keep_checkpoint_max=2")
+    assert faults_of(folder, *words, "--eval_every_steps=6") == []
+    assert (folder / "best" / "checkpoint").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["huggingface", "google", "albert_tf"])
+def test_conversions_survive(project, pretrained, tmp_path, to):
+    folder = tmp_path / "out"
+    output = folder / ("model.weights.h5" if to == "albert_tf" else "model")
+    words = ("convert_checkpoint.py", f"--to={to}", f"--output={output}", f"--input={pretrained}")
+    assert faults_of(folder, *words, f"--spm_model_file={project.model}") == []
+    assert output.exists()
