@@ -6,6 +6,7 @@ one; all work is written to files that appear complete or not at all, so it can 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 _CONNECT_SECONDS = 30
 _SECONDS_TO_FIRST_WORKER = 300  # clusters often start workers when they are needed
 _SECONDS_BETWEEN_CHECKS = 10
+_TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # one class from Python 3.11 on
 
 
 class _Setup(NamedTuple):
@@ -105,7 +107,7 @@ class DaskWorkers:
             except Exception as error:
                 if future.status == "error":
                     raise _CallError(error) from None
-                if not isinstance(error, TimeoutError):
+                if not isinstance(error, _TIMEOUTS):
                     raise
             if not warned and not self._client.nthreads():
                 logger.warning("no worker is left at %s; waiting for one", self._address)
@@ -123,7 +125,7 @@ class DaskWorkers:
                 "several Dask workers were lost in succession during the same work, possibly for "
                 "lack of memory; rerun the same command to resume, with more memory per worker"
             ) from None
-        except (OSError, TimeoutError, distributed.client.FutureCancelledError) as error:
+        except (OSError, *_TIMEOUTS, distributed.client.FutureCancelledError) as error:
             raise ChildProcessError(
                 f"lost the Dask scheduler at {self._address} ({type(error).__name__}); rerun the "
                 "same command to resume"
@@ -134,7 +136,7 @@ class DaskWorkers:
             if not self._client.nthreads():
                 logger.info("waiting for workers at %s", self._address)
             self._client.wait_for_workers(1, timeout=_SECONDS_TO_FIRST_WORKER)
-        except TimeoutError:
+        except _TIMEOUTS:
             raise InputError(
                 f"`dask_scheduler`={self._address}: no worker connected to it within "
                 f"{_SECONDS_TO_FIRST_WORKER} s"
@@ -171,7 +173,7 @@ def _connect(
                 scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False
             )
         return distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
+    except (OSError, ValueError, *_TIMEOUTS) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

@@ -124,7 +124,7 @@ def make_pairs(
     max_pairs = len(documents.sentence_offsets) - 1
     spans = np.empty((max_pairs, 4), np.int64)
     labels = np.empty(max_pairs, np.bool_)
-    document_of = np.empty(max_pairs, np.int64)
+    document_of: np.ndarray = np.empty(max_pairs, np.int64)
     count, truncated_tokens, dropped_chunks = _cut_documents(
         documents.ids,
         documents.sentence_offsets,

@@ -17,6 +17,8 @@ import pytest
 from albert_tf.logs import logs_on_console
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# CUDA builds of PyTorch load it, and its LLVM and TensorFlow's crash in one process.
+sys.modules["triton"] = None
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What the original's code and Hugging Face's computed, as arrays.

@@ -16,7 +16,7 @@ import os
 import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import google_crc32c
 import numpy as np
@@ -258,7 +258,7 @@ def _follow_lengths(chunk, begins, limit):
     """
     count = position = 0
     while position + 8 <= len(chunk):
-        length = np.int64(0)
+        length: Any = np.int64(0)
         for byte in range(7, -1, -1):
             length = (length << 8) | np.int64(chunk[position + byte])
         if length < 0 or length > limit - position - _FRAME_BYTES:

@@ -69,7 +69,7 @@ class WordTable:
         self._keys = np.empty(_MAX_KEY_BYTES, np.uint8)
         self._key_ends = np.zeros(_MAX_WORDS + 1, np.int64)
         self._id_ends = np.zeros(_MAX_WORDS + 1, np.int64)
-        self._ids = np.empty(0, np.int32)
+        self._ids: np.ndarray = np.empty(0, np.int32)
         self._needs_text = np.zeros(_MAX_WORDS, np.bool_)
         self._count = 0
 

@@ -87,7 +87,7 @@ class TrainingOrder:
     def _examples(self, start: int, end: int) -> np.ndarray:
         """Numbers of the examples at some positions in the sequence of all epochs."""
         count = len(self._lengths)
-        parts = [np.zeros(0, np.int64)]
+        parts: list[np.ndarray] = [np.zeros(0, np.int64)]
         for epoch in range(start // count, -(-end // count) if end > start else 0):
             order = np.random.default_rng([self._seed, epoch]).permutation(count)
             parts.append(order[max(start - epoch * count, 0) : end - epoch * count])
