@@ -10,6 +10,7 @@ A page belongs to the unit in which its `<page>` begins. Damaged pages are left 
 from __future__ import annotations
 
 import bz2
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import IO, NamedTuple
@@ -24,6 +25,7 @@ _MIN_RANGE_BYTES, _MAX_RANGE_BYTES = 250_000, 2_000_000  # of a bzip2 file
 _XML_PER_BZ2 = 4  # approximate compression ratio
 _XML_BYTES_PER_UNIT = 1_000_000  # for units that contain their pages
 _CHUNK_BYTES = 1 << 18
+_PART_BYTES = 4 << 20
 # MediaWiki accepts texts of up to 2 MiB; in a longer page, the end tag is missing.
 _MAX_PAGE_BYTES = 20_000_000
 _HEADER_BYTES = 1 << 20
@@ -93,13 +95,12 @@ def pages_of(unit: DumpUnit, counts: Counts) -> Iterator[bytes]:
 def _beginning(compressed: bytes) -> bytes:
     """Decompresses the beginning of a stream, as far as it is intact."""
     decompressor, found = bz2.BZ2Decompressor(), b""
-    try:
+    with contextlib.suppress(OSError):
         for begin in range(0, len(compressed), _CHUNK_BYTES):
-            found += decompressor.decompress(compressed[begin : begin + _CHUNK_BYTES])
-            if decompressor.eof or len(found) > _HEADER_BYTES:
+            chunk = compressed[begin : begin + _CHUNK_BYTES]
+            found += decompressor.decompress(chunk, _HEADER_BYTES)
+            if decompressor.eof or len(found) >= _HEADER_BYTES:
                 break
-    except OSError:
-        pass
     return found
 
 
@@ -156,14 +157,16 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
         try:
             while chunk := file.read(_CHUNK_BYTES):
                 position += len(chunk)
-                yield _Piece(decompressor.decompress(chunk), stream < unit.end)
+                for xml in _parts(decompressor, chunk):
+                    yield _Piece(xml, stream < unit.end)
                 while decompressor.eof:
                     rest = decompressor.unused_data
                     stream = position - len(rest)
                     decompressor = bz2.BZ2Decompressor()
                     if not rest:
                         break
-                    yield _Piece(decompressor.decompress(rest), stream < unit.end)
+                    for xml in _parts(decompressor, rest):
+                        yield _Piece(xml, stream < unit.end)
             yield _END_OF_FILE
             return
         except OSError:
@@ -174,6 +177,13 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
             # XML cannot contain this byte: text on both sides will not be taken for one page.
             yield _Piece(b"\0", stream < unit.end)
             stream = _next_stream(file, stream + 1, unit.end)
+
+
+def _parts(decompressor: bz2.BZ2Decompressor, chunk: bytes) -> Iterator[bytes]:
+    """Decompresses a chunk, of which a few bytes may stand for gigabytes, in parts."""
+    yield decompressor.decompress(chunk, _PART_BYTES)
+    while not (decompressor.eof or decompressor.needs_input):
+        yield decompressor.decompress(b"", _PART_BYTES)
 
 
 def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:

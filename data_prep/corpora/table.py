@@ -24,6 +24,7 @@ from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.streams import COMPRESSIONS, opened, split_ending
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: valid in JSON, but not in UTF-8
+_MAX_LINE_BYTES = 64 << 20  # of JSON
 _BLOCK_BYTES = 8 << 20  # of a CSV file read at once; no row may be longer
 _ROWS_AT_ONCE = 1000
 # JSON rows may omit an empty column; if so many rows do, the column does not exist.
@@ -186,7 +187,7 @@ def _parser_errors(path: str) -> Iterator[None]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         if files.is_remote(path) and type(error) is OSError:
             raise  # not the fault of the file
-        reason = str(error).splitlines()[0]
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         if "straddling object" in reason:
             reason = f"a row is longer than {_BLOCK_BYTES:,} bytes, or a quotation mark is unclosed"
         raise InputError(f"{path}: damaged, or not the type its ending says: {reason}") from None
@@ -249,9 +250,11 @@ def _json_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Itera
     columns: dict[str, None] = {}
     good = bad = 0
     with opened(unit.path) as file:
-        for line in file:
+        while line := file.readline(_MAX_LINE_BYTES):
             if not line.strip():
                 continue
+            if len(line) == _MAX_LINE_BYTES:
+                raise InputError(f"{unit.path}: a line is longer than {_MAX_LINE_BYTES:,} bytes")
             row = _json_object(line)
             if row is None:
                 bad += 1
@@ -292,7 +295,9 @@ def _csv_rows(
     from pyarrow import csv as arrow_csv
 
     with opened(unit.path) as file:
-        header = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        # A header that goes on for longer is not found, as is a column in it.
+        beginning = io.BytesIO(file.read(_BLOCK_BYTES))
+        header = io.TextIOWrapper(beginning, "utf-8-sig", newline="", errors="replace")
         if quoted:
             reader = csv.reader(header, delimiter=delimiter)
         else:

@@ -11,7 +11,7 @@ import mwxml
 from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
 from data_prep.corpora.disambiguation import is_disambiguation
 from data_prep.corpora.dumps import DumpUnit, pages_of, split_dump
-from data_prep.corpora.wikitext import Site, paragraphs
+from data_prep.corpora.wikitext import Site, is_too_nested, paragraphs
 
 # It reports every unknown element of a page.
 logging.getLogger("mwxml").setLevel(logging.ERROR)
@@ -66,6 +66,9 @@ def _article(xml: bytes, site: Site, options: ReaderOptions, counts: Counts) -> 
         return None
     if is_disambiguation(page.title, revision.text):
         counts.left_out["disambiguation pages"] += 1
+        return None
+    if is_too_nested(revision.text):
+        counts.left_out["articles with hundreds of unclosed tags, templates or tables"] += 1
         return None
     found = paragraphs(revision.text, site, options.keep_headings, options.keep_lists)
     if not found:

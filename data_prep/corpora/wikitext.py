@@ -73,6 +73,35 @@ _FILE_NAME = re.compile(
 )
 
 
+# Markup that is not closed costs time with the square of its amount.
+_PAIRS = {
+    opening: re.compile(pattern, re.IGNORECASE)
+    for opening, pattern in {
+        "{{": r"(\{\{)|\}\}",
+        "{|": r"(\{\|)|\|\}",
+        "[": r"(\[)|\]",
+        "-{": r"(-\{)|\}-",
+        "<": r"(<(?!br\b|hr\b|wbr\b|li\b|d[td]\b)[a-z!])|</|/>|-->",
+    }.items()
+}
+_HARMLESS_DEPTH, _MAX_DEPTH = 10, 500
+_MAX_WORK = 50_000_000  # depth times characters, half a minute at worst
+
+
+def is_too_nested(text: str) -> bool:
+    """Whether markup is open at so many places at a time that its parser would take too long."""
+    for opening, pattern in _PAIRS.items():
+        if text.count(opening) <= _HARMLESS_DEPTH:
+            continue
+        depth = deepest = 0
+        for mark in pattern.finditer(text):
+            depth = depth + 1 if mark[1] else max(depth - 1, 0)
+            deepest = max(deepest, depth)
+        if deepest > _MAX_DEPTH or deepest > _HARMLESS_DEPTH and deepest * len(text) > _MAX_WORK:
+            return True
+    return False
+
+
 def paragraphs(
     text: str, site: Site, keep_headings: bool = False, keep_lists: bool = False
 ) -> list[str]:

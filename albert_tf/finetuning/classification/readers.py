@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_lines
+from albert_tf.files import exists, is_remote, open_file, read_lines
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -229,8 +229,11 @@ def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
                 for values in batch.to_pylist():
                     number += 1
                     yield _from_values(f"{path}:{number}", values)
-    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a Parquet file ({str(error).splitlines()[0]})") from None
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if is_remote(path) and type(error) is OSError:
+            raise  # not the fault of the file
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: not a Parquet file, or damaged ({reason})") from None
 
 
 def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:
