@@ -1,0 +1,415 @@
+"""Every kind of file that the programs read: how to make one, and how it is read."""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import gzip
+import json
+import pathlib
+import shutil
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow
+from pyarrow import parquet
+from safetensors.numpy import load_file, save_file
+
+from albert_tf.config import AlbertConfig
+from albert_tf.export import manifest as export_manifest
+from albert_tf.export.task_settings import (
+    ChoiceSettings,
+    ClassifierSettings,
+    SpanSettings,
+    read_settings,
+)
+from albert_tf.finetuning import run_comparison, run_report
+from albert_tf.finetuning.classification.readers import read_rows as read_table
+from albert_tf.finetuning.classification.targets import SavedTarget
+from albert_tf.finetuning.race.choices import read_questions
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.squad.squad_files import read_squad
+from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.input.features import pretraining_features
+from albert_tf.input.manifest import (
+    check_manifests,
+    dynamic_masks,
+    find_manifests,
+    pair_objective,
+)
+from albert_tf.input.record_index import find_indexes, index_records, write_indexes
+from albert_tf.interop.companions import find_companions
+from albert_tf.interop.formats import open_weights
+from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
+from albert_tf.json_files import read_json
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.evaluation import BestCheckpoint, read_rows
+from albert_tf.training.health import Workload
+from albert_tf.training.log import TrainingLog
+from data_prep.corpora.base import Counts, ReaderOptions
+from data_prep.corpora.formats import CORPUS_FORMATS
+from tests.finetuning import workbooks
+from tests.interop.models import CONFIGS, random_model
+from tests.references import OWN_VOCABULARY
+from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+
+CONFIG = CONFIGS["shared"]
+MANIFEST = {
+    "settings": {
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
+        "masked_lm_prob": 0.15,
+        "ngram": 3,
+        "favor_shorter_ngram": True,
+        "do_permutation": False,
+        "do_whole_word_mask": True,
+        "masking": "dynamic",
+        "pair_objective": "sop",
+        "do_lower_case": True,
+    },
+    "vocabulary": {"special_ids": [2, 3], "mask_id": 4, "replacement_ids": [[5, 8], [9, VOCAB]]},
+    "vocab_size": VOCAB,
+    "files": {"a.tfrecord": 8},
+    "corpora": {"a.txt": {"settings": {"language": "en"}, "sources": [{"format": "books"}]}},
+    "documents": 3,
+    "swapped_in_training": True,
+}
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "t",
+            "paragraphs": [
+                {
+                    "context": "The cat sat on the mat.",
+                    "qas": [
+                        {
+                            "id": "1",
+                            "question": "Who sat?",
+                            "answers": [{"text": "The cat", "answer_start": 0}],
+                        },
+                        {"id": "2", "question": "Why?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+RACE = {
+    "id": "high1.txt",
+    "article": "The cat sat on the mat.",
+    "questions": ["Who sat?"],
+    "options": [["the cat", "the mat", "a dog", "no one"]],
+    "answers": ["A"],
+}
+CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
+ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
+PAGE = (
+    "<page><title>t{}</title><ns>0</ns><id>1</id>"
+    "<revision><id>1</id><text>{}</text></revision></page>"
+)
+
+
+class Kind(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        file: its name in the folder.
+        make: writes it, and what belongs to it, into a folder.
+        read: reads the folder as the programs do.
+    """
+
+    file: str
+    make: Callable[[pathlib.Path], Any]
+    read: Callable[[pathlib.Path], Any]
+
+
+def _text(name: str, content: Any) -> Callable[[pathlib.Path], Any]:
+    text = content if isinstance(content, str) else json.dumps(content)
+    return lambda folder: (folder / name).write_text(text, "utf-8")
+
+
+def _bytes(name: str, content: bytes) -> Callable[[pathlib.Path], Any]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def _corpus(format: str, name: str) -> Callable[[pathlib.Path], Any]:
+    def read(folder: pathlib.Path) -> None:
+        corpus, options = CORPUS_FORMATS[format], ReaderOptions()
+        for unit in corpus.units([str(folder / name)], options):
+            list(corpus.documents(unit, options, Counts()))
+
+    return read
+
+
+def _table(name: str) -> Callable[[pathlib.Path], Any]:
+    return lambda folder: list(read_table(str(folder / name)))
+
+
+def _weights(name: str) -> Callable[[pathlib.Path], Any]:
+    def read(folder: pathlib.Path) -> None:
+        weights = open_weights(str(folder / name))
+        for tensor in weights.tensors:
+            weights.read(tensor)
+
+    return read
+
+
+@functools.cache
+def _model():
+    return random_model("pretraining", CONFIG)
+
+
+def _make_huggingface(folder: pathlib.Path) -> None:
+    from albert_tf.interop.huggingface import write_huggingface
+
+    values = {weight.path: weight.numpy() for weight in _model().weights}
+    fields = {"architectures": ["AlbertForPreTraining"], "id2label": {"0": "a", "1": "b"}}
+    write_huggingface(str(folder), values, CONFIG, fields)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+
+
+def _make_parts(folder: pathlib.Path) -> None:
+    _make_huggingface(folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    places = {name: f"part-{number % 2}.safetensors" for number, name in enumerate(names)}
+    for part in set(places.values()):
+        save_file({n: tensors[n] for n in names if places[n] == part}, folder / part)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
+def _make_keras(folder: pathlib.Path) -> None:
+    (folder / "albert_config.json").write_text(CONFIG.to_json())
+    write_keras_weights(str(folder / "model.weights.h5"), _model())
+
+
+def _make_checkpoint(folder: pathlib.Path) -> None:
+    (folder / "albert_config.json").write_text(CONFIG.to_json())
+    values = {weight.path: weight.numpy() for weight in _model().weights}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+
+
+def _read_checkpoint(folder: pathlib.Path) -> None:
+    from albert_tf.engines.tensorflow.checkpoints import latest_valid
+
+    path = latest_valid(str(folder))
+    assert path is None or damage_of(path) is None
+
+
+def _make_records(folder: pathlib.Path) -> None:
+    write_records(folder / "a.tfrecord", batch(8))
+
+
+def _read_records(folder: pathlib.Path) -> None:
+    from albert_tf.engines.tensorflow.records import check_files
+
+    path = str(folder / "a.tfrecord")
+    index_records(path)
+    check_files([path], pretraining_features(LENGTH, PREDICTIONS))
+
+
+def _make_index(folder: pathlib.Path) -> None:
+    _make_records(folder)
+    path = str(folder / "a.tfrecord")
+    write_indexes([path], [index_records(path)])
+
+
+def _read_manifest(folder: pathlib.Path) -> None:
+    manifests = find_manifests([str(folder / "a.tfrecord")])
+    dynamic_masks(manifests, PREDICTIONS)
+    check_manifests(manifests, LENGTH, PREDICTIONS, VOCAB)
+    pair_objective(manifests)
+
+
+def _read_best(folder: pathlib.Path) -> None:
+    path = str(folder / "best" / "model.ckpt-7")
+    engine = types.SimpleNamespace(listed_checkpoint=lambda folder: path)
+    BestCheckpoint(engine, str(folder), "loss").is_better(0.5)
+
+
+def _make_best(folder: pathlib.Path) -> None:
+    (folder / "best").mkdir()
+    _text("best/model.ckpt-7.json", {"metric": "loss", "value": 0.5, "step": 7})(folder)
+
+
+def _read_log(folder: pathlib.Path) -> None:
+    log = TrainingLog(str(folder), 100, 50, Workload(8, 16, 1.0))
+    log.close()
+    shutil.rmtree(folder / "train")
+    run_report._learning(str(folder), "accuracy")
+
+
+def _read_finished(folder: pathlib.Path) -> None:
+    run_comparison.finished_record(SquadOptions(output_dir=str(folder)), "data")
+
+
+def _make_finished(folder: pathlib.Path) -> None:
+    options = SquadOptions(output_dir=str(folder / "run"))
+    (folder / "run").mkdir()
+    run_comparison.finish(options, "data", 7, f"{folder}/model.ckpt-7", {"f1": 0.5}, None)
+    (folder / "run" / "finished.json").rename(folder / "finished.json")
+    (folder / "run").rmdir()
+
+
+def _make_race(folder: pathlib.Path) -> None:
+    (folder / "RACE" / "test" / "high").mkdir(parents=True)
+    _text("RACE/test/high/1.txt", RACE)(folder)
+
+
+def _read_vocabulary(name: str) -> Callable[[pathlib.Path], Any]:
+    def read(folder: pathlib.Path) -> None:
+        tokenizer = Tokenizer.load(str(folder / name))
+        tokenizer.encode("The cat sat on the mat, 1,234 times.")
+
+    return read
+
+
+def _make_parquet(folder: pathlib.Path) -> None:
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
+
+
+def _lines(rows: list[Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+EVALUATIONS = _lines([{"step": n, "loss": 1 / n, "eval_loss": 2.0} for n in range(1, 6)])
+CSV = "text,label\n" + "".join(f'"{row["text"]}",{row["label"]}\n' for row in ROWS)
+WIKI = "".join(PAGE.format(n, f"Article {n} is a sentence. [[a|b]] &lt;ref&gt;") for n in range(9))
+DUMP = f"<mediawiki><siteinfo><dbname>enwiki</dbname></siteinfo>{WIKI}</mediawiki>".encode()
+BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
+
+KINDS: dict[str, Kind] = {
+    "albert_config.json": Kind(
+        "albert_config.json",
+        _text("albert_config.json", CONFIG.to_json()),
+        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config.json")),
+    ),
+    "config.json of Hugging Face": Kind(
+        "config.json", _make_huggingface, _weights("model.safetensors")
+    ),
+    "tokenizer_config.json": Kind(
+        "tokenizer_config.json", _make_huggingface, lambda folder: find_companions(str(folder))
+    ),
+    "id2label": Kind("config.json", _make_huggingface, lambda folder: find_companions(str(folder))),
+    "safetensors": Kind("model.safetensors", _make_huggingface, _weights("model.safetensors")),
+    "safetensors index": Kind("model.safetensors.index.json", _make_parts, _weights("")),
+    "labels.json": Kind(
+        "labels.json",
+        _text("labels.json", ["a", "b"]),
+        lambda folder: find_companions(str(folder)),
+    ),
+    "eval_results.txt": Kind(
+        "eval_results.txt",
+        _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
+        lambda folder: (find_companions(str(folder)), run_report._results(str(folder), {})),
+    ),
+    "training_data.json": Kind(
+        "training_data.json",
+        _text("training_data.json", {"a.manifest.json": MANIFEST}),
+        lambda folder: find_companions(str(folder)),
+    ),
+    "target.json": Kind(
+        "target.json",
+        _text("target.json", {"kind": "regression", "spread": 0.5, "max_seq_length": 9}),
+        lambda folder: (
+            read_json(str(folder / "target.json"), SavedTarget),
+            read_settings(ClassifierSettings, str(folder), "target.json", {}),
+        ),
+    ),
+    "question_answering.json": Kind(
+        "question_answering.json",
+        _text("question_answering.json", {"squad_head": "span", "doc_stride": 9}),
+        lambda folder: read_settings(SpanSettings, str(folder), "question_answering.json", {}),
+    ),
+    "multiple_choice.json": Kind(
+        "multiple_choice.json",
+        _text("multiple_choice.json", {"task_name": "race", "max_qa_length": 9}),
+        lambda folder: read_settings(ChoiceSettings, str(folder), "multiple_choice.json", {}),
+    ),
+    "evaluations.jsonl": Kind(
+        "evaluations.jsonl",
+        _text("evaluations.jsonl", EVALUATIONS),
+        lambda folder: read_rows(str(folder / "evaluations.jsonl")),
+    ),
+    "metrics.jsonl": Kind("metrics.jsonl", _text("metrics.jsonl", EVALUATIONS), _read_log),
+    "best": Kind("best/model.ckpt-7.json", _make_best, _read_best),
+    "finished.json": Kind("finished.json", _make_finished, _read_finished),
+    "seeds.json": Kind(
+        "seeds.json",
+        _text("seeds.json", {"best": "a", "settings": [{"runs": 3}], "runs": [{"f1": 0.5}]}),
+        lambda folder: run_report._runs(str(folder)),
+    ),
+    "export.json": Kind(
+        "export.json",
+        _text("export.json", {"head": "span", "made_from": {"task": {}, "labels": ["a"]}}),
+        lambda folder: export_manifest.is_complete(str(folder), {"task": {}, "labels": ["a"]}),
+    ),
+    "manifest.json": Kind("a.manifest.json", _text("a.manifest.json", MANIFEST), _read_manifest),
+    "index.json": Kind(
+        "a.index.json", _make_index, lambda folder: find_indexes([str(folder / "a.tfrecord")])
+    ),
+    "list of checkpoints": Kind("checkpoint", _make_checkpoint, _read_checkpoint),
+    "checkpoint": Kind("model.ckpt-7.data-00000-of-00001", _make_checkpoint, _read_checkpoint),
+    "checkpoint index": Kind("model.ckpt-7.index", _make_checkpoint, _read_checkpoint),
+    "keras weights": Kind("model.weights.h5", _make_keras, _weights("model.weights.h5")),
+    "spiece.model": Kind(
+        "a.model", _bytes("a.model", OWN_VOCABULARY.read_bytes()), _read_vocabulary("a.model")
+    ),
+    "vocab.txt": Kind(
+        "vocab.txt",
+        _text("vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##a"])),
+        _read_vocabulary("vocab.txt"),
+    ),
+    "tsv": Kind("a.tsv", _text("a.tsv", CSV.replace(",", "\t")), _table("a.tsv")),
+    "csv": Kind("a.csv", _text("a.csv", CSV), _table("a.csv")),
+    "jsonl": Kind("a.jsonl", _text("a.jsonl", _lines(ROWS)), _table("a.jsonl")),
+    "parquet": Kind("a.parquet", _make_parquet, _table("a.parquet")),
+    "xlsx": Kind(
+        "a.xlsx",
+        lambda folder: workbooks.write_xlsx(folder / "a.xlsx", [["text", "label"], ["a", 1.0]]),
+        _table("a.xlsx"),
+    ),
+    "xls": Kind(
+        "a.xls",
+        lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS),
+        _table("a.xls"),
+    ),
+    "squad": Kind("a.json", _text("a.json", SQUAD), lambda folder: read_squad(f"{folder}/a.json")),
+    "race": Kind(
+        "RACE/test/high/1.txt",
+        _make_race,
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="race", data_dir=str(folder), high_only=True),
+            "predict",
+        ),
+    ),
+    "choices": Kind(
+        "a.jsonl",
+        _text("a.jsonl", _lines([CHOICE] * 3)),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
+        ),
+    ),
+    "TFRecord": Kind("a.tfrecord", _make_records, _read_records),
+    "dump": Kind("a.xml", _bytes("a.xml", DUMP), _corpus("wikipedia", "a.xml")),
+    "dump, compressed": Kind(
+        "a.xml.bz2", _bytes("a.xml.bz2", bz2.compress(DUMP)), _corpus("wikipedia", "a.xml.bz2")
+    ),
+    "book": Kind("a.txt", _text("a.txt", BOOK), _corpus("books", "a.txt")),
+    "text": Kind("a.txt", _text("a.txt", BOOK), _corpus("text", "a.txt")),
+    "wikitext": Kind(
+        "a.tokens", _text("a.tokens", " = Title = \n\n A text .\n"), _corpus("wikitext", "a.tokens")
+    ),
+    "corpus of passages": Kind("a.json", _text("a.json", SQUAD), _corpus("reading_sets", "a.json")),
+    "parquet corpus": Kind("a.parquet", _make_parquet, _corpus("table", "a.parquet")),
+    "jsonl corpus, compressed": Kind(
+        "a.jsonl.gz",
+        _bytes("a.jsonl.gz", gzip.compress(_lines(ROWS).encode())),
+        _corpus("table", "a.jsonl.gz"),
+    ),
+    "csv corpus": Kind("a.csv", _text("a.csv", CSV), _corpus("table", "a.csv")),
+}

@@ -1,0 +1,100 @@
+"""Files that are damaged, or were made to harm: one line names the file, or they are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from tests.fuzz.damage import cases, changed_json, damages, json_changes
+from tests.fuzz.kinds import KINDS
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Makes the files of a kind once."""
+    folders: dict[str, pathlib.Path] = {}
+
+    def make(name: str) -> pathlib.Path:
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp("kind")
+            KINDS[name].make(folders[name])
+            KINDS[name].read(folders[name])
+        return folders[name]
+
+    return make
+
+
+def check(name: str, folder: pathlib.Path, content: bytes | None, place: pathlib.Path) -> None:
+    """Reads the files of a kind of which one has another content."""
+    kind = KINDS[name]
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(folder, place)
+    if content is None:
+        (place / kind.file).unlink()
+    else:
+        (place / kind.file).write_bytes(content)
+    try:
+        kind.read(place)
+    except (InputError, OSError) as error:
+        problem = str(error)
+    else:
+        return
+    assert "\n" not in problem
+    assert str(place) in problem
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_damage(made, tmp_path, name):
+    folder = made(name)
+    original = (folder / KINDS[name].file).read_bytes()
+
+    @cases(4)
+    @given(st.lists(damages, min_size=1, max_size=3))
+    def run(changes):
+        content: bytes | None = original
+        for change in changes:
+            content = None if content is None else change(content)
+        check(name, folder, content, tmp_path / "damaged")
+
+    run()
+
+
+def _is_json(name: str) -> bool:
+    return KINDS[name].file.endswith((".json", ".jsonl")) or name == "race"
+
+
+@pytest.mark.parametrize("name", list(filter(_is_json, KINDS)))
+def test_json_of_another_form(made, tmp_path, name):
+    folder = made(name)
+    text = (folder / KINDS[name].file).read_text()
+    is_lines = KINDS[name].file.endswith(".jsonl")
+    value: Any = [json.loads(line) for line in text.splitlines()] if is_lines else json.loads(text)
+
+    @cases(12)
+    @given(st.lists(json_changes, min_size=1, max_size=2))
+    def run(changes):
+        found = changed_json(value, changes, keep_lines=is_lines)
+        check(name, folder, found, tmp_path / "damaged")
+
+    run()
+
+
+def test_no_kind_is_left_behind(made, tmp_path):
+    """A reader leaves nothing in the folder of what it reads."""
+    for name in KINDS:
+        folder = made(name)
+        names = sorted(os.listdir(folder))
+        shutil.copytree(folder, tmp_path / "copy")
+        KINDS[name].read(tmp_path / "copy")
+        assert sorted(os.listdir(tmp_path / "copy")) == names
+        shutil.rmtree(tmp_path / "copy")
