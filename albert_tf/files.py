@@ -62,6 +62,12 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
     for pattern in patterns:
         if not (paths := matches(pattern)):
             raise InputError(f"`{argument}`: no file matches {pattern!r}")
+        for path in paths:
+            if not is_remote(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+                raise InputError(
+                    f"`{argument}`={path}: is a pipe or a device; save its content to a file, "
+                    "which is read several times"
+                )
         found.update(paths)
     return sorted(found)
 
@@ -441,6 +447,11 @@ def replacing(path: str) -> Iterator[str]:
     try:
         yield partial
         rename(partial, path)
+    except OSError as error:
+        remove(partial)
+        if error.errno and error.filename is None:  # of a write, such as to a full disk
+            raise OSError(error.errno, error.strerror, path) from None
+        raise
     except BaseException:
         remove(partial)
         raise

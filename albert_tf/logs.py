@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import sys
 from collections.abc import Iterator
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Text with control characters, which a terminal would obey, as escapes: `\\x1b[2J`."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 class _ConsoleHandler(logging.Handler):
@@ -16,7 +24,7 @@ class _ConsoleHandler(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = self.format(record)
+        message = printable(self.format(record))
         if record.levelno < logging.WARNING:
             print(message, file=sys.stdout, flush=True)
         else:

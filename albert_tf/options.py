@@ -24,7 +24,7 @@ from absl import app, flags, logging
 
 from albert_tf import configs
 from albert_tf.errors import InputError, Stopped, WorkerLost
-from albert_tf.logs import logs_on_console
+from albert_tf.logs import logs_on_console, printable
 
 Options = TypeVar("Options")
 
@@ -149,10 +149,13 @@ def command(
                 run(options)
         except InputError as error:
             error = error.with_names(_flags_by_name(options_class).get)
-            print(f"{program}: error: {error}", file=sys.stderr)
+            print(f"{program}: error: {_one_line(str(error))}", file=sys.stderr)
             return 1
         except OSError as error:
-            print(f"{program}: error: {error}", file=sys.stderr)
+            print(f"{program}: error: {_one_line(_reason(error))}", file=sys.stderr)
+            return 1
+        except MemoryError:
+            print(f"{program}: error: out of memory", file=sys.stderr)
             return 1
         except Stopped as stopped:
             print(f"{program}: {stopped}", file=sys.stderr)
@@ -173,6 +176,17 @@ def command(
         app.run(main, argv=with_recipe_paths(sys.argv))
 
     return cli
+
+
+def _one_line(text: str) -> str:
+    return printable(text.replace("\n", "\\n"))
+
+
+def _reason(error: OSError) -> str:
+    """The file and the reason, without the number of an error."""
+    if error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return error.strerror or str(error)
 
 
 def with_recipe_paths(arguments: Sequence[str]) -> list[str]:

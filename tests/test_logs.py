@@ -14,6 +14,7 @@ from albert_tf.logs import logs_on_console
 
 _COMMAND = """
 import dataclasses, logging
+from albert_tf.errors import InputError
 from albert_tf.options import command
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ def run(options):
     library_logger.debug("hidden")
     library_logger.warning("disk almost full")
     logging.getLogger("elsewhere").info("hidden")
+    logger.info("a label that clears the screen: %s", "\\x1b[2J")
+    raise InputError("two\\nlines \\x1b[2J")
 
 command(Options, run)()
 """
@@ -36,8 +39,9 @@ command(Options, run)()
 
 def test_a_command_prints_information_plainly_and_warnings_on_standard_error():
     done = subprocess.run([sys.executable, "-c", _COMMAND], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "100 % of the work\nstep 10\n"), done.stderr
-    assert done.stderr == "warning: disk almost full\n"
+    shown = "100 % of the work\nstep 10\na label that clears the screen: \\x1b[2J\n"
+    assert (done.returncode, done.stdout) == (1, shown), done.stderr
+    assert done.stderr == "warning: disk almost full\n-c: error: two\\nlines \\x1b[2J\n"
 
 
 def test_messages_follow_a_redirected_standard_output():

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 
 from albert_tf.errors import InputError
+from albert_tf.files import check_outputs
 from albert_tf.options import option
 from albert_tf.training.options import TrainingOptions
 
@@ -134,6 +135,8 @@ class FineTuningOptions(TrainingOptions):
             )
         if self.eval_checkpoints == "all" and not self.do_eval:
             raise InputError("`eval_checkpoints`=all: needs `do_eval`, which compares them")
+        if self.predict_output != STANDARD_STREAM:
+            check_outputs({"predict_output": [self.predict_output]}, {})
         if self.predict_output != STANDARD_STREAM and not self.streams:
             raise InputError(
                 f"`predict_output`={self.predict_output}: needs `do_predict` and "

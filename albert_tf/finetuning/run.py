@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import gc
 import logging
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -52,6 +54,12 @@ from albert_tf.training.run import (
 
 logger = logging.getLogger(__name__)
 
+# What programs write to `output_dir`, besides checkpoints and what describes the model.
+_RESULTS = re.compile(
+    r"(predictions|nbest_predictions|null_odds|test_results|eval_results|checkpoint_scores|grid|"
+    r"metrics|evaluations|seeds|finished|report|predict_results)\b.*"
+)
+
 
 def fine_tune(
     options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
@@ -71,6 +79,7 @@ def fine_tune(
         InputError: an argument or file is invalid.
     """
     options.check()
+    _check_inputs(options)
     with _standard_output_for_predictions(options):
         options = with_hub_module(options)
         config = find_config(options)
@@ -98,6 +107,20 @@ def fine_tune(
             else:
                 run = _train_and_choose(variants[0], context)
             run.finish(options)
+
+
+def _check_inputs(options: FineTuningOptions) -> None:
+    """Raises InputError if a file to be read is one that the results would replace."""
+    for field in dataclasses.fields(options):
+        path = getattr(options, field.name)
+        if not field.name.endswith("_file") or not path or path == STANDARD_STREAM:
+            continue
+        folder, name = os.path.split(os.path.realpath(path))
+        if folder == os.path.realpath(options.output_dir) and _RESULTS.fullmatch(name):
+            raise InputError(
+                f"`{field.name}`={path}: is in `output_dir`, under a name of results, which would "
+                "replace it; move it or choose another `output_dir`"
+            )
 
 
 def read_sets(task: FineTuningTask) -> list[ExampleSet]:

@@ -15,7 +15,7 @@ from albert_tf.engines.base import Batches, Engine
 from albert_tf.engines.registry import DEFAULT_ENGINE, create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, folder_of_one, write_bytes, write_text
+from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
@@ -109,7 +109,7 @@ def micro_batches(options: TrainingOptions, engine: Engine) -> int:
 
 @contextlib.contextmanager
 def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
-    """Keeps other programs from training in `output_dir`; evaluation alone only reads it.
+    """Keeps other programs from training in `output_dir`, and checks that results can be written.
 
     Of several workers, the chief locks the folder until all are done.
 
@@ -123,6 +123,8 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
         with workers.synchronized():
             if options.do_train and workers.is_chief:
                 stack.enter_context(folder_of_one(options.output_dir, "output_dir"))
+            elif workers.is_chief and exists(options.output_dir):
+                make_folder(options.output_dir, "output_dir")
         yield
         with workers.synchronized():
             pass
@@ -201,6 +203,8 @@ def train_model(
             load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
     else:
         _logger.info("starting from random weights")
+    _warn_of_steps(training_step.step, options)
+    _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     write_description(engine, options.output_dir, model.config, description or {})
     train(
@@ -222,6 +226,25 @@ def train_model(
         iterations_per_loop=options.iterations_per_loop or (1000 if engine.is_tpu else 10),
         evaluation=evaluation,
     )
+
+
+def _warn_of_steps(step: int, options: TrainingOptions) -> None:
+    """Warns of numbers of steps that leave out what they are meant for."""
+    total, warmup = options.num_train_steps, options.start_warmup_step + options.num_warmup_steps
+    if step > total:
+        _logger.warning(
+            "%s is already at step %d, beyond step %d, at which training ends",
+            options.output_dir,
+            step,
+            total,
+        )
+    elif warmup > total:
+        _logger.warning(
+            "the warm-up lasts until step %d, but training ends at step %d, before the learning "
+            "rate has reached its peak",
+            warmup,
+            total,
+        )
 
 
 def write_description(

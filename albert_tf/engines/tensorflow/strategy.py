@@ -101,8 +101,11 @@ def _tpu(options: DeviceOptions) -> Devices:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
+        argument = "tpu" if options.tpu else "master" if options.master else "tpu_name"
         reason = tensorflow_reason(error)
-        raise InputError(f"`tpu_name`={address}: no TPU available ({reason})") from None
+        if address == "local":
+            reason = "this machine has none that TensorFlow finds; a TPU VM needs albert_tf[tpu]"
+        raise InputError(f"`{argument}`={address}: no TPU available ({reason})") from None
     cores = strategy.num_replicas_in_sync
     if options.num_tpu_cores not in (0, cores):
         raise InputError(

@@ -243,6 +243,7 @@ class SavedTarget:
 
     kind: Literal["classification", "regression", "multi_label"] = "classification"
     spread: float = 0.0
+    pairs: bool | None = None
 
 
 def restore(

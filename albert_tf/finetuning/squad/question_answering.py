@@ -147,6 +147,14 @@ class QuestionAnswering(FineTuningTask):
         self.objective = self._head.objective()
         self.outputs = self._head.outputs
         self._windows_by_path: dict[str, Windows] = {}
+        room = self.options.max_seq_length - self.options.max_query_length - 3
+        if self.options.doc_stride >= room:
+            logger.warning(
+                "doc_stride=%d: windows of long contexts do not overlap if the question is long; "
+                "below %d, they do",
+                self.options.doc_stride,
+                room,
+            )
 
     def _settings(self) -> tuple[bool, str]:
         """Whether questions may have no answer, and the name of the head."""
