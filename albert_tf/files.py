@@ -390,14 +390,20 @@ def _sync_one(path: str) -> None:
         os.close(descriptor)
 
 
-def rename(source: str, target: str) -> None:
+def rename(source: str, target: str, durable: bool = True) -> None:
     """Moves a file or folder to `target`, replacing a file atomically.
 
-    When it returns, `target` survives a power cut; during it, `target` is either as before or
-    complete.
+    Args:
+        source: the file or folder.
+        target: its new name.
+        durable: whether `target` survives a power cut, during which it is either as before or
+            complete. Otherwise, it is so only for a killed process, which is cheaper.
     """
     if is_remote(target):
         _gfile().rename(source, target, overwrite=True)
+        return
+    if not durable:
+        os.replace(source, target)
         return
     sync(source)
     os.replace(source, target)
@@ -435,18 +441,19 @@ def remove(path: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[str]:
+def replacing(path: str, durable: bool = True) -> Iterator[str]:
     """Yields a temporary name to write to, and renames it to `path` if the block succeeds.
 
     Works for a file and for a folder, which must not exist yet. After an error, the temporary file
     or folder is removed; after a kill, by the next process that writes to the same folder.
+    `durable` is as in `rename`.
     """
     partial = temporary_name(path)
     if not is_remote(path):
         _remove_leftovers(os.path.dirname(path.rstrip("/")))
     try:
         yield partial
-        rename(partial, path)
+        rename(partial, path, durable)
     except OSError as error:
         remove(partial)
         if error.errno and error.filename is None:  # of a write, such as to a full disk
@@ -457,9 +464,9 @@ def replacing(path: str) -> Iterator[str]:
         raise
 
 
-def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file atomically."""
-    with replacing(path) as partial, open_file(partial, "w") as file:
+def write_text(path: str, text: str, durable: bool = True) -> None:
+    """Writes a UTF-8 text file atomically; `durable` is as in `rename`."""
+    with replacing(path, durable) as partial, open_file(partial, "w") as file:
         file.write(text)
 
 

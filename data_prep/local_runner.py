@@ -166,7 +166,7 @@ def _make_run(number: int) -> Counter[str]:
     names: list[str] = []
     for run in _worker.maker.runs_of(_worker.plan.units[number], counts):
         names.append(run_name(number, len(names)))
-        with files.replacing(work.file(names[-1])) as partial:
+        with files.replacing(work.file(names[-1]), durable=False) as partial:
             write_run(partial, run)
     work.finish(unit_name(number), {"runs": names, "counts": counts})
     return counts

@@ -49,7 +49,7 @@ def write_part(work: WorkFolder, maker: ExampleMaker, bucket: int, slices: Seque
     """
     counts: Counter[str] = Counter()
     name = part_name(bucket)
-    with files.replacing(work.file(name)) as partial, HashedFile(partial) as file:
+    with files.replacing(work.file(name), durable=False) as partial, HashedFile(partial) as file:
         for features in maker.examples_of(slices, counts):
             write_records(file, features)
     work.finish(name, {**file.record, "counts": counts})
@@ -66,7 +66,7 @@ def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
     if len(parts) == 1:
         whole = work.require_record(parts[0])
         record = {key: whole[key] for key in ("bytes", "sha256")}
-        files.rename(work.file(parts[0]), work.file(name))
+        files.rename(work.file(parts[0]), work.file(name), durable=False)
     else:
         record = concatenate([work.file(part) for part in parts], work.file(name))
     index = index_records(work.file(name))

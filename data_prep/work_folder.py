@@ -87,7 +87,7 @@ class WorkFolder:
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
         """Marks a piece as finished."""
-        files.write_text(self.file(name + ".json"), seal(record))
+        files.write_text(self.file(name + ".json"), seal(record), durable=False)
 
     def is_intact(self, name: str, path: str | None = None) -> bool:
         """Whether a piece of one file is finished and the file is unchanged since.
@@ -153,7 +153,7 @@ class HashedFile:
 
 def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
     """Concatenates files into `target`; returns its record (see `HashedFile.record`)."""
-    with files.replacing(target) as partial, HashedFile(partial) as joined:
+    with files.replacing(target, durable=False) as partial, HashedFile(partial) as joined:
         for path in paths:
             with files.open_file(path, "rb") as file:
                 while chunk := file.read(1 << 20):
