@@ -12,8 +12,8 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_text
 
 Value = TypeVar("Value")
-Positive = Annotated[int, msgspec.Meta(ge=1)]
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 def parse_json(text: str, source: str, kind: type[Value]) -> Value:

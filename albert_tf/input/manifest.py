@@ -28,6 +28,15 @@ _Id = Annotated[int, Meta(ge=0, le=_MOST_IDS)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 
 
+_OF_DYNAMIC_MASKING = (
+    "masked_lm_prob",
+    "ngram",
+    "favor_shorter_ngram",
+    "do_permutation",
+    "do_whole_word_mask",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Settings:
     """The settings in a manifest that something depends on."""
@@ -35,11 +44,11 @@ class _Settings:
     max_seq_length: Positive
     max_predictions_per_seq: Positive
     masking: Literal["static", "dynamic"] = "static"
-    masked_lm_prob: _Share = 0.15
-    ngram: Positive = 3
-    favor_shorter_ngram: bool = False
-    do_permutation: bool = False
-    do_whole_word_mask: bool = False
+    masked_lm_prob: _Share | None = None
+    ngram: Positive | None = None
+    favor_shorter_ngram: bool | None = None
+    do_permutation: bool | None = None
+    do_whole_word_mask: bool | None = None
     pair_objective: str | None = None
     language: str | None = None
     spm_model_file: str | None = None
@@ -91,8 +100,13 @@ class Manifest:
     examples: Natural = 0
 
     def __post_init__(self) -> None:
-        if self.settings.masking == "dynamic" and self.vocabulary is None:
-            raise ValueError("settings.masking is dynamic, which requires a vocabulary")
+        if self.settings.masking == "static":
+            return
+        if self.vocabulary is None:
+            raise ValueError("masking is dynamic, which requires a vocabulary")
+        for name in _OF_DYNAMIC_MASKING:
+            if getattr(self.settings, name) is None:
+                raise ValueError(f"masking is dynamic, which requires settings.{name}")
 
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")

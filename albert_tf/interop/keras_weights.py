@@ -53,7 +53,7 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
             head = file["classifier/vars/0"].shape if kind == "classifier" else ()
         model = create_model(kind, config, {"classifier/output_weights": head})
         model.load_weights(path)
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"{path}: does not contain the weights of a model with this config ({reason})"

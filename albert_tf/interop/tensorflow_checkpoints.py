@@ -65,7 +65,7 @@ def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
     try:
         reader = tf.train.load_checkpoint(path)
         shapes = reader.get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+    except (tf.errors.OpError, ValueError, RuntimeError, IndexError) as error:
         raise InputError(f"{path}: cannot be read ({tensorflow_reason(error)})") from None
     return reader, {name: tuple(shape) for name, shape in shapes.items()}
 

@@ -45,6 +45,8 @@ def is_better(metric: str, value: float, than: float | None) -> bool:
     return value < than if metric.split("_")[-1] == "loss" else value > than
 
 
+_LARGEST = 1e100
+
 # A row of `evaluations.jsonl` or `metrics.jsonl`: a step, and the metrics of it.
 Row = dict[str, int | float]
 
@@ -58,6 +60,9 @@ def parse_row(line: str, source: str) -> Row:
     row = parse_json(line, source, dict[str, int | float])
     if not isinstance(row.get("step"), int):
         raise InputError(f"{source}: has no whole number as its step")
+    for name, value in row.items():
+        if _LARGEST < abs(value) < math.inf:
+            raise InputError(f"{source}: {name} is beyond {_LARGEST:g}")
     return row
 
 

@@ -216,14 +216,13 @@ def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
                 f"`text_column`={options.text_column}: must contain text; in {path}, the type is "
                 f"{type}"
             )
-        row_groups = [table.metadata.row_group(number) for number in range(table.num_row_groups)]
-    first_row = 0
-    for number, row_group in enumerate(row_groups):
-        columns = map(row_group.column, range(row_group.num_columns))
-        yield TableUnit(
-            path, number, first_row, sum(column.total_compressed_size for column in columns)
-        )
-        first_row += row_group.num_rows
+        numbers = range(table.num_row_groups)
+        rows = [table.metadata.row_group(number).num_rows for number in numbers]
+    # The metadata of columns have exact sizes, but asking a damaged file for them ends the process.
+    size, first_row = files.size(path), 0
+    for number, count in enumerate(rows):
+        yield TableUnit(path, number, first_row, size * count // max(sum(rows), 1))
+        first_row += count
 
 
 def _parquet_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:

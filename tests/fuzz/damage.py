@@ -99,11 +99,11 @@ def changed_json(value: Any, changes: list[JsonChange], keep_lines: bool = False
             break
         parent, key = places[min(int(change.place * len(places)), len(places) - 1)]
         if parent is None:
-            value = change.value if change.value is not REMOVED else None
+            value = None if change.value is REMOVED else copy.deepcopy(change.value)
         elif change.value is REMOVED:
             del parent[key]
         else:
-            parent[key] = change.value
+            parent[key] = copy.deepcopy(change.value)
     lines = value if keep_lines else [value]
     deep = "[" * 100_000 + "]" * 100_000
     text = "\n".join(json.dumps(line) for line in lines)
