@@ -177,7 +177,7 @@ def _files(path: str) -> list[str]:
     if exists(index := os.path.join(path, INDEX)):
         names = sorted(set(read_json(index, _Index).weight_map.values()))
         for name in names:
-            if name != os.path.basename(name) or not name.isprintable():
+            if not name or name != os.path.basename(name) or not name.isprintable():
                 raise InputError(f"{index}: weight_map names {name!r}, not a file in this folder")
         return [os.path.join(path, name) for name in names]
     for name in PICKLES:
