@@ -163,9 +163,8 @@ def _missing_column(
     path: str, column: str, columns: Iterable[str], options: ReaderOptions
 ) -> InputError:
     argument = "text_column" if column == options.text_column else "title_column"
-    return InputError(
-        f"`{argument}`={column}: no such column in {path}; it has {', '.join(columns) or 'none'}"
-    )
+    names = ", ".join(name if name.isprintable() else repr(name) for name in columns) or "none"
+    return InputError(f"`{argument}`={column}: no such column in {path}; it has {names[:1000]}")
 
 
 def _columns(options: ReaderOptions) -> list[str]:

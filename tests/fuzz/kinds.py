@@ -139,7 +139,8 @@ def _corpus(format: str, name: str) -> Callable[[pathlib.Path], Any]:
     def read(folder: pathlib.Path) -> None:
         corpus, options = CORPUS_FORMATS[format], ReaderOptions()
         for unit in corpus.units([str(folder / name)], options):
-            list(corpus.documents(unit, options, Counts()))
+            for document in corpus.documents(unit, options, Counts()):
+                "".join(document.paragraphs).encode()
 
     return read
 
@@ -411,5 +412,6 @@ KINDS: dict[str, Kind] = {
         _bytes("a.jsonl.gz", gzip.compress(_lines(ROWS).encode())),
         _corpus("table", "a.jsonl.gz"),
     ),
+    "jsonl corpus": Kind("a.jsonl", _text("a.jsonl", _lines(ROWS)), _corpus("table", "a.jsonl")),
     "csv corpus": Kind("a.csv", _text("a.csv", CSV), _corpus("table", "a.csv")),
 }
