@@ -7,29 +7,21 @@ Remote files are read and written through TensorFlow (`gs://bucket/file`), or re
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
-import functools
 import glob
 import hashlib
 import io
 import logging
 import os
-import platform
-import re
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import IO
 
+from albert_tf.durability import remove_leftovers, sync, sync_names, temporary_name
 from albert_tf.errors import InputError
-from albert_tf.servers import file_system, is_read_only, open_on_server
+from albert_tf.servers import file_system, is_read_only, is_remote, open_on_server
 
 logger = logging.getLogger(__name__)
-
-
-def is_remote(path: str) -> bool:
-    """Whether `path` has a scheme, as in `gs://bucket/file`."""
-    return "://" in path
 
 
 def _gfile():
@@ -324,72 +316,6 @@ def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
         os.close(descriptor)
 
 
-def temporary_name(path: str) -> str:
-    """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
-    folder, name = os.path.split(path.rstrip("/"))
-    return os.path.join(folder, f".{name}.{_processes()}-{os.getpid()}.partial")
-
-
-def _processes() -> str:
-    """Names the processes that have different ids: those of a machine, or of a container."""
-    namespace = "/proc/self/ns/pid"
-    container = os.stat(namespace).st_ino if os.path.exists(namespace) else 0
-    return f"{platform.node()}-{container}"
-
-
-@functools.cache
-def _remove_leftovers(folder: str) -> None:
-    """Removes what processes that have died left in a folder under temporary names."""
-    pattern = re.compile(rf"\..+\.{re.escape(_processes())}-(\d+)\.partial")
-    with contextlib.suppress(FileNotFoundError):
-        for name in os.listdir(folder or "."):
-            found = pattern.fullmatch(name)
-            if found and _is_dead(int(found[1])):
-                logger.info("removing %s, which a killed process left", os.path.join(folder, name))
-                remove(os.path.join(folder, name))
-
-
-def _is_dead(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def sync(path: str) -> None:
-    """Waits until a file, or everything in a folder, is on the disk; does nothing to remote paths.
-
-    Raises:
-        OSError: if it could not be written.
-    """
-    if is_remote(path):
-        return
-    if os.path.isdir(path) and not os.path.islink(path):
-        for name in os.listdir(path):
-            sync(os.path.join(path, name))
-    _sync_one(path)
-
-
-def sync_names(folder: str) -> None:
-    """Waits until the names of the files in a folder are on the disk; errors as of `sync`."""
-    if not is_remote(folder):
-        _sync_one(folder)
-
-
-def _sync_one(path: str) -> None:
-    descriptor = os.open(path or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot do so
-            raise
-    finally:
-        os.close(descriptor)
-
-
 def rename(source: str, target: str, durable: bool = True) -> None:
     """Moves a file or folder to `target`, replacing a file atomically.
 
@@ -450,7 +376,7 @@ def replacing(path: str, durable: bool = True) -> Iterator[str]:
     """
     partial = temporary_name(path)
     if not is_remote(path):
-        _remove_leftovers(os.path.dirname(path.rstrip("/")))
+        remove_leftovers(os.path.dirname(path.rstrip("/")))
     try:
         yield partial
         rename(partial, path, durable)

@@ -12,6 +12,11 @@ from albert_tf.errors import InputError
 _TENSORFLOW_SCHEMES = ("file", "gs", "hdfs", "ram")
 
 
+def is_remote(path: str) -> bool:
+    """Whether `path` has a scheme, as in `gs://bucket/file`."""
+    return "://" in path
+
+
 def is_read_only(path: str) -> bool:
     """Whether `path` is read through fsspec, and cannot be written."""
     scheme, separator, _ = path.partition("://")

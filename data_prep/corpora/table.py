@@ -293,7 +293,7 @@ def _csv_rows(
     from pyarrow import csv as arrow_csv
 
     with opened(unit.path) as file:
-        # A header that goes on for longer is not found, as is a column in it.
+        # Columns beyond it are not found.
         beginning = io.BytesIO(file.read(_BLOCK_BYTES))
         header = io.TextIOWrapper(beginning, "utf-8-sig", newline="", errors="replace")
         if quoted:

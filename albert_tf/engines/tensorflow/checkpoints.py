@@ -17,18 +17,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import keras
 import tensorflow as tf
 
+from albert_tf.durability import sync, sync_names
 from albert_tf.engines import base
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import (
-    copy_file,
-    exists,
-    matches,
-    remove,
-    sync,
-    sync_names,
-    tensorflow_errors_as_os_errors,
-)
+from albert_tf.files import copy_file, exists, matches, remove, tensorflow_errors_as_os_errors
 from albert_tf.interop.tensorflow_checkpoints import (
     damage_of,
     list_as_newest,
