@@ -12,8 +12,6 @@ import types
 import pytest
 
 from albert_tf.durability import temporary_name
-from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow.strategy import create_devices
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, replacing, write_text
 from albert_tf.finetuning.classification.classification import Classification
@@ -38,11 +36,6 @@ def test_numbers_of_steps(caplog, step, warmup, warning):
     _warn_of_steps(step, options)
     assert caplog.text.count("\n") == bool(warning)
     assert warning in caplog.text
-
-
-def test_a_tpu_that_is_not_there():
-    with pytest.raises(InputError, match=r"^`tpu`=local: no TPU available \(this machine has none"):
-        create_devices(DeviceOptions(tpu="local"))
 
 
 def test_a_pipe(tmp_path):

@@ -100,7 +100,7 @@ def test_workers_compare_their_flags_but_not_their_paths(monkeypatch):
 
 
 def test_a_tpu_that_is_not_there_is_one_line():
-    with pytest.raises(InputError, match="`tpu_name`=local: no TPU available"):
+    with pytest.raises(InputError, match=r"^`tpu`=local: no TPU available \(this machine has none"):
         create_devices(DeviceOptions(tpu="local"))
 
 
