@@ -60,7 +60,7 @@ def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
         InputError: if the values describe another architecture.
     """
     check_only(values, _ONLY, source)
-    activation = values.get("hidden_act", "gelu_new")
+    activation = str(values.get("hidden_act", "gelu_new"))
     return {
         **{key: v for key, v in values.items() if key not in _ONLY and key not in _IGNORED},
         "hidden_act": _ACTIVATIONS.get(activation, activation),

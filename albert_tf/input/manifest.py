@@ -62,7 +62,7 @@ class _Vocabulary:
 
     special_ids: list[_Id]
     mask_id: _Id
-    replacement_ids: list[tuple[_Id, _Id]]
+    replacement_ids: Annotated[list[tuple[_Id, _Id]], Meta(min_length=1)]
     sha256: str = ""
 
 

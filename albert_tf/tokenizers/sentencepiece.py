@@ -59,7 +59,10 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
             processor.LoadFromSerializedProto(model)
         self.serialized_model = model
 
-        self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+        try:
+            self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: damaged: a piece is not UTF-8 ({error.reason})") from None
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
         specials = [processor.piece_to_id(symbol) for symbol in ("[CLS]", "[SEP]", "[MASK]")]
         if self.pad_id < 0 or self.unk_id in specials:
