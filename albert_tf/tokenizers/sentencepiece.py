@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,23 +47,19 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         with files.open_file(path, "rb") as file:
             model = file.read()
         self._processor = processor = sentencepiece.SentencePieceProcessor()
+        symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
         try:
             # An empty file parses as a model with no pieces at all.
             if not model or not processor.LoadFromSerializedProto(model):
                 raise RuntimeError
-        except RuntimeError:
-            raise InputError(f"{path}: not a SentencePiece model") from None
-        # In some vocabularies they are ordinary pieces, which could match text.
-        symbols = ("<pad>", "[CLS]", "[SEP]", "[MASK]")
-        if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
-            model = sentencepiece_model.with_control_pieces(model, symbols)
-            processor.LoadFromSerializedProto(model)
-        self.serialized_model = model
-
-        try:
+            # In some vocabularies they are ordinary pieces, which could match text.
+            if not all(processor.is_control(processor.piece_to_id(symbol)) for symbol in symbols):
+                model = sentencepiece_model.with_control_pieces(model, symbols)
+                processor.LoadFromSerializedProto(model)
             self.pieces = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: damaged: a piece is not UTF-8 ({error.reason})") from None
+        except (RuntimeError, LookupError, UnicodeDecodeError, struct.error):
+            raise InputError(f"{path}: not a SentencePiece model, or damaged") from None
+        self.serialized_model = model
         self.pad_id, self.unk_id = processor.pad_id(), processor.unk_id()
         specials = [processor.piece_to_id(symbol) for symbol in ("[CLS]", "[SEP]", "[MASK]")]
         if self.pad_id < 0 or self.unk_id in specials:
