@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pathlib
 import subprocess
@@ -16,6 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, replacing, write_text
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import _warn_of_steps
 from tests.conftest import ROOT
 from tests.finetuning.small import options_of, write_files
@@ -79,6 +81,22 @@ def test_results_do_not_replace_what_is_read(tmp_path):
     options = options_of(tmp_path, tmp_path / "out", do_predict=True, predict_file=str(place))
     with pytest.raises(InputError, match=r"^`predict_file`=.*: is in `output_dir`, under a name"):
         fine_tune(options, Classification)
+
+
+@pytest.mark.parametrize(("pairs", "valid"), [(True, False), (False, True), (None, True)])
+def test_a_model_for_pairs_of_texts(tmp_path, pairs, valid):
+    write_files(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "target.json").write_text(json.dumps({"pairs": pairs}))
+    (tmp_path / "out" / "labels.json").write_text('["animal", "tool"]')
+    changes = {"do_train": False, "do_eval": False, "do_predict": True}
+    options = options_of(tmp_path, tmp_path / "out", **changes)
+    task = Classification(options, Tokenizer.load(options.vocab_file))
+    if valid:
+        assert task._target.labels == ("animal", "tool")
+        return
+    with pytest.raises(InputError, match=r"contains a model for pairs of texts, not for single te"):
+        _ = task._target
 
 
 @pytest.mark.integration

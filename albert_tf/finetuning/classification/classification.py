@@ -113,11 +113,13 @@ class Classification(FineTuningTask):
         )
         saved = read_json(target_file, SavedTarget) if exists(target_file) else None
         labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
-        if saved and saved.pairs not in (None, self._dataset.pairs):
+        pairs = self._dataset.pairs
+        # That it is for another target is reported first.
+        if saved and saved.kind == self._dataset.target and saved.pairs not in (None, pairs):
             kinds = ("single texts", "pairs of texts")
             raise InputError(
                 f"`output_dir`={self.options.output_dir}: contains a model for "
-                f"{kinds[saved.pairs]}, not for {kinds[self._dataset.pairs]}"
+                f"{kinds[saved.pairs]}, not for {kinds[pairs]}"
             )
         return restore(self._dataset, saved, labels) if saved or labels else None
 
