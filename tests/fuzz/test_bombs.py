@@ -20,6 +20,8 @@ from data_prep.corpora.dumps import pages_of, split_dump
 from data_prep.corpora.wikipedia import documents
 from tests.finetuning.workbooks import write_xlsx
 
+pytestmark = pytest.mark.integration
+
 MEGABYTE = 1 << 20
 PAGE = (
     "<page><title>{}</title><ns>0</ns><id>1</id>"
