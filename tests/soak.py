@@ -1,0 +1,432 @@
+"""Disturbs commands at random until a time is up, and compares what they leave with a quiet run.
+
+    python -m tests.soak --minutes=60
+
+Each round takes a command and a fault: `kill` (SIGKILL, six times in a row; a third of those of
+training while it saves), `full disk`, `slow disk` (every sync, rename and removal takes 30 ms more,
+with a kill), `read-only` (after a kill), `descriptors` (as few as 25), `clock` (a month back after
+a kill), `stopped` (SIGSTOP of a child, or of the process, for two seconds) and `worker` (SIGKILL of
+a child). Then the command runs without a fault, and must leave the same bits as a run that was not
+disturbed, no file that is not a result, and no process. Every failure must be one line. Two workers
+of a training run are stopped for two seconds and killed in turn.
+
+Needs Linux, root (for disks of a few megabytes), strace and faketime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import hashlib
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow
+import tensorflow as tf
+from pyarrow import parquet
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
+from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
+from tests.end_to_end.test_multi_worker import Workers
+from tests.hub import serving
+
+MARK = f"SOAK={uuid.uuid4()}"
+FAULTS = (
+    "kill",
+    "full disk",
+    "slow disk",
+    "read-only",
+    "descriptors",
+    "clock",
+    "stopped",
+    "worker",
+)
+# In this order, since most accidents are kills.
+ROUNDS = (
+    *("kill", "full disk", "slow disk", "kill", "read-only", "descriptors"),
+    *("kill", "clock", "stopped", "worker"),
+)
+SLOW = ("fsync", "fdatasync", "rename", "renameat", "unlink", "mkdir")
+# What holds times, and differs between two runs that are not disturbed either.
+VOLATILE = (
+    *("events.", "metrics.jsonl", "fingerprint.pb", "saved_model.pb", ".manifest.json"),
+    *(".corpus.json", "export/README.md"),
+)
+
+
+class Job(NamedTuple):
+    """A command.
+
+    Attributes:
+        name: how it is called in the table.
+        words: its words after `python`, for a folder of results.
+        has_workers: whether its children do the work.
+    """
+
+    name: str
+    words: Callable[[pathlib.Path], tuple[str, ...]]
+    has_workers: bool = False
+
+
+def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
+    text, model = project.folder / "train.txt", f"--spm_model_file={project.model}"
+    train = (
+        *("--do_train", "--num_train_steps=1200", "--save_checkpoints_steps=3"),
+        *("--eval_every_steps=60", "--best_checkpoint_metric=loss", "--keep_checkpoint_max=3"),
+    )
+    records = (
+        *("-m", "data_prep.create_pretraining_data", f"--input_file={text}", model, *RECORD_FLAGS),
+        *("--dupe_factor=20", "--num_shards=4", "--num_processes=2"),
+    )
+    extract = ("-m", "data_prep.extract_corpus", "--num_processes=2", "--eval_fraction=0.2")
+    table = "hf://datasets/org/name/*.parquet"
+    return [
+        Job("training", lambda folder: project.pretrain_words(folder, *train)),
+        Job(
+            "records",
+            lambda folder: (*records, f"--output_file={folder}/train.tfrecord"),
+            has_workers=True,
+        ),
+        Job(
+            "extraction",
+            lambda folder: (
+                *(*extract, "--format=text", f"--input_file={project.folder}/long.txt"),
+                *(f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt"),
+            ),
+            has_workers=True,
+        ),
+        Job(
+            "extraction from a server",
+            lambda folder: (
+                *(*extract, "--format=table", f"--input_file={table}"),
+                *(f"--output_file={folder}/train.txt", f"--eval_output_file={folder}/eval.txt"),
+            ),
+            has_workers=True,
+        ),
+        Job(
+            "conversion",
+            lambda folder: (
+                *("convert_checkpoint.py", "--to=huggingface", f"--output={folder}/model"),
+                *(f"--input={pretrained}", model),
+            ),
+        ),
+        Job(
+            "export",
+            lambda folder: (
+                *("export_saved_model.py", f"--export_path={folder}/export", model),
+                *(f"--init_checkpoint={pretrained}", f"--albert_config_file={project.config}"),
+            ),
+        ),
+    ]
+
+
+def make_inputs(folder: pathlib.Path) -> Project:
+    project = Project(folder)
+    folder.mkdir()
+    _make(project)
+    text = (folder / "train.txt").read_text("utf-8")
+    (folder / "long.txt").write_text(
+        "\n\n".join(f"Part {number}.\n{text}" for number in range(60)), "utf-8"
+    )
+    served = folder / "served"
+    served.mkdir()
+    for part in range(3):
+        rows = [{"text": each.replace("the", f"the {part}")} for each in text.split("\n\n")]
+        parquet.write_table(pyarrow.Table.from_pylist(rows * 20), served / f"{part}.parquet")
+    return project
+
+
+def start(words: tuple[str, ...], *before: str, limit: int = 0) -> subprocess.Popen:
+    """Starts a command in a process group of its own."""
+
+    def few() -> None:
+        if limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    return subprocess.Popen(
+        [*before, sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, **dict([MARK.split("=")]), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=few,
+    )
+
+
+def kill(process: subprocess.Popen) -> None:
+    process.kill()
+    process.communicate()
+
+
+def left() -> list[int]:
+    """Processes that a command has left, ten seconds after its end."""
+    for _ in range(100):
+        found = [pid for pid in _processes() if pid != os.getpid()]
+        if not found:
+            return []
+        time.sleep(0.1)
+    return found
+
+
+def _processes() -> Iterator[int]:
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if MARK.encode() in path.read_bytes():
+                yield int(path.parent.name)
+        except OSError:
+            continue
+
+
+def children(pid: int) -> list[int]:
+    try:
+        lists = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for text in lists for child in text.split()]
+
+
+def result(folder: pathlib.Path) -> dict[str, str]:
+    """Digests of what a command has left; those of the values, for checkpoints."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_dir() or any(part in name for part in VOLATILE):
+            continue
+        if path.suffix == ".index" and path.name.startswith("model.ckpt"):
+            reader = tf.train.load_checkpoint(str(path.with_suffix("")))
+            names = sorted(reader.get_variable_to_shape_map())
+            names = [each for each in names if not each.startswith(("save_counter", "_CHECK"))]
+            content = b"".join(bytes(reader.get_tensor(each)) for each in names)
+        elif ".data-" in name and path.name.startswith("model.ckpt"):
+            continue
+        elif path.name == "checkpoint":
+            content = path.read_bytes().split(b"\n")[0]  # the rest are times
+        else:
+            content = path.read_bytes()
+        found[name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+class Soak:
+    """Rounds of faults.
+
+    Attributes:
+        rounds: how often each command met each fault.
+        kills: SIGKILLs, of which `saving` while a checkpoint was written.
+        problems: what was wrong, a line each.
+    """
+
+    def __init__(self, folder: pathlib.Path, seed: int):
+        self.folder = folder
+        self.draw = random.Random(seed)
+        self.rounds: collections.Counter[tuple[str, str]] = collections.Counter()
+        self.kills: collections.Counter[str] = collections.Counter()
+        self.lines: collections.Counter[str] = collections.Counter()
+        self.problems: list[str] = []
+        self.quiet: dict[str, tuple[dict[str, str], float, int]] = {}
+
+    def run_quietly(self, job: Job) -> None:
+        folder = self.folder / "disk"
+        folder.mkdir()
+        began = time.monotonic()
+        process = start(job.words(folder / "out"))
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        self.quiet[job.name] = result(folder), time.monotonic() - began, size
+        shutil.rmtree(folder)
+
+    def disturb(self, job: Job, fault: str) -> None:
+        """One round: a fault, the command without it, and a comparison."""
+        expected, seconds, size = self.quiet[job.name]
+        folder = self.folder / "disk"
+        folder.mkdir()
+        disk = size * self.draw.uniform(0.1, 0.9) if fault == "full disk" else 2 << 30
+        subprocess.run(["mount", "-t", "tmpfs", f"-osize={int(disk)}", "soak", folder], check=True)
+        words = job.words(folder / "out")
+        try:
+            getattr(self, "_" + fault.replace(" ", "_").replace("-", "_"))(words, folder, seconds)
+            self._look_for_processes(job, fault)
+            process = start(words)
+            _, errors = process.communicate()
+            if process.returncode and "already exists; remove it" not in errors:
+                self._problem(job.name, fault, f"cannot be repeated: {errors[-300:]!r}")
+            elif (found := result(folder)) != expected:
+                names = {*found} ^ {*expected} or {n for n in found if found[n] != expected[n]}
+                self._problem(job.name, fault, f"another result: {sorted(names)[:5]}")
+            self._look_for_processes(job, fault)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+            folder.rmdir()
+        self.rounds[job.name, fault] += 1
+
+    def _problem(self, name: str, fault: str, problem: str) -> None:
+        self.problems.append(f"{name}, {fault}: {problem}")
+        print(self.problems[-1], flush=True)
+
+    def _look_for_processes(self, job: Job, fault: str) -> None:
+        for pid in left():
+            self._problem(job.name, fault, f"process {pid} is left")
+            os.kill(pid, signal.SIGKILL)
+
+    def _end(self, process: subprocess.Popen, name: str) -> None:
+        """Waits; a failure must be one line."""
+        _, errors = process.communicate()
+        if process.returncode:
+            lines = [line for line in errors.splitlines() if line.strip()]
+            self.lines[lines[-1].replace(str(self.folder), "")[:160] if lines else "nothing"] += 1
+            if "Traceback" in errors or process.returncode < 0 or ": " not in lines[-1]:
+                problem = f"ended with {process.returncode}: {errors[-600:]!r}"
+                self._problem(name, "the command", problem)
+
+    def _kill_once(self, process: subprocess.Popen, folder, seconds: float, saving: bool) -> None:
+        end = time.monotonic() + self.draw.uniform(0.1, 0.5) * seconds
+        while time.monotonic() < end and process.poll() is None:
+            time.sleep(0.005)
+        if saving:
+            while process.poll() is None and not any(folder.glob("out/*_temp")):
+                pass
+        is_alive = process.poll() is None
+        kill(process)
+        if is_alive:
+            self.kills["saving" if saving else "other moments"] += 1
+
+    def _kill(self, words, folder, seconds: float) -> None:
+        is_training = words[0] == "run_pretraining.py"
+        for number in range(6):
+            saving = is_training and number % 3 == 1
+            self._kill_once(start(words), folder, seconds, saving)
+
+    def _full_disk(self, words, folder, seconds: float) -> None:
+        self._end(start(words), words[0])
+        subprocess.run(["mount", "-o", "remount,size=2g", folder], check=True)
+
+    def _slow_disk(self, words, folder, seconds: float) -> None:
+        calls = ",".join(SLOW)
+        slow = f"inject={calls}:delay_enter=30000"
+        strace = ("strace", "-f", "-qq", "-o", "/dev/null", f"-etrace={calls}", f"-e{slow}")
+        process = start(words, *strace)
+        # A kill of strace would leave the command alone: it is its child that is killed.
+        time.sleep(self.draw.uniform(0.3, 1) * seconds)
+        for pid in children(process.pid):
+            os.kill(pid, signal.SIGKILL)
+            self.kills["other moments"] += 1
+        process.communicate()
+
+    def _read_only(self, words, folder, seconds: float) -> None:
+        self._kill_once(start(words), folder, seconds, False)
+        left()
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        self._end(start(words), words[0])
+        subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+
+    def _descriptors(self, words, folder, seconds: float) -> None:
+        self._end(start(words, limit=self.draw.randint(25, 80)), words[0])
+
+    def _clock(self, words, folder, seconds: float) -> None:
+        self._kill_once(start(words), folder, seconds, False)
+        self._end(start(words, "faketime", "-f", "-30d"), words[0])
+
+    def _stopped(self, words, folder, seconds: float) -> None:
+        process = start(words)
+        time.sleep(self.draw.uniform(0.3, 0.9) * seconds)
+        chosen = self.draw.choice([*children(process.pid), process.pid])
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            if os.path.exists(f"/proc/{chosen}"):
+                os.kill(chosen, number)
+            time.sleep(2)
+        self._end(process, words[0])
+
+    def _worker(self, words, folder, seconds: float) -> None:
+        process = start(words)
+        time.sleep(self.draw.uniform(0.3, 0.9) * seconds)
+        found = children(process.pid)
+        if found:
+            os.kill(self.draw.choice(found), signal.SIGKILL)
+            self.kills["workers"] += 1
+        self._end(process, words[0])
+
+    def disturb_two_workers(self, project: Project) -> None:
+        """Stops one of two training workers, kills one, and starts both again."""
+        quiet = self.folder / "two workers"
+        words = [project.pretrain_words(each, *WORKER_FLAGS) for each in (quiet, self.folder / "2")]
+        if not quiet.exists():
+            Workers(words[0]).end(0, 0)
+        chosen, folder = self.draw.randrange(2), self.folder / "2"
+
+        def trained(step: int) -> bool:
+            return (folder / f"model.ckpt-{step}.index").exists()
+
+        workers = Workers(words[1])
+        workers.send(chosen, signal.SIGSTOP, lambda: trained(16))
+        time.sleep(2)
+        workers.processes[chosen].send_signal(signal.SIGCONT)
+        step = self.draw.choice(range(24, 112, 8))
+        workers.send(chosen, signal.SIGKILL, lambda: trained(step))
+        self.kills["workers"] += 1
+        workers.end(*((-9, 75) if chosen == 0 else (75, -9)))
+        Workers(words[1]).end(0, 0)
+        if result(folder) != result(quiet):
+            self._problem("two workers", "stopped and killed", "another result")
+        shutil.rmtree(folder)
+        self.rounds["two workers", "kill"] += 1
+        self.rounds["two workers", "stopped"] += 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="commands to try, separated by semicolons")
+    flags = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
+    project = make_inputs(folder / "inputs")
+    pretrained = folder / "pretrained"
+    words = project.pretrain_words(pretrained, "--do_train")
+    assert start(words).wait() == 0
+    soak, end = Soak(folder, flags.seed), time.monotonic() + 60 * flags.minutes
+    with serving(project.folder / "served") as hub:
+        os.environ["HF_ENDPOINT"] = hub.endpoint
+        every = jobs(project, pretrained)
+        names = flags.only.split(";") if flags.only else [job.name for job in every]
+        chosen = [job for job in every if job.name in names]
+        for job in chosen:
+            soak.run_quietly(job)
+        rounds = 0
+        while time.monotonic() < end:
+            for job in chosen:
+                fault = ROUNDS[rounds % len(ROUNDS)]
+                if fault != "worker" or job.has_workers:
+                    soak.disturb(job, fault)
+                if time.monotonic() > end:
+                    break
+            else:
+                if not flags.only and rounds % 3 == 0:
+                    soak.disturb_two_workers(project)
+            rounds += 1
+    print("| command | " + " | ".join(FAULTS) + " |\n|---" + "|---" * len(FAULTS) + "|")
+    for name in dict.fromkeys(name for name, _ in soak.rounds):
+        counts = (str(soak.rounds[name, fault] or "") for fault in FAULTS)
+        print(f"| {name} | " + " | ".join(counts) + " |")
+    print("SIGKILLs:", dict(soak.kills), "problems:", len(soak.problems))
+    print(*(f"{count} x {line}" for line, count in soak.lines.most_common()), sep="\n")
+    shutil.rmtree(folder)
+    return 1 if soak.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
