@@ -13,6 +13,7 @@ import hashlib
 import io
 import logging
 import os
+import re
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import IO
@@ -417,8 +418,12 @@ def tensorflow_reason(error: Exception) -> str:
     """Returns the message of a TensorFlow error without the description of graph nodes."""
     lines = [line for line in map(str.strip, str(error).splitlines()) if line]
     lines = [line for line in lines if not line.startswith(_NO_REASONS)]
-    return lines[0].split("}}")[-1].split(" [Op:")[0].strip() if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    return _NODES.sub("", lines[0]).split(" [Op:")[0].strip()
 
 
+# The nodes that a message begins with, such as `{{function_node f}} {{node x}}`.
+_NODES = re.compile(r"^(\{\{.*?\}\}\s*)+")
 # Prefixes of the lines that TensorFlow prints before the actual reason.
 _NO_REASONS = ("Graph execution error", "Detected at node", "<stack traces", 'File "', "[[")

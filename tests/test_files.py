@@ -85,6 +85,8 @@ def test_the_reason_of_an_error_of_tensorflow_is_the_line_that_tells_it():
     text += "<stack traces unavailable>\n{{function_node f}} disk is full [Op:Read] name: \n"
     assert tensorflow_reason(RuntimeError(text)) == "disk is full"
     assert tensorflow_reason(RuntimeError("")) == "RuntimeError"
+    inside = "No kernel for 'Read' used by {{node x}} with these attrs: [N=2]\n\n [[x]] [Op:f]"
+    assert tensorflow_reason(RuntimeError(inside)) == inside.splitlines()[0]
 
 
 def test_the_identity_of_a_file_changes_with_its_content(tmp_path):

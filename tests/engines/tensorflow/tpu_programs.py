@@ -1,0 +1,202 @@
+"""Run by a test: every program is traced under the real `TPUStrategy`, on a machine without a TPU.
+
+Its two cores are parts of the CPU that pass for parts of a TPU. Tracing is complete, with all that
+TensorFlow refuses in a program for TPUs; the first step then fails, since TensorFlow for CPUs has
+no kernel of the operations that start such a program.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
+
+from albert_tf.engines.tensorflow import replicas
+from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.race.multiple_choice import MultipleChoice
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.squad.question_answering import QuestionAnswering
+from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining import pretrain
+from tests import tiny
+from tests.finetuning import small
+
+CORES = 2
+NO_KERNEL = "No OpKernel was registered to support Op 'TPUReplicatedInput'"
+ON_TPU = {"use_tpu": True, "tpu_name": "local"}
+
+
+class _Name(str):
+    """The name of a part of the CPU, in which TensorFlow looks for a word."""
+
+    def __contains__(self, part: Any) -> bool:
+        return part == "device:TPU:" or super().__contains__(part)
+
+
+class _Resolver(tf.distribute.cluster_resolver.ClusterResolver):
+    """Finds a TPU of this machine whose cores are parts of the CPU."""
+
+    environment = ""
+
+    def __init__(self, **settings: Any):
+        assert settings == {"tpu": "local", "zone": None, "project": None}
+
+    def get_tpu_system_metadata(self) -> TPUSystemMetadata:
+        device = collections.namedtuple("device", ["name", "device_type"])
+        names = [each.name for each in tf.config.list_logical_devices("CPU")[-CORES:]]
+        places = [_Name("/job:localhost/replica:0/task:0" + name) for name in names]
+        return TPUSystemMetadata(CORES, 1, CORES, None, [device(name, "TPU") for name in places])
+
+    def cluster_spec(self) -> tf.train.ClusterSpec:
+        return tf.train.ClusterSpec({})
+
+    def master(self, *_, **__) -> str:
+        return ""
+
+    get_master = master
+
+
+def check(work: Callable[[Any], Any], options: Any, kind: str) -> None:
+    """Traces a program of that kind: training, evaluation or prediction."""
+    try:
+        work(dataclasses.replace(options, **ON_TPU))
+    except InputError as error:
+        problem = str(error)
+    else:
+        problem = "it ran without a TPU"
+    assert problem.startswith(f"the {kind} step failed: {NO_KERNEL}"), problem
+
+
+def traced(checksums: Callable, strategy: tf.distribute.Strategy, variables: Any) -> np.ndarray:
+    """The same checksum of all replicas, after the program that computes them was traced."""
+    try:
+        checksums(strategy, variables)
+    except tf.errors.InvalidArgumentError as error:
+        if NO_KERNEL not in str(error):
+            raise
+    return np.zeros((CORES, 1), np.int64)
+
+
+def check_pretraining(folder: pathlib.Path) -> None:
+    tiny.write_records(folder / "a.tfrecord", tiny.batch(32))
+    (folder / "albert_config.json").write_text(tiny.CONFIG.to_json())
+    options = PretrainingOptions(
+        albert_config_file=str(folder / "albert_config.json"),
+        input_file=(str(folder / "a.tfrecord"),),
+        output_dir=str(folder / "pretrained"),
+        max_seq_length=tiny.LENGTH,
+        max_predictions_per_seq=tiny.PREDICTIONS,
+        train_batch_size=16,
+        num_train_steps=1,
+        num_warmup_steps=0,
+        do_train=True,
+        learning_rate=1e-4,
+    )
+    for settings in (
+        {},
+        {"micro_batch_size": 4, "dtype": "bfloat16"},
+        {"remat": True, "optimizer": "adamw"},
+    ):
+        other = {**settings, "output_dir": f"{folder}/out-{len(settings)}"}
+        check(pretrain, dataclasses.replace(options, **other), "training")
+    pretrain(options)
+    evaluation = dataclasses.replace(options, do_train=False, do_eval=True)
+    check(pretrain, evaluation, "evaluation")
+
+
+def check_fine_tuning(folder: pathlib.Path, task: Any, options: Any, *predictions: str) -> None:
+    """Traces training, and what is done with a model that was trained on the CPU."""
+    off = dict.fromkeys(("do_eval", "do_predict"), False)
+
+    def work(options: Any) -> None:
+        fine_tune(options, task)
+
+    training = dataclasses.replace(options, **off, do_train=True)
+    for settings in ({}, {"micro_batch_size": 4, "remat": True, "dtype": "bfloat16"}):
+        other = {**settings, "output_dir": f"{options.output_dir}-{len(settings)}"}
+        check(work, dataclasses.replace(training, **other), "training")
+    work(training)
+    for flag, kind in zip(("do_eval", "do_predict"), predictions, strict=False):
+        check(work, dataclasses.replace(options, **{**off, flag: True, "do_train": False}), kind)
+
+
+def main() -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    parts = [tf.config.LogicalDeviceConfiguration()] * (1 + CORES)
+    tf.config.set_logical_device_configuration(cpu, parts)
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        patch = mock.patch.object
+        stack.enter_context(patch(tf.distribute.cluster_resolver, "TPUClusterResolver", _Resolver))
+        stack.enter_context(patch(tf.tpu.experimental, "initialize_tpu_system"))
+        stack.enter_context(
+            patch(replicas, "checksums", functools.partial(traced, replicas.checksums))
+        )
+        folder = pathlib.Path(name)
+        check_pretraining(folder)
+        small.write_files(folder)
+        short = {"train_step": 1, "pad_to_max_length": True}
+        classifier = small.options_of(folder, folder / "classifier", **short)
+        check_fine_tuning(folder, Classification, classifier, "prediction", "prediction")
+        model = {
+            name: getattr(classifier, name)
+            for name in ("albert_config_file", "vocab_file", "max_seq_length", "train_batch_size")
+        }
+        squad, race = folder / "squad.json", folder / "race.jsonl"
+        squad.write_text(json.dumps({"version": "v2.0", "data": [ARTICLE]}))
+        race.write_text("".join(json.dumps({**QUESTION, "id": n}) + "\n" for n in range(8)))
+        for head in ("span", "conditional"):
+            options = SquadOptions(
+                output_dir=f"{folder}/squad-{head}",
+                train_file=str(squad),
+                predict_file=str(squad),
+                squad_head=head,
+                max_query_length=8,
+                doc_stride=4,
+                **model,
+                **short,
+            )
+            check_fine_tuning(folder, QuestionAnswering, options, "prediction", "prediction")
+        options = RaceOptions(
+            output_dir=f"{folder}/race",
+            task_name="json",
+            train_file=str(race),
+            eval_file=str(race),
+            max_qa_length=12,
+            **model,
+            **short,
+        )
+        check_fine_tuning(folder, MultipleChoice, options, "prediction")
+
+
+ANSWER = {"text": "cat", "answer_start": 0}
+ARTICLE = {
+    "title": "t",
+    "paragraphs": [
+        {
+            "context": "cat saw dog bird horse drill",
+            "qas": [{"id": str(n), "question": "saw", "answers": [ANSWER]} for n in range(8)],
+        }
+    ],
+}
+QUESTION = {"context": "cat dog", "question": "saw", "choices": ["cat", "dog"], "answer": 0}
+
+
+if __name__ == "__main__":
+    main()
