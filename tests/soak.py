@@ -263,9 +263,12 @@ class Soak:
             self._look_for_processes(job, fault)
             process = start(words)
             _, errors = process.communicate()
+            found = result(folder)
+            if fault == "clock":  # TensorFlow then keeps the checkpoints before, to be safe
+                found = {name: digest for name, digest in found.items() if name in expected}
             if process.returncode and "already exists; remove it" not in errors:
                 self._problem(job.name, fault, f"cannot be repeated: {errors[-300:]!r}")
-            elif (found := result(folder)) != expected:
+            elif found != expected:
                 names = {*found} ^ {*expected} or {n for n in found if found[n] != expected[n]}
                 self._problem(job.name, fault, f"another result: {sorted(names)[:5]}")
             self._look_for_processes(job, fault)
@@ -273,6 +276,7 @@ class Soak:
             subprocess.run(["umount", folder], check=True)
             folder.rmdir()
         self.rounds[job.name, fault] += 1
+        print(f"{job.name}, {fault}: {len(self.problems)} problems so far", file=sys.stderr)
 
     def _problem(self, name: str, fault: str, problem: str) -> None:
         self.problems.append(f"{name}, {fault}: {problem}")
@@ -392,6 +396,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="commands to try, separated by semicolons")
+    parser.add_argument(
+        "--faults", help="faults, separated by semicolons", default=";".join(ROUNDS)
+    )
     flags = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
     project = make_inputs(folder / "inputs")
@@ -406,10 +413,10 @@ def main() -> int:
         chosen = [job for job in every if job.name in names]
         for job in chosen:
             soak.run_quietly(job)
-        rounds = 0
+        rounds, faults = 0, flags.faults.split(";")
         while time.monotonic() < end:
             for job in chosen:
-                fault = ROUNDS[rounds % len(ROUNDS)]
+                fault = faults[rounds % len(faults)]
                 if fault != "worker" or job.has_workers:
                     soak.disturb(job, fault)
                 if time.monotonic() > end:
