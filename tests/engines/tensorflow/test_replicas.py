@@ -1,4 +1,8 @@
-"""A replica that drifts from the others is noticed: see `drifting.py`."""
+"""What needs a CPU split into parts, in processes that do so before TensorFlow starts.
+
+`drifting`: a replica that drifts from the others ends the run before it is saved. `tpu_programs`:
+every program is traced under the strategy for TPUs.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from tests.conftest import ROOT
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_replica_that_drifts_ends_the_run_before_it_is_saved():
-    # In a process of its own: the CPU is split before TensorFlow starts.
+@pytest.mark.parametrize("module", ["drifting", "tpu_programs"])
+def test_on_parts_of_the_cpu(module):
     process = subprocess.run(
-        [sys.executable, "-m", "tests.engines.tensorflow.drifting"],
+        [sys.executable, "-m", f"tests.engines.tensorflow.{module}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
