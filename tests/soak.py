@@ -387,7 +387,7 @@ class Soak:
         if result(folder) != result(quiet):
             self._problem("two workers", "stopped and killed", "another result")
         shutil.rmtree(folder)
-        self.rounds["two workers", "kill"] += 1
+        self.rounds["two workers", "worker"] += 1
         self.rounds["two workers", "stopped"] += 1
 
 
