@@ -38,7 +38,9 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.record_index import find_indexes, index_records, write_indexes
+from albert_tf.input.record_batches import RecordTrainingBatches
+from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
+from albert_tf.input.record_reader import check_files
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
@@ -206,11 +208,11 @@ def _make_records(folder: pathlib.Path) -> None:
 
 
 def _read_records(folder: pathlib.Path) -> None:
-    from albert_tf.engines.tensorflow.records import check_files
-
-    path = str(folder / "a.tfrecord")
-    index_records(path)
-    check_files([path], pretraining_features(LENGTH, PREDICTIONS))
+    path, features = str(folder / "a.tfrecord"), pretraining_features(LENGTH, PREDICTIONS)
+    check_files([path], features)
+    index = RecordIndex.create([path])
+    batches = RecordTrainingBatches(index, features, 4, 1, 8)
+    assert batches[1]["input_ids"].shape == (4, LENGTH)
 
 
 def _make_index(folder: pathlib.Path) -> None:
