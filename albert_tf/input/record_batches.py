@@ -38,9 +38,9 @@ class RecordTrainingBatches:
     files contain no masks, masks (and swaps, see `DynamicMasks`) are a function of `seed` and of an
     example's position in that order. So batch `step` is always the same.
 
-    The records of a window of the order are read at once, by several threads, when its first batch
-    is asked for; those of the next one are read ahead. Three windows of `2 * shuffle_buffer_size`
-    records are kept in memory, of which a `share` holds its part.
+    The records of a window of the order are read together, by several threads, when its first batch
+    is asked for; after that, those of the next one are read ahead. Three windows of
+    `2 * shuffle_buffer_size` records are kept in memory, of which a `share` holds its part.
 
     Args:
         index: of TFRecord files, with an example at least.
@@ -197,9 +197,10 @@ class _Windows:
         """The numbers of the records of a window, and the records: `[batches, rows]` each."""
         with self._lock:
             found = self._started(window)
-            self._started(window + 1)
+            if found.done():  # so as not to delay the first batch
+                self._started(window + 1)
             while len(self._windows) > self._kept:
-                self._windows.popitem(last=False)[1].cancel()
+                self._windows.popitem(last=False)
         return found.result()
 
     def _started(self, window: int) -> Future[_Window]:

@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.input import record_reader
-from albert_tf.input.features import limited, pretraining_features, unmasked_features
+from albert_tf.input.features import limited, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
 from albert_tf.input.record_batches import RecordEvaluationBatches, RecordTrainingBatches
@@ -19,12 +19,10 @@ from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import Share
 from data_prep.tfrecords import frame, serialize
 from data_prep.tfrecords import write_records as write
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch
+from tests.input.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
+from tests.tiny import LENGTH, VOCAB, batch
 
-COUNTS = (7, 0, 130, 64)
-EXAMPLES = sum(COUNTS)
 MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
-STATIC = pretraining_features(LENGTH, PREDICTIONS)
 FORMS = pytest.mark.parametrize(
     ("features", "masks"),
     [
@@ -32,37 +30,12 @@ FORMS = pytest.mark.parametrize(
         pytest.param(unmasked_features(LENGTH), MASKS, id="dynamic"),
     ],
 )
-SHARES = [Share(), Share(1, 2, 2), Share(3, 4)]
-
-
-def write_files(folder) -> list[str]:
-    examples, begin, paths = batch(EXAMPLES, seed=5), 0, []
-    for count in COUNTS:
-        paths.append(str(folder / f"{count}.tfrecord"))
-        with open(paths[-1], "wb") as file:
-            write(file, {name: value[begin : begin + count] for name, value in examples.items()})
-        begin += count
-    return paths
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     """Of files of uneven length, one of them empty."""
     return RecordIndex.create(write_files(tmp_path_factory.mktemp("records")))
-
-
-def assert_same(found, expected) -> None:
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-        assert found[name].dtype == value.dtype
-
-
-def joined(dataset, share: Share, count: int) -> list[dict[str, np.ndarray]]:
-    """The first global batches of a dataset, put together again of what its replicas get."""
-    iterator = dataset.as_numpy_iterator()
-    steps = [[next(iterator) for _ in range(share.replicas)] for _ in range(count)]
-    return [{name: np.concatenate([p[name] for p in s]) for name in s[0]} for s in steps]
 
 
 @pytest.mark.integration
