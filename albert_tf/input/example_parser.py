@@ -68,7 +68,7 @@ class ExampleParser:
         )
         self._widths = np.array([math.prod(each.shape) for each in features.values()], np.int64)
         self._limits = np.array(
-            [-1 if each.limit is None else each.limit for each in features.values()], np.int64
+            [0 if each.limit is None else each.limit for each in features.values()], np.int64
         )
 
     def __call__(
@@ -136,7 +136,7 @@ def _parse_examples(
         ends: int64 `[examples]`.
         names: uint8, the names of the features one after the other.
         name_ends: int64 `[features + 1]`, where each of them ends, from 0.
-        kinds, widths, limits: int64 `[features]`.
+        kinds, widths, limits: int64 `[features]`; a limit of 0 is none.
         starts: int64 `[features]`, where the values of each begin in `values`.
         values: int32 or int64, filled; floats as their bits.
 
@@ -276,22 +276,29 @@ def _parse_list(content, position, end, kind, limit, values, count, is_wrong, wr
             return -1, False, wrong_value
         if tag not in (_FIRST, unpacked):
             continue
+        if kind == _FLOAT and (position - begin) % 4:
+            return -1, False, wrong_value
         while begin < position:
-            value = np.int64(content[begin])
             if kind == _FLOAT:
-                if position - begin < 4:
-                    return -1, False, wrong_value
-                for byte in range(1, 4):
+                value = np.int64(0)
+                for byte in range(4):
                     value |= np.int64(content[begin + byte]) << (8 * byte)
                 begin += 4
                 invalid = value & 0x7F800000 == 0x7F800000  # infinite, or not a number
             else:
+                # Nearly all values have one or two bytes.
+                value = np.int64(content[begin])
                 begin += 1
-                if value >= 0x80:  # more than one byte
-                    value, begin = _varint(content, begin - 1, position)
-                    if begin < 0:
-                        return -1, False, wrong_value
-                invalid = limit >= 0 and (value < 0 or value >= limit)
+                if value >= 0x80:
+                    high = np.int64(content[begin]) if begin < position else np.int64(0x80)
+                    if high < 0x80:
+                        value += (high - 1) << 7
+                        begin += 1
+                    else:
+                        value, begin = _varint(content, begin - 1, position)
+                        if begin < 0:
+                            return -1, False, wrong_value
+                invalid = np.uint64(value) > np.uint64(limit - 1)
             if invalid and not is_wrong:
                 is_wrong, wrong_value = True, value
             if count < len(values):
