@@ -7,7 +7,7 @@ threads can parse at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,39 @@ class ExampleParser:
             raise InputError(f"{example}: {name} must be 0 to {feature.limit - 1}, not {detail}")
         value = np.array(detail, np.int64).astype(np.int32).view(np.float32)
         raise InputError(f"{example}: {name} must be a finite number, not {value}")
+
+
+def feature_lengths(record: bytes) -> dict[str, int]:
+    """The number of values of every feature of an example, by name; 0 for byte strings.
+
+    Raises:
+        ValueError: the record is no example.
+    """
+    content = np.frombuffer(record, np.uint8)
+    lengths = {}
+    for begin, end in _fields(content, 0, len(content), _FIRST):
+        for entry, entry_end in _fields(content, begin, end, _FIRST):
+            name = b""
+            for key, key_end in _fields(content, entry, entry_end, _FIRST):
+                name = record[key:key_end]
+            counts = [
+                _parse_entry(content, entry, entry_end, kind, 0, np.empty(0, np.int64))[0]
+                for kind in (_INT64, _FLOAT)
+            ]
+            if min(counts) < 0:
+                raise ValueError("not a tf.train.Example")
+            lengths[name.decode(errors="replace")] = max(counts)
+    return lengths
+
+
+def _fields(content: np.ndarray, position: int, end: int, tag: int) -> Iterator[tuple[int, int]]:
+    """Where the fields with a tag begin and end."""
+    while position < end:
+        found, begin, position = _field(content, position, end)
+        if position < 0:
+            raise ValueError("not a tf.train.Example")
+        if found == tag:
+            yield begin, position
 
 
 @compiled

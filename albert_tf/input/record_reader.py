@@ -97,7 +97,10 @@ def iter_records(path: str) -> Iterator[bytes]:
         with _remote_errors(path), files.open_file(path, "rb") as file:
             yield from _records(file, files.size(path))
     except _DamagedRecordError as error:
-        raise InputError(f"{path}: example {error.number} is damaged: {error.reason}") from None
+        hint = "" if error.number else "; is it a TFRecord file?"
+        raise InputError(
+            f"{path}: example {error.number} is damaged: {error.reason}{hint}"
+        ) from None
 
 
 def iter_examples(

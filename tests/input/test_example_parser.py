@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.input.example_parser import ExampleParser, WrongLengthError
+from albert_tf.input.example_parser import ExampleParser, WrongLengthError, feature_lengths
 from albert_tf.input.features import Feature
 from data_prep.tfrecords import serialize
 
@@ -101,6 +101,11 @@ def test_messages_mean_what_they_mean_to_tensorflow(message):
     for name, feature in FEATURES.items():
         stored = present[name].int64_list if feature.dtype == "int64" else present[name].float_list
         expected[name] = list(stored.value)
+    counts = {
+        name: len(stored.int64_list.value) + len(stored.float_list.value)
+        for name, stored in present.items()
+    }
+    assert feature_lengths(message) | counts == counts
     parse = ExampleParser(FEATURES, np.int64)
     if lengths := {
         name: len(expected[name])
