@@ -220,11 +220,9 @@ def write_training_checkpoint(
 
         # Orbax asks JAX which process this is. JAX must not start the accelerators for that.
         jax.config.update("jax_platforms", "cpu")
-    tree = {
-        "params": dict(values),
-        "optimizer": dict(optimizer),
-        "step": np.asarray(step, np.int32),
-    }
+    tree = {"params": dict(values), "step": np.asarray(step, np.int32)}
+    if optimizer:  # orbax would store an empty dictionary as a value
+        tree["optimizer"] = dict(optimizer)
     with (
         errors_as_os_errors(path),
         orbax.Checkpointer(create_handler()) as checkpointer,

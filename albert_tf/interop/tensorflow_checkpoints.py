@@ -168,6 +168,7 @@ def write_training_checkpoint(
     checkpoint = tf.train.Checkpoint(
         params=_variables(values), step=tf.Variable(step, dtype=tf.int64), **state
     )
+    _ = checkpoint.save_counter  # created on access; training resumes from checkpoints with one
     checkpoint.write(prefix)
     list_as_newest(prefix)
 

@@ -229,9 +229,7 @@ def test_the_list_can_be_set_back_to_an_older_one(tmp_path, three_steps):
 
 def test_checkpoints_of_another_model_or_optimizer_are_refused(tmp_path):
     save_steps(tmp_path, (5,))
-    with pytest.raises(
-        InputError, match=r"pooler/dense/kernel has shape \[4, 3\], but \[4, 2\]"
-    ):
+    with pytest.raises(InputError, match=r"pooler/dense/kernel has shape \[4, 3\], but \[4, 2\]"):
         Checkpoints(str(tmp_path), state(0, width=2)).restore_latest()
     with pytest.raises(InputError, match="`optimizer`"):
         Checkpoints(str(tmp_path), state(0, optimizer="adamw")).restore_latest()
