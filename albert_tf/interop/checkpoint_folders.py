@@ -38,7 +38,7 @@ TENSORFLOW_LIST_FILE = "checkpoint"
 # Engine -> format, for `--to` of convert_checkpoint.py, of the checkpoints that it resumes from.
 FORMAT_OF_ENGINE = {"tensorflow": "albert_tf", "jax": "jax"}
 
-_CHECKPOINT = re.compile(rf"{re.escape(NAME)}-(\d+)")
+_CHECKPOINT = re.compile(rf"{re.escape(NAME)}-([0-9]{{1,18}})")
 _CHUNK = 1 << 20
 _UNFINISHED = ".unfinished"
 
@@ -322,7 +322,7 @@ def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
         raise damaged
     found = {}
     for line in lines[:-1]:
-        row = re.fullmatch(r"([0-9a-f]{8}) (\d{1,18}) (.+)\n", line)
+        row = re.fullmatch(r"([0-9a-f]{8}) ([0-9]{1,18}) (.+)\n", line)
         if row is None:
             raise damaged
         found[row[3]] = (int(row[1], 16), int(row[2]))

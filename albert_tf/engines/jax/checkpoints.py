@@ -64,6 +64,7 @@ __all__ = [
     "has_checkpoints",
     "keep_only_checkpoint",
     "latest_checkpoint",
+    "latest_valid",
     "listed_checkpoint",
     "valid_checkpoints",
 ]
@@ -257,12 +258,17 @@ def latest_checkpoint(folder: str, workers: Workers) -> str | None:
         InputError: all are damaged, another engine has trained in the folder, or it is not the
             same one for all workers.
     """
-    path = workers.from_chief(lambda: _latest_valid(folder))
+    path = workers.from_chief(lambda: latest_valid(folder))
     check_shared(folder, path, f"{path}/{CHECKSUM_FILE}", workers)
     return path
 
 
-def _latest_valid(folder: str) -> str | None:
+def latest_valid(folder: str) -> str | None:
+    """The latest valid checkpoint in a training folder; see `checkpoint_choice.latest_valid`.
+
+    Raises:
+        InputError: all are damaged, or another engine has trained in the folder.
+    """
     check_engine(folder, "jax")
     return checkpoint_choice.latest_valid(folder, newest_first(folder), damage_of, LIST_FILE)
 
