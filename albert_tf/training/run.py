@@ -17,6 +17,7 @@ from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
+from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
@@ -56,6 +57,7 @@ def prepare(
     _check_same_config(config, options)
     engine = create_engine(DEFAULT_ENGINE, options)
     with engine.workers.losses_reported(), engine.workers.synchronized():
+        check_engine(options.output_dir, engine.name)
         if options.init_checkpoint:
             with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
                 weights = open_weights(options.init_checkpoint, config=config)

@@ -1,1 +1,1 @@
-"""The JAX engine."""
+"""The JAX engine: one compiled program over the devices of all processes."""
