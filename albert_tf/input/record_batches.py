@@ -78,7 +78,7 @@ class RecordTrainingBatches:
 
         Raises:
             InputError: a record is damaged, or its example has other features, lengths or values.
-            OSError: a file cannot be read.
+            OSError: a file cannot be read. A window that could not be read is not read again.
         """
         window, batch = divmod(step, self._windows.batches)
         numbers, records = self._windows.get(window)

@@ -17,6 +17,7 @@ FEATURES = {
     "weights": Feature((2,), "float32"),
     "one": Feature((1,), "int64"),
 }
+KINDS = ["int64", "float32", "bytes"]
 NAMES = [*FEATURES, "other", "id", ""]
 
 
@@ -70,12 +71,16 @@ def lists(draw, kind: str, values: list) -> bytes:
 @st.composite
 def entries(draw, name: str) -> bytes:
     """An entry of the map, of the right form more often than not."""
-    kind = draw(st.sampled_from(["int64", "float32", "bytes"]))
+    kind = draw(st.sampled_from(KINDS))
     length = draw(st.integers(0, 4))
     if name in FEATURES and draw(st.integers(0, 9)):
         kind, (length,) = FEATURES[name].dtype, FEATURES[name].shape
-    values = {"int64": INTEGERS, "float32": FLOATS, "bytes": st.binary(max_size=3)}[kind]
-    content = draw(lists(kind, draw(st.lists(values, min_size=length, max_size=length))))
+    # Of two lists in one entry, the kind of the last one counts.
+    others = draw(st.lists(st.sampled_from(KINDS), max_size=draw(st.integers(0, 1))))
+    content = b""
+    for each in [*others, kind]:
+        values = {"int64": INTEGERS, "float32": FLOATS, "bytes": st.binary(max_size=3)}[each]
+        content += draw(lists(each, draw(st.lists(values, min_size=length, max_size=length))))
     # No unknown field directly in an entry: implementations differ in what becomes of the entry.
     parts = [field(1, name.encode()), field(2, draw(NOISE) + content + draw(NOISE))]
     return field(1, b"".join(draw(st.permutations(parts))))
@@ -144,6 +149,13 @@ def test_limits_hold_for_the_last_list_of_a_feature():
     def entry(*values):
         return field(1, field(1, b"ids") + field(2, field(3, encoded("int64", values, True))))
 
+    def of_lists(*lists):
+        content = b"".join(field(number, encoded(k, [v], True)) for number, k, v in lists)
+        return field(1, field(1, field(1, b"ids") + field(2, content)))
+
+    ints, floats = (3, "int64", 99), (2, "float32", 1.0)
+    last = (3, "int64", 1), (3, "int64", 2)
+    assert parse([of_lists(ints, floats, *last)], str)["ids"].tolist() == [[1, 2]]
     good, bad = entry(0, 9), entry(3, 10)
     assert parse([field(1, bad + good)], str)["ids"].tolist() == [[0, 9]]
     for record, problem in (
@@ -152,6 +164,7 @@ def test_limits_hold_for_the_last_list_of_a_feature():
         (field(1, entry(2**32, 1)), f"7: ids must be 0 to 9, not {2**32}"),
         (field(1, entry(1)), "7 has 1 values of ids, 2 are expected"),
         (field(1, entry(99, 1, 2)), "7 has 3 values of ids, 2 are expected"),
+        (of_lists(*last, floats), "7 has no values of ids, 2 are expected"),
         (b"", "7 has no values of ids, 2 are expected"),
     ):
         with pytest.raises(InputError) as error:
