@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pathlib
 import os
+import pathlib
 import shutil
 import signal
 import time
