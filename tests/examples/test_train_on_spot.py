@@ -18,7 +18,7 @@ folder = pathlib.Path({folder!r})
 words = sys.argv[1:]
 command = next((w for w in words if w.startswith("--command=")), "")
 kind = next(
-    (k for k in ("is-active", "systemd-run", "journalctl", "pip install") if k in command),
+    (k for k in ("systemd-run", "is-active", "journalctl", "pip install") if k in command),
     "scp" if "scp" in words else words[3],
 )
 with open(folder / "log", "a") as log:
@@ -27,7 +27,7 @@ answers = folder / kind
 if answers.exists():
     first, *rest = answers.read_text().split("\\n")
     answers.write_text("\\n".join(rest))
-    print(first.replace("FAILS", ""))
+    print(first.replace("FAILS", "").replace(" ", "\\n"))
     sys.exit("FAILS" in first)
 """
 
@@ -103,6 +103,43 @@ def test_a_tpu_that_is_taken_away_gives_way_to_another(cloud):
         "--input_file=gs://b/data/train*",
         "--output_dir=gs://b/a name",
     ]
+
+
+def test_tensorflow_trains_on_the_only_host(cloud):
+    done, calls = cloud("--x", list=["ACTIVE"] * 9, is_active=["inactive", "inactive"])
+    assert done.returncode == 0, done.stderr
+    assert all("--worker=0" in call for call in calls if call[0] not in ("list", "create"))
+    _, install, start = (call[-1] for call in calls if call[0] in INSTALL_AND_START)
+    assert "./albert[tpu]" in install
+    assert "TF_PLUGGABLE_DEVICE_LIBRARY_PATH=$(venv/bin/python" in start
+
+
+def test_jax_trains_on_all_hosts_until_all_are_done(cloud):
+    done, calls = cloud(
+        "--engine=jax", "--output_dir=gs://b/out",
+        list=["ACTIVE"] * 9,
+        # The first attempt reaches one of two hosts. Later, one is done before the other.
+        systemd_run=["FAILS", ""],
+        is_active=["inactive inactive", "active inactive", "active activating", "active inactive",
+                   "inactive inactive"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert kinds(calls) == [*INSTALL_AND_START, *INSTALL_AND_START]
+    assert sum(call[0] == "is-active" for call in calls) == 5
+    assert all("--worker=all" in call for call in calls if call[0] not in ("list", "create"))
+    _, install, start = [call[-1] for call in calls if call[0] in INSTALL_AND_START][:3]
+    assert "./albert[jax-tpu]" in install
+    assert "gcsfs" in install
+    assert "TF_PLUGGABLE" not in start
+
+
+def test_an_error_on_one_host_ends_it(cloud):
+    done, calls = cloud(
+        "--engine=jax", list=["ACTIVE"] * 9, is_active=["active active", "active failed"]
+    )
+    assert done.returncode == 1
+    assert "training ended with an error" in done.stdout
+    assert kinds(calls) == ["journalctl"]
 
 
 def test_an_error_of_the_training_ends_it(cloud):
