@@ -45,6 +45,7 @@ _TPU_CHIPS: dict[tuple[str, str | None], str] = {
     ("0x0062", None): "v5p",
     ("0x0063", None): "v5e",
     ("0x006f", None): "v6e",
+    ("0x0076", None): "tpu7x",
 }
 
 # What JAX calls the devices.
@@ -91,7 +92,7 @@ def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
 
 def local_tpu_peak_flops() -> float:
     """Operations per second of all TPU chips of this machine together; 0 if there is none."""
-    chips = [GENERATIONS[name] for name in tpu_chips()]
+    chips = [GENERATIONS[name] for name in tpu_chips() if name in GENERATIONS]
     return float(sum(chip.devices * chip.peak_flops for chip in chips))
 
 

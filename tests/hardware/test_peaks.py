@@ -26,6 +26,7 @@ def test_a_machine_without_tpus_has_none_of_their_peak():
 @pytest.mark.parametrize(("device", "subsystem", "kind"), [
     ("0x0027", "0x004e", "v2"), ("0x0027", "0x004f", "v3"), ("0x005e", "0x0000", "v4"),
     ("0x0063", "0x0001", "v5e"), ("0x0062", "0x0001", "v5p"), ("0x006f", "0x0001", "v6e"),
+    ("0x0076", "0x0001", "tpu7x"),
 ])  # fmt: skip
 def test_tpu_chips_are_known_by_their_bus(tmp_path, device, subsystem, kind):
     for number, vendor in enumerate(("0x1ae0", "0x8086", "0x1ae0")):
