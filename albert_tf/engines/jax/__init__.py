@@ -1,0 +1,1 @@
+"""The JAX engine: one compiled program over the devices of all processes."""

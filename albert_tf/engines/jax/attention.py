@@ -1,0 +1,132 @@
+"""Attention on JAX: plain, and fused into one kernel on TPUs and GPUs.
+
+A fused kernel never writes the `[queries, seq]` scores to memory (arXiv 2205.14135). All functions
+have the signature described in `albert_tf.modeling.attention` and compute the same: masked keys get
+no weight, wherever they are, and padding attends like any other position. A sequence without a
+single token, whose outputs have no meaning, gets finite ones.
+
+A fused attention computes the plain one instead where its kernel does not apply:
+
+- fewer queries than keys (the last layer of a training step, at a few positions);
+- dropout of attention weights in training (version 1 models), with one line in the log;
+- on a TPU, a length that is not a multiple of 128 or a head size that is not a multiple of 8;
+- on a GPU, float32, an odd length, or a head size that is not a multiple of 8 or larger than 128.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.experimental.pallas.ops.tpu import splash_attention
+
+from albert_tf.errors import InputError
+from albert_tf.modeling.attention import dot_product_attention
+
+logger = logging.getLogger(__name__)
+
+# Rows and columns of the scores that a TPU kernel holds in fast memory at once; the first one that
+# divides the length is used. Larger blocks than these do not fit.
+_BLOCKS = (512, 256, 128)
+
+# How a TPU kernel reads its inputs: positions last. The rows of a head of 64 would be padded to 128
+# numbers in memory, and their projections use half of a matrix unit.
+_LAYOUT = splash_attention.QKVLayout.SEQ_MINOR
+
+
+def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret: bool = False):
+    """Attention by the splash attention kernels of JAX, forward and backward.
+
+    Args:
+        query: as all others, see `albert_tf.modeling.attention`.
+        interpret: whether the kernels are interpreted, which works on any device.
+    """
+    length, head_size = query.shape[2:]
+    applies = length % _BLOCKS[-1] == 0 and head_size % 8 == 0
+    if not applies or not _is_fusable(query, key, dropout):
+        return dot_product_attention(query, key, value, attention_mask, dropout)
+    kernel = _splash_kernel(query.shape[1], length, interpret)
+    tokens = attention_mask.astype(jnp.int32)
+    # Positions attend to those with the same id: all queries have the id of tokens.
+    ids = splash_attention.SegmentIds(q=jnp.ones_like(tokens), kv=tokens)
+    # The kernel does not scale. A power of two, as for heads of 64, changes no digit.
+    return jax.vmap(kernel)(query * head_size**-0.5, key, value, ids)
+
+
+def _splash_kernel(heads: int, length: int, interpret: bool):
+    block = next(block for block in _BLOCKS if length % block == 0)
+    sizes = splash_attention.BlockSizes(
+        block_q=block,
+        block_kv=block,
+        block_q_dkv=block,
+        block_kv_dkv=block,
+        use_fused_bwd_kernel=True,
+        q_layout=_LAYOUT,
+        k_layout=_LAYOUT,
+        v_layout=_LAYOUT,
+    )
+    mask = splash_attention.MultiHeadMask([splash_attention.FullMask((length, length))] * heads)
+    return splash_attention.make_splash_mha_single_device(
+        mask, block_sizes=sizes, interpret=interpret
+    )
+
+
+def gpu_attention(query, key, value, attention_mask, dropout=None):
+    """Attention by cuDNN's kernels, forward and backward."""
+    batch, _, length, head_size = query.shape
+    applies = query.dtype != jnp.float32 and length % 2 == 0
+    applies = applies and head_size % 8 == 0 and head_size <= 128
+    if not applies or not _is_fusable(query, key, dropout):
+        return dot_product_attention(query, key, value, attention_mask, dropout)
+    # cuDNN's mask has a row per query, and its lengths would allow padding at the end only.
+    mask = jnp.broadcast_to(
+        attention_mask.astype(bool)[:, None, None, :], (batch, 1, length, length)
+    )
+    # JAX expects positions before heads; the compiler removes the double transposition.
+    query, key, value = (jnp.swapaxes(each, 1, 2) for each in (query, key, value))
+    context = jax.nn.dot_product_attention(query, key, value, mask=mask, implementation="cudnn")
+    return jnp.swapaxes(context, 1, 2)
+
+
+def _is_fusable(query, key, dropout) -> bool:
+    if dropout is not None:
+        _log_dropout()
+    return dropout is None and query.shape == key.shape
+
+
+@functools.cache
+def _log_dropout() -> None:
+    logger.info(
+        "attention: plain, since fused attention has no dropout of attention weights "
+        "(attention_probs_dropout_prob)"
+    )
+
+
+# By name and by platform; the plain attention serves where there is no other.
+ATTENTION: dict[str, dict[str, Callable]] = {
+    "plain": {},
+    "fused": {"tpu": tpu_attention, "gpu": gpu_attention},
+}
+AUTO = "auto"
+
+
+def find_attention(name: str, platform: str) -> Callable:
+    """The attention of this name on a platform.
+
+    Args:
+        name: "plain", "fused", or "auto" for the fastest one of the platform.
+        platform: "cpu", "gpu" or "tpu".
+
+    Returns:
+        A function with the signature described in `albert_tf.modeling.attention`.
+
+    Raises:
+        InputError: if there is no attention of this name.
+    """
+    if name != AUTO and name not in ATTENTION:
+        raise InputError(f"`attention`={name}: must be one of {', '.join((AUTO, *ATTENTION))}")
+    functions = ATTENTION["fused" if name == AUTO else name]
+    return functions.get(platform, dot_product_attention)
