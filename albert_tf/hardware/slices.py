@@ -26,6 +26,7 @@ class Generation(NamedTuple):
         network_bandwidth: bytes per second that a chip can send over all its links in a slice.
         clock: cycles per second of a core; None if unknown.
         shapes: shapes of common slices in chips, the smallest first.
+        engines: names of the engines that run on it.
         settings: arguments of `get_topology_desc` in addition to the name.
     """
 
@@ -38,6 +39,7 @@ class Generation(NamedTuple):
     network_bandwidth: float
     clock: float | None
     shapes: tuple[str, ...]
+    engines: tuple[str, ...] = ("tensorflow", "jax")
     settings: dict[str, Any] = {}
 
 
@@ -49,10 +51,12 @@ GENERATIONS: dict[str, Generation] = {
     "v2": Generation(
         *("v2", 2, 2, 46e12 / 2, int(7.48 * GIB), 700e9 / 2, 248e9, 700e6),
         shapes=_SQUARES,
+        engines=("tensorflow",),
     ),
     "v3": Generation(
         *("v3", 2, 2, 123e12 / 2, int(15.48 * GIB), 900e9 / 2, 328e9, 940e6),
         shapes=(*_SQUARES, "16x32", "32x32"),
+        engines=("tensorflow",),
     ),
     "v4": Generation(
         *("v4", 2, 1, 275e12, int(30.75 * GIB), 1200e9, 300e9, 1050e6),
@@ -70,6 +74,11 @@ GENERATIONS: dict[str, Generation] = {
     "v6e": Generation(
         *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, None),
         shapes=("1x1", "2x2", "2x4", *_SQUARES[1:]),
+    ),
+    "tpu7x": Generation(
+        *("tpu7x", 2, 2, 2307e12 / 2, int(94.75 * GIB), 7380e9 / 2, 600e9, None),
+        shapes=_CUBES,
+        engines=("jax",),
     ),
 }
 
