@@ -1,7 +1,8 @@
 """Local and remote files: globs, UTF-8 text, and atomic writes.
 
-Remote files are read and written through TensorFlow (`gs://bucket/file`), or read through fsspec
-(`hf://datasets/org/name/file`, `s3://bucket/file`, `https://host/file`, ...).
+Files like `gs://bucket/file` are read and written through TensorFlow, or through fsspec in a
+process that runs on JAX. Others are read through fsspec (`hf://datasets/org/name/file`,
+`s3://bucket/file`, `https://host/file`, ...).
 """
 
 from __future__ import annotations
@@ -16,16 +17,20 @@ import os
 import re
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import IO
+from typing import IO, Any
 
 from albert_tf.durability import remove_leftovers, sync, sync_names, temporary_name
 from albert_tf.errors import InputError
+from albert_tf.remote_files import RemoteFiles
 from albert_tf.servers import file_system, is_read_only, is_remote, open_on_server
 
 logger = logging.getLogger(__name__)
 
 
-def _gfile():
+def _gfile() -> Any:
+    """Remote files: `tf.io.gfile`, or the same through fsspec in a process that runs on JAX."""
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        return RemoteFiles()
     import tensorflow as tf  # loaded for such paths only
 
     return tf.io.gfile

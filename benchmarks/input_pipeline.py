@@ -99,12 +99,12 @@ def measure(stage: str, files: list[str], options: Options) -> Rate:
     with quiet_import():
         import tensorflow as tf
 
-    from albert_tf.engines.tensorflow.pipelines import WHOLE
     from albert_tf.engines.tensorflow.record_order import shuffled_records
     from albert_tf.engines.tensorflow.records import record_training_batches
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
     from albert_tf.input.record_index import RecordIndex
+    from albert_tf.input.share import WHOLE
 
     length, predictions = options.max_seq_length, options.max_predictions_per_seq
     masks = dynamic_masks(find_manifests(files), predictions)

@@ -100,8 +100,8 @@ def read_share(options: Options, files: list[str], hosts: int) -> tuple[float, f
     with quiet_import():
         import tensorflow as tf  # noqa: F401
 
-    from albert_tf.engines.tensorflow.pipelines import Share
     from albert_tf.engines.tensorflow.record_order import shuffled_records
+    from albert_tf.input.share import Share
 
     batch, buffer = options.train_batch_size, options.shuffle_buffer_size
     index = RecordIndex.create(files)
@@ -124,8 +124,8 @@ def print_shuffling(options: Options, folder: str) -> None:
     with quiet_import():
         import tensorflow as tf
 
-    from albert_tf.engines.tensorflow.pipelines import WHOLE
     from albert_tf.engines.tensorflow.record_order import shuffled_records
+    from albert_tf.input.share import WHOLE
 
     count, per_file = _SHUFFLED_EXAMPLES, _SHUFFLED_EXAMPLES // _SHUFFLED_FILES
     files = [os.path.join(folder, f"{number}.tfrecord") for number in range(_SHUFFLED_FILES)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf.engines.registry import select_engine
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
@@ -15,6 +16,7 @@ from albert_tf.training.options import PretrainingOptions
 
 
 def run(options: PretrainingOptions) -> None:
+    select_engine(options.engine)
     with quiet_import():
         from albert_tf.training.pretraining import pretrain
 

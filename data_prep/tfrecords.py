@@ -1,4 +1,4 @@
-"""Writes TFRecord files of `tf.train.Example` without TensorFlow.
+"""Writes and reads TFRecord files of `tf.train.Example` without TensorFlow.
 
 All examples have the same features of fixed lengths, so one compiled loop turns a whole batch into
 protocol buffers, with the bytes of `tf.train.Example.SerializeToString(deterministic=True)`.
@@ -15,10 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from albert_tf.compiled import compiled
-from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
 from albert_tf.input.features import Feature
 from albert_tf.input.record_index import masked_crc
+from albert_tf.input.record_reader import iter_examples
 
 # Tags of tensorflow/core/example/{example,feature}.proto: field number * 8 + 2; a length follows.
 # Field 1 is Example.features, Features.feature, the key of an entry, the values of a list.
@@ -178,24 +177,15 @@ def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.nd
         features: the features to read, by name.
 
     Returns:
-        Arrays `[examples, *shape]` by feature name.
+        Arrays `[examples, *shape]` by feature name, int64 or float32.
 
     Raises:
         InputError: if the file is missing, truncated, or has other features or lengths.
     """
-    from albert_tf.quiet import quiet_import
-
-    with quiet_import():  # only needed for reading
-        import tensorflow as tf
-
-    specification = {
-        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+    batches = list(iter_examples(path, features))
+    return {
+        name: np.concatenate(
+            [np.zeros((0, *feature.shape), feature.dtype), *(batch[name] for batch in batches)]
+        )
         for name, feature in features.items()
     }
-    try:
-        records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
-        parsed = tf.io.parse_example(tf.constant(records, tf.string), specification)
-    except tf.errors.OpError as error:
-        reason = tensorflow_reason(error)
-        raise InputError(f"{path}: damaged, or other features than expected: {reason}") from None
-    return {name: tensor.numpy() for name, tensor in parsed.items()}

@@ -15,6 +15,7 @@ import importlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from albert_tf.engines.registry import select_engine
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
@@ -50,6 +51,7 @@ TASK_KINDS = {
 
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
+    select_engine(options.engine)
     module, name = kind.task.split(":")
     with quiet_import():
         from albert_tf.finetuning.run import fine_tune

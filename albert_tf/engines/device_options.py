@@ -6,6 +6,9 @@ import dataclasses
 
 from albert_tf.options import option
 
+# Keys of `albert_tf.engines.registry.ENGINES`, which are also names of Keras's backends.
+ENGINE_NAMES = ("tensorflow", "jax")
+
 # --dtype -> the Keras policy: bfloat16 products with float32 variables.
 DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 
@@ -14,13 +17,19 @@ DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 class DeviceOptions:
     """Where a program runs, and in which precision."""
 
+    engine: str = option(
+        "tensorflow",
+        "What computes: tensorflow (CPU, GPU, TPU v2 to v5p) or jax (CPU, GPU, TPU v4 and later).",
+        choices=ENGINE_NAMES,
+    )
     strategy: str = option(
         "auto",
         "How a batch is distributed over devices: one_device, mirrored (all GPUs, or "
         "--num_replicas parts of the CPU), multi_worker (all GPUs, or the CPUs, of several "
         "machines that all run this program, listed by TF_CONFIG or SLURM), tpu, or auto (tpu with "
         "--use_tpu, else multi_worker if TF_CONFIG lists several machines, else mirrored on "
-        "several GPUs, else one_device).",
+        "several GPUs, else one_device). With --engine=jax, auto uses all devices of this process, "
+        "or of all hosts of a TPU slice, tasks of srun, or --num_processes.",
     )
     num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.")
     tpu: str | None = option(
@@ -32,6 +41,17 @@ class DeviceOptions:
     num_tpu_cores: int = option(0, "Required number of TPU cores; 0 for any number.")
     tpu_zone: str | None = option(None, "Zone of the TPU, if --tpu_name is a name.")
     gcp_project: str | None = option(None, "Cloud project of the TPU, if --tpu_name is a name.")
+    coordinator_address: str | None = option(
+        None,
+        "With --engine=jax and several processes, outside of TPU slices and SLURM: host:port of "
+        "process 0.",
+    )
+    num_processes: int | None = option(
+        None, "With --coordinator_address: number of processes that train together."
+    )
+    process_id: int | None = option(
+        None, "With --coordinator_address: number of this process, from 0."
+    )
     dtype: str = option(
         "float32",
         "Precision of matrix products and activations; variables, softmax, normalization and "
@@ -42,6 +62,18 @@ class DeviceOptions:
         None,
         "Compile each step with XLA, once for every sequence length; by default on GPUs but not "
         "on CPUs. TPUs always compile.",
+    )
+
+    attention: str = option(
+        "auto",
+        "plain; fused (--engine=jax only), which never writes the scores to memory, by a kernel of "
+        "the TPU or GPU; or auto, fused where there is a kernel.",
+        choices=("auto", "plain", "fused"),
+    )
+    shard_optimizer_state: bool = option(
+        False,
+        "With --engine=jax: every device keeps only its part of the optimizer's moments, which "
+        "saves memory and costs communication.",
     )
 
     @property

@@ -1,20 +1,74 @@
-"""The engines by name. This is the only place that names an engine's module."""
+"""The engines by name. This is the only place that names an engine's module; loads no framework."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
-from albert_tf.engines.base import Engine
-from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.device_options import ENGINE_NAMES, DeviceOptions
 from albert_tf.errors import InputError
 
-DEFAULT_ENGINE = "tensorflow"
+if TYPE_CHECKING:
+    from albert_tf.engines.base import Engine
 
-# Name -> module and class. The module is imported when the engine is created, so that a process
-# loads one framework only.
-ENGINES: dict[str, tuple[str, str]] = {
-    "tensorflow": ("albert_tf.engines.tensorflow.engine", "TensorFlowEngine"),
+
+class _Entry(NamedTuple):
+    """Where an engine is.
+
+    Attributes:
+        module: imported when the engine is created, so that a process loads one framework only.
+        name: of the class.
+        requires: packages that must be installed.
+        extras: of this project, that install them.
+    """
+
+    module: str
+    name: str
+    requires: tuple[str, ...]
+    extras: str
+
+
+# Each is called like the backend of Keras that it runs on.
+ENGINES: dict[str, _Entry] = {
+    "tensorflow": _Entry(
+        "albert_tf.engines.tensorflow.engine", "TensorFlowEngine", ("tensorflow",), "cpu, gpu, tpu"
+    ),
+    "jax": _Entry(
+        "albert_tf.engines.jax.engine",
+        "JaxEngine",
+        ("jax", "grain", "orbax.checkpoint"),
+        "jax, jax-cuda, jax-tpu",
+    ),
 }
+assert tuple(ENGINES) == ENGINE_NAMES
+
+
+def select_engine(name: str) -> None:
+    """Makes Keras, which must not be loaded yet, use the framework of an engine.
+
+    Raises:
+        InputError: there is no such engine, it is not installed, or Keras is loaded with another
+            backend.
+    """
+    entry = _find(name)
+    for package in entry.requires:
+        if not _is_installed(package):
+            raise InputError(
+                f"`engine`={name}: {package} is not installed; install albert-tf with one of the "
+                f"extras {entry.extras}"
+            )
+    if "keras" in sys.modules:
+        import keras
+
+        if keras.backend.backend() != name:
+            raise InputError(
+                f"`engine`={name}: Keras is already loaded with the backend "
+                f"{keras.backend.backend()}; start another process"
+            )
+    os.environ["KERAS_BACKEND"] = name
 
 
 def create_engine(name: str, options: DeviceOptions) -> Engine:
@@ -24,7 +78,19 @@ def create_engine(name: str, options: DeviceOptions) -> Engine:
         InputError: there is no such engine, the options contradict each other, or the devices do
             not exist.
     """
+    entry = _find(name)
+    engine_class = getattr(importlib.import_module(entry.module), entry.name)
+    return engine_class.create(options)
+
+
+def _find(name: str) -> _Entry:
     if name not in ENGINES:
         raise InputError(f"`engine`={name}: must be one of {', '.join(ENGINES)}")
-    module, engine_class = ENGINES[name]
-    return getattr(importlib.import_module(module), engine_class).create(options)
+    return ENGINES[name]
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # of what contains it
+        return False

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,12 @@ import numpy as np
 # What training steps record of each step: `finite` is 1 where the update was made, else 0;
 # `length` is that of its sequences, padding included.
 HISTORY = ("loss", "gradient_norm", "finite", "length")
+
+
+def accepted_arguments(function: Callable, **arguments: Any) -> dict[str, Any]:
+    """Those of the arguments that `function` has; Keras treats `training` the same way."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in arguments.items() if name in parameters}
 
 
 class StepResults(NamedTuple):

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 from albert_tf.errors import InputError, WorkerLost
 
 Value = TypeVar("Value")
@@ -47,6 +49,11 @@ class Workers:
     def count(self) -> int:
         """Number of processes that train together."""
         return max(len(self._addresses), 1)
+
+    @property
+    def index(self) -> int:
+        """This process's place among them."""
+        return self._index
 
     @property
     def is_chief(self) -> bool:
@@ -153,3 +160,33 @@ class Workers:
         if self._all_reduce is None:
             raise ValueError("several workers need `all_reduce`")
         return self._all_reduce(values)
+
+
+def compare_replicas(
+    names: Sequence[str], checksums: np.ndarray, step: int, workers: Workers, framework: str
+) -> None:
+    """Compares the variables of all replicas with those of the first.
+
+    Args:
+        names: of the variables.
+        checksums: integers `[replicas, variables]`, the replicas of all workers in order.
+        step: number of updates made so far.
+        workers: the processes that the replicas belong to.
+        framework: what computes, for the error.
+
+    Raises:
+        InputError: a replica has other values.
+    """
+    different = checksums != checksums[0]
+    if not different.any():
+        return
+    replica = int(np.argmax(different.any(axis=1)))
+    changed = [names[int(number)] for number in np.flatnonzero(different[replica])]
+    count = len(checksums)
+    where = f" (worker {replica * workers.count // count})" if workers.count > 1 else ""
+    raise InputError(
+        f"after step {step}, replica {replica} of {count}{where} has other values than replica 0 "
+        f"in {len(changed)} of {len(names)} variables ({', '.join(changed[:3])}, ...): nothing "
+        "more is saved; resume from the latest checkpoint, on machines and devices of one kind, "
+        f"with one version of {framework}"
+    )

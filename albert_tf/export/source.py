@@ -9,10 +9,10 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.task_exports import TASK_EXPORTS
-from albert_tf.export.task_settings import folder_of
 from albert_tf.files import exists
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import open_weights
+from albert_tf.interop.layout import folder_of
 from albert_tf.interop.models import MODEL_KINDS, find_kind
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer

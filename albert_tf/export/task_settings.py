@@ -6,7 +6,8 @@ import dataclasses
 import os
 from typing import Any, ClassVar, Literal, TypeVar
 
-from albert_tf.files import exists, is_folder
+from albert_tf.files import exists
+from albert_tf.interop.layout import folder_of
 from albert_tf.json_files import Positive, converted, read_json
 
 
@@ -92,11 +93,6 @@ class ChoiceSettings:
 
 
 Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings)
-
-
-def folder_of(path: str) -> str:
-    """Returns the folder of some weights, which may be a file or the folder itself."""
-    return path if is_folder(path) else os.path.dirname(path)
 
 
 def read_settings(

@@ -47,6 +47,20 @@ _TPU_CHIPS: dict[tuple[str, str | None], str] = {
     ("0x006f", None): "v6e",
 }
 
+# What JAX calls the devices.
+_TPU_KINDS = {
+    "TPU v2": "v2",
+    "TPU v3": "v3",
+    "TPU v4": "v4",
+    "TPU v5 lite": "v5e",
+    "TPU v5e": "v5e",
+    "TPU v5": "v5p",
+    "TPU v5p": "v5p",
+    "TPU v6 lite": "v6e",
+    "TPU v6e": "v6e",
+    "TPU7x": "tpu7x",
+}
+
 
 def gpu_peak(name: str) -> float | None:
     """TFLOP/s of the GPU that its driver calls `name`, such as "NVIDIA A100-SXM4-40GB".
@@ -79,6 +93,12 @@ def local_tpu_peak_flops() -> float:
     """Operations per second of all TPU chips of this machine together; 0 if there is none."""
     chips = [GENERATIONS[name] for name in tpu_chips()]
     return float(sum(chip.devices * chip.peak_flops for chip in chips))
+
+
+def tpu_peak_flops(kind: str) -> float | None:
+    """Operations per second of a TPU device that JAX calls `kind`; None if it is not known."""
+    name = _TPU_KINDS.get(kind)
+    return GENERATIONS[name].peak_flops if name in GENERATIONS else None
 
 
 def _read(path: str) -> str:

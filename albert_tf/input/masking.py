@@ -133,7 +133,11 @@ def derive_seeds(seed: int | np.ndarray, *numbers: int | np.ndarray) -> np.ndarr
     Returns:
         Seeds of the broadcast shape, uint64; deterministic for the same arguments.
     """
-    mixed = seed if isinstance(seed, np.ndarray) else np.asarray(seed % 2**64, np.uint64)
+    # NumPy makes scalars of arrays without dimensions.
+    if isinstance(seed, np.ndarray | np.uint64):
+        mixed = np.asarray(seed)
+    else:
+        mixed = np.asarray(seed % 2**64, np.uint64)
     for number in numbers:
         with np.errstate(over="ignore"):  # wrapping around is intended
             mixed = _mix(

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from typing import Any, TypeVar
 
-from albert_tf.files import exists, is_folder, matches, read_text
+from albert_tf.files import exists, matches, read_text
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
 from albert_tf.json_files import read_json
@@ -17,6 +17,17 @@ QUESTION_ANSWERING_FILE = "question_answering.json"
 CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
 DATA_FILE = "training_data.json"
+
+# What a run that resumes reads in its folder, besides the files that `Companions` describes.
+RUN_FILES = (
+    "data_order.json",
+    TARGET_FILE,
+    QUESTION_ANSWERING_FILE,
+    CHOICE_FILE,
+    "tokenizer_config.json",
+    "metrics.jsonl",
+    "evaluations.jsonl",
+)
 
 Value = TypeVar("Value")
 
@@ -73,8 +84,7 @@ def find_companions(path: str) -> Companions:
     Raises:
         InputError: if one of the files is damaged.
     """
-    path = layout.encoder_folder(path)
-    folder = path if is_folder(path) else os.path.dirname(path)
+    folder = layout.folder_of(layout.encoder_folder(path))
 
     def read(name: str, kind: type[Value], default: Value) -> Value:
         file = os.path.join(folder, name)

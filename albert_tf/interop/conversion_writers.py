@@ -7,7 +7,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,14 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.interop import huggingface, model_card
-from albert_tf.interop.companions import DATA_FILE, LABELS_FILE, RESULTS_FILE, Companions
+from albert_tf.interop import huggingface, model_card, orbax_checkpoints
+from albert_tf.interop.companions import (
+    DATA_FILE,
+    LABELS_FILE,
+    RESULTS_FILE,
+    RUN_FILES,
+    Companions,
+)
 from albert_tf.interop.google_checkpoints import write_google_checkpoint
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
@@ -38,6 +45,8 @@ class ConvertedModel(NamedTuple):
         companions: files next to the input.
         source: weights of the input.
         license: license of the output, if the user named one.
+        optimizer: path of a variable of the optimizer -> value, to resume training; empty if the
+            input has none or the model is not converted as a whole.
     """
 
     head: str
@@ -48,6 +57,7 @@ class ConvertedModel(NamedTuple):
     companions: Companions
     source: Weights
     license: str | None = None
+    optimizer: Mapping[str, np.ndarray] = types.MappingProxyType({})
 
 
 def _unshared(model: ConvertedModel) -> ConvertedModel:
@@ -80,8 +90,41 @@ def _write_albert_tf(output: str, model: ConvertedModel) -> None:
     with files.replacing(output) as folder:
         files.make_folder(folder, "output")
         prefix = os.path.join(folder, f"model.ckpt-{model.step}")
-        write_training_checkpoint(prefix, model.values, model.step)
+        write_training_checkpoint(prefix, model.values, model.step, model.optimizer)
         _write_companions(folder, model, model.config)
+        _copy_run_files(folder, prefix, model.source)
+
+
+def _write_jax(output: str, model: ConvertedModel) -> None:
+    with files.replacing(output) as folder:
+        files.make_folder(folder, "output")
+        path = os.path.join(folder, f"model.ckpt-{model.step}")
+        orbax_checkpoints.write_training_checkpoint(path, model.values, model.step, model.optimizer)
+        _write_companions(folder, model, model.config)
+        _copy_run_files(folder, path, model.source)
+
+
+def _copy_run_files(folder: str, checkpoint: str, source: Weights) -> None:
+    """Copies what the run needs to resume in another folder, if the input is of a run.
+
+    Args:
+        folder: of the output.
+        checkpoint: path of the checkpoint in it.
+        source: weights of the input.
+    """
+    if not source.optimizer:
+        return
+    for name in RUN_FILES:
+        path = os.path.join(os.path.dirname(source.path), name)
+        if files.exists(path):
+            _copy(path, os.path.join(folder, name))
+    if files.exists(f"{source.path}.json"):  # why a checkpoint in `best` is the best
+        _copy(f"{source.path}.json", f"{checkpoint}.json")
+
+
+def _copy(source: str, target: str) -> None:
+    with files.open_file(source, "rb") as read, files.open_file(target, "wb") as written:
+        shutil.copyfileobj(read, written)
 
 
 def _write_keras(output: str, model: ConvertedModel) -> None:
@@ -159,16 +202,13 @@ def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) 
         files.write_text(os.path.join(folder, name), text)
     if model.tokenizer is not None:
         path = os.path.join(folder, os.path.basename(model.tokenizer.path))
-        with (
-            files.open_file(model.tokenizer.path, "rb") as source,
-            files.open_file(path, "wb") as target,
-        ):
-            shutil.copyfileobj(source, target)
+        _copy(model.tokenizer.path, path)
 
 
 # Output format -> writer(output, model).
 WRITERS: dict[str, Callable[[str, ConvertedModel], None]] = {
     "google": _write_google,
     "albert_tf": _write_albert_tf,
+    "jax": _write_jax,
     "huggingface": _write_huggingface,
 }

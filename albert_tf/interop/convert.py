@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
+import numpy as np
+
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.interop.checkpoint_folders import FORMAT_OF_ENGINE
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
@@ -57,7 +60,15 @@ def convert(options: ConvertOptions) -> None:
     _check(options, MODEL_KINDS[head].optional, weights, matched)
     values = {path: weights.read(name) for path, name in matched.loaded.items()}
     model = ConvertedModel(
-        head, config, values, weights.step or 0, tokenizer, companions, weights, options.license
+        head,
+        config,
+        values,
+        weights.step or 0,
+        tokenizer,
+        companions,
+        weights,
+        options.license,
+        _optimizer(options, weights, matched),
     )
     with files.tensorflow_errors_as_os_errors():
         WRITERS[options.to_format](options.output, model)
@@ -71,6 +82,19 @@ def convert(options: ConvertOptions) -> None:
     )
 
 
+def _optimizer(
+    options: ConvertOptions, weights: Weights, matched: MatchedWeights
+) -> dict[str, np.ndarray]:
+    """Returns the state of the optimizer, if training could resume from the output.
+
+    It belongs to a model: without one of its heads, it would fit no model.
+    """
+    resumable = options.to_format in FORMAT_OF_ENGINE.values()
+    if not resumable or options.output.endswith(SUFFIX) or matched.missing or matched.unused:
+        return {}
+    return {path: tensor.read() for path, tensor in weights.optimizer.items()}
+
+
 def _notes(
     options: ConvertOptions, model: ConvertedModel, matched: MatchedWeights
 ) -> Iterator[str]:
@@ -79,6 +103,11 @@ def _notes(
         names = ", ".join(matched.missing)
         in_keras = options.output.endswith(SUFFIX)
         yield f"note: {'at initial values' if in_keras else 'not'} in the output: {names}"
+    if model.optimizer:
+        yield (
+            f"note: training can resume from step {model.step}; the output includes the "
+            f"optimizer's state ({len(model.optimizer)} values)"
+        )
     if options.to_format == "google" and model.config.hidden_act == "gelu_exact":
         yield "note: the original code has no gelu_exact; its gelu is the tanh approximation"
     if options.to_format == "huggingface" and model.tokenizer is None:

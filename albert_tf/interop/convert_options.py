@@ -23,14 +23,18 @@ class ConvertOptions:
 
     from_format: str = option(
         "auto",
-        "Format of --input; auto detects it. albert_tf: a training folder, a checkpoint or a "
-        "Keras .weights.h5 file; google: a checkpoint of the original project; huggingface: a "
-        "folder with config.json and model.safetensors; saved_model: a TF-Hub SavedModel.",
+        "Format of --input; auto detects it. albert_tf: a training folder or a checkpoint of any "
+        "engine, or a Keras .weights.h5 file; google: a checkpoint of the original project; "
+        "huggingface: a folder with config.json and model.safetensors; saved_model: a TF-Hub "
+        "SavedModel.",
         choices=("auto", "google", "albert_tf", "huggingface", "saved_model"),
         flag="from",
     )
     to_format: str = option(
-        help="Format of --output.", choices=("google", "albert_tf", "huggingface"), flag="to"
+        help="Format of --output. albert_tf and jax: a training folder of engine tensorflow or "
+        "jax, with the state of the optimizer if --input has it, so that training can resume.",
+        choices=("google", "albert_tf", "jax", "huggingface"),
+        flag="to",
     )
     input: str = option(help="Weights to convert: a file, the name of a checkpoint, or a folder.")
     output: str = option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import types
 from collections.abc import Callable
 
@@ -10,8 +11,9 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists
-from albert_tf.interop import huggingface, layout
+from albert_tf.files import exists, is_folder, matches
+from albert_tf.interop import checkpoint_folders, huggingface, layout
+from albert_tf.interop.checkpoint_folders import conversion_command
 from albert_tf.interop.weights import (
     MatchedWeights,
     Weights,
@@ -23,15 +25,37 @@ from albert_tf.interop.weights import (
 
 
 def _checkpoints(path: str) -> types.ModuleType:
-    """Returns the module that reads TensorFlow checkpoints, if TensorFlow is installed."""
+    """Returns the module that reads TensorFlow checkpoints.
+
+    Raises:
+        InputError: if TensorFlow is not installed, or this process runs on JAX: two frameworks in
+            one process compete for the memory of its devices.
+    """
+    # A program that has loaded TensorFlow before, as the conversion does, can go on to use it.
+    if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:
+        _check_exists(path)
+        raise InputError(
+            f"`path`={path}: is read by TensorFlow, which does not run in a process on JAX; "
+            f"convert it first: {conversion_command(path, 'jax')}"
+        )
     try:
         from albert_tf.interop import tensorflow_checkpoints
     except ImportError:
         raise InputError(
             f"`path`={path}: TensorFlow is not installed; without it, weights are read from a "
-            "Hugging Face folder or a .weights.h5 file, which convert_checkpoint.py writes"
+            "Hugging Face folder, a checkpoint of engine jax or a .weights.h5 file, which "
+            "convert_checkpoint.py writes"
         ) from None
     return tensorflow_checkpoints
+
+
+def _check_exists(path: str) -> None:
+    """Raises InputError if there is nothing at `path` that TensorFlow could read."""
+    names = (layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL), "checkpoint")
+    files = (path, f"{path}.index", *(os.path.join(path, name) for name in names))
+    found = any(exists(file) and not is_folder(file) for file in files)
+    if not found and not matches(os.path.join(path, "*.index")):
+        checkpoint_folders.find_checkpoint(path)
 
 
 def _read_saved_model(path: str, config: AlbertConfig | None) -> Weights:
@@ -60,6 +84,10 @@ def _read_albert_tf(path: str, config: AlbertConfig | None) -> Weights:
         from albert_tf.interop.keras_weights import read_keras_weights
 
         return read_keras_weights(path, config or adjacent_config(path))
+    if checkpoint_folders.has_checkpoints(path):
+        from albert_tf.interop import orbax_checkpoints
+
+        return orbax_checkpoints.read_training_checkpoint(checkpoint_folders.find_checkpoint(path))
     checkpoints = _checkpoints(path)
     return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path))
 
@@ -94,6 +122,8 @@ def find_format(path: str) -> str:
         return "saved_model"
     if path.endswith(huggingface.PICKLE_ENDINGS) or contains(*huggingface.PICKLES):
         return "huggingface"  # whose reader refuses pickles
+    if checkpoint_folders.has_checkpoints(path):
+        return "albert_tf"
     checkpoints = _checkpoints(path)
     _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path))
     if checkpoints.parameters(names):
@@ -105,8 +135,9 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
     """Opens the weights at `path`; values are read on demand.
 
     Args:
-        path: a training folder or a checkpoint in it, a checkpoint of the original project or its
-            folder, a Hugging Face folder, a TF-Hub SavedModel, an export, or a `.weights.h5` file.
+        path: a training folder of any engine or a checkpoint in it, a checkpoint of the original
+            project or its folder, a Hugging Face folder, a TF-Hub SavedModel, an export, or a
+            `.weights.h5` file.
         format: a key of `FORMATS`, or "auto" to detect it.
         config: the model's config, for files that do not come with one.
 

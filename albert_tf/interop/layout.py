@@ -1,10 +1,11 @@
-"""The SavedModels in the folder of an export; loads no TensorFlow."""
+"""Where the files of models and exports are; loads no TensorFlow."""
 
 from __future__ import annotations
 
 import os
 
-from albert_tf.files import exists
+from albert_tf.files import exists, is_folder
+from albert_tf.interop.checkpoint_folders import is_checkpoint
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"
@@ -16,3 +17,13 @@ def encoder_folder(path: str) -> str:
     inside = os.path.join(path, ENCODER)
     is_export = not exists(os.path.join(path, SAVED_MODEL))
     return inside if is_export and exists(os.path.join(inside, SAVED_MODEL)) else path
+
+
+def folder_of(path: str) -> str:
+    """Returns the folder of the files next to some weights.
+
+    Args:
+        path: of the weights: a file, a checkpoint (of engine jax, a folder itself), or a folder.
+    """
+    path = path.rstrip("/")
+    return path if is_folder(path) and not is_checkpoint(path) else os.path.dirname(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has 
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 _PARAMETER = re.compile(r"^params/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
+_OPTIMIZER = re.compile(r"^optimizer/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
 _STEP = "step/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -116,6 +117,11 @@ def read_training_checkpoint(path: str) -> Weights:
         },
         config=adjacent_config(path),
         step=int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None,
+        optimizer={
+            _unescape(found[1]): tensor_of(path, reader, name, shape, name)
+            for name, shape in shapes.items()
+            if (found := _OPTIMIZER.match(name))
+        },
     )
 
 
@@ -144,20 +150,31 @@ def read_tensor(path: str, reader: Reader, key: str) -> np.ndarray:
         raise InputError(f"{path}: {key} cannot be read ({tensorflow_reason(error)})") from None
 
 
-def write_training_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:
-    """Writes a checkpoint as training does, without an optimizer, and lists it as the latest.
+def write_training_checkpoint(
+    prefix: str,
+    values: Mapping[str, np.ndarray],
+    step: int,
+    optimizer: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Writes a checkpoint as training does, and lists it as the latest.
 
     Args:
         prefix: prefix of its files, such as `out/model.ckpt-1000`.
         values: variable path -> value.
         step: training step.
+        optimizer: variable path -> value, for the state of the optimizer; may be empty.
     """
+    state = {"optimizer": _variables(optimizer)} if optimizer else {}
     checkpoint = tf.train.Checkpoint(
-        params={path: tf.Variable(value) for path, value in values.items()},
-        step=tf.Variable(step, dtype=tf.int64),
+        params=_variables(values), step=tf.Variable(step, dtype=tf.int64), **state
     )
+    _ = checkpoint.save_counter  # created on access; training resumes from checkpoints with one
     checkpoint.write(prefix)
     list_as_newest(prefix)
+
+
+def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:
+    return {path: tf.Variable(value) for path, value in values.items()}
 
 
 def list_as_newest(prefix: str) -> None:

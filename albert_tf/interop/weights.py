@@ -54,6 +54,8 @@ class Weights:
         config: the model's config, if it is stored next to the weights.
         step: number of training steps behind the weights, if known.
         head: the kind of model, if the file names it: a key of `MODEL_KINDS` in models.py.
+        optimizer: path of a variable of the optimizer -> tensor, in checkpoints of this project;
+            the values are part of `skipped` as well.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Weights:
     config: AlbertConfig | None = None
     step: int | None = None
     head: str | None = None
+    optimizer: dict[str, Tensor] = dataclasses.field(default_factory=dict)
 
     def read(self, name: str) -> np.ndarray:
         """Returns the value of the variable with the path `name`, as float32."""

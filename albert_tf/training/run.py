@@ -12,11 +12,12 @@ import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Batches, Engine
-from albert_tf.engines.registry import DEFAULT_ENGINE, create_engine
+from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
+from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
@@ -54,8 +55,9 @@ def prepare(
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     _check_same_config(config, options)
-    engine = create_engine(DEFAULT_ENGINE, options)
+    engine = create_engine(options.engine, options)
     with engine.workers.losses_reported(), engine.workers.synchronized():
+        check_engine(options.output_dir, engine.name)
         if options.init_checkpoint:
             with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
                 weights = open_weights(options.init_checkpoint, config=config)
@@ -203,7 +205,6 @@ def train_model(
             load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
     else:
         _logger.info("starting from random weights")
-    _warn_of_steps(training_step.step, options)
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
     write_description(engine, options.output_dir, model.config, description or {})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
+from albert_tf.input.example_parser import feature_lengths
 from albert_tf.input.features import Feature, encoder_features, pretraining_features
-from albert_tf.quiet import quiet_import
-
-with quiet_import():
-    import tensorflow as tf
+from albert_tf.input.record_reader import iter_examples, iter_records
 
 _MASKS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
 _EXAMPLES_AT_ONCE = 1024
@@ -39,15 +34,13 @@ def find_features(paths: Sequence[str]) -> dict[str, Feature]:
 
 
 def _features_of(path: str) -> dict[str, Feature]:
-    with _tensorflow_errors(path):
-        record = next(tf.data.TFRecordDataset(path).take(1).as_numpy_iterator(), None)
-        if record is None:
-            raise InputError(f"{path}: contains no example")
-        present = tf.train.Example.FromString(record).features.feature
-    lengths = {
-        name: len(feature.float_list.value or feature.int64_list.value)
-        for name, feature in present.items()
-    }
+    record = next(iter_records(path), None)
+    if record is None:
+        raise InputError(f"{path}: contains no example")
+    try:
+        lengths = feature_lengths(record)
+    except ValueError:
+        raise InputError(f"{path}: the records are not of type tf.train.Example") from None
     missing = [name for name in encoder_features(0) if name not in lengths]
     if missing:
         raise InputError(
@@ -75,18 +68,10 @@ def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[B
     Raises:
         InputError: if a file is damaged, or its examples have different lengths.
     """
-    specification = {
-        name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-        for name, feature in features.items()
-    }
     for path in paths:
-        with _tensorflow_errors(path):
-            records = tf.data.TFRecordDataset(path).batch(_EXAMPLES_AT_ONCE)
-            for serialized in records:
-                parsed = tf.io.parse_example(serialized, specification)
-                batch = {name: tensor.numpy() for name, tensor in parsed.items()}
-                _check(path, batch)
-                yield batch
+        for batch in iter_examples(path, features, _EXAMPLES_AT_ONCE):
+            _check(path, batch)
+            yield batch
 
 
 def read_some(
@@ -124,15 +109,3 @@ def _check(path: str, batch: Batch) -> None:
 
 def _listed(features: Mapping[str, Feature]) -> str:
     return ", ".join(f"{name} {feature.shape[0]}" for name, feature in features.items())
-
-
-@contextlib.contextmanager
-def _tensorflow_errors(path: str) -> Iterator[None]:
-    """Turns errors of TensorFlow into an `InputError` that names the file."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        reason = tensorflow_reason(error)
-        raise InputError(f"{path}: damaged, or not a TFRecord file of examples: {reason}") from None
-    except DecodeError:
-        raise InputError(f"{path}: the records are not of type tf.train.Example") from None

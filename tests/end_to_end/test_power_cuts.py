@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS
 from tests.power_cuts import faults_of, needs_strace
 
@@ -91,3 +93,15 @@ def test_conversions_survive(project, pretrained, tmp_path, to):
     words = ("convert_checkpoint.py", f"--to={to}", f"--output={output}", f"--input={pretrained}")
     assert faults_of(folder, *words, f"--spm_model_file={project.model}") == []
     assert output.exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("orbax") is None, reason="orbax is not installed")
+def test_checkpoints_of_jax_survive(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    worker = str(ROOT / "tests" / "engines" / "jax" / "checkpoint_worker.py")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert faults_of(folder, worker, f"folder={folder}", "steps=1,2,3", "keep=1") == []
+    assert sorted(os.listdir(folder)) == ["checkpoints.json", "model.ckpt-3"]

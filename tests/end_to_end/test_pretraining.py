@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pathlib
 import shutil
 import signal
 import time
@@ -144,6 +145,14 @@ def test_a_folder_of_another_model_is_refused(project, pretrained, options, tmp_
         pretrain(dataclasses.replace(changed, output_dir=str(pretrained)))
     with pytest.raises(InputError, match=r"has shape .*another config"):
         pretrain(dataclasses.replace(changed, init_checkpoint=str(pretrained)))
+
+
+def test_a_folder_of_another_engine_is_refused(options):
+    checkpoint = pathlib.Path(options.output_dir) / "model.ckpt-7"
+    checkpoint.mkdir(parents=True)
+    with pytest.raises(InputError, match="contains checkpoints of engine jax; resume with"):
+        pretrain(options)
+    assert list(checkpoint.parent.iterdir()) == [checkpoint]
 
 
 def test_commands_print_one_line_and_end_with_an_exit_code(project, tmp_path):

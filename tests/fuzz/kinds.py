@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import functools
 import gzip
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -38,7 +39,9 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.record_index import find_indexes, index_records, write_indexes
+from albert_tf.input.record_batches import RecordTrainingBatches
+from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
+from albert_tf.input.record_reader import check_files
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
@@ -201,16 +204,32 @@ def _read_checkpoint(folder: pathlib.Path) -> None:
     assert path is None or damage_of(path) is None
 
 
+def _make_jax_checkpoint(folder: pathlib.Path) -> None:
+    from albert_tf.interop.orbax_checkpoints import write_training_checkpoint
+
+    (folder / "albert_config.json").write_text(CONFIG.to_json())
+    values = {weight.path: weight.numpy() for weight in _model().weights}
+    moments = {f"lamb/{path}_m": value for path, value in values.items()}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7, moments)
+
+
+def _read_jax_checkpoint(folder: pathlib.Path) -> None:
+    from albert_tf.engines.jax.checkpoints import latest_valid
+
+    if path := latest_valid(str(folder)):
+        _weights("")(pathlib.Path(path))
+
+
 def _make_records(folder: pathlib.Path) -> None:
     write_records(folder / "a.tfrecord", batch(8))
 
 
 def _read_records(folder: pathlib.Path) -> None:
-    from albert_tf.engines.tensorflow.records import check_files
-
-    path = str(folder / "a.tfrecord")
-    index_records(path)
-    check_files([path], pretraining_features(LENGTH, PREDICTIONS))
+    path, features = str(folder / "a.tfrecord"), pretraining_features(LENGTH, PREDICTIONS)
+    check_files([path], features)
+    index = RecordIndex.create([path])
+    batches = RecordTrainingBatches(index, features, 4, 1, 8)
+    assert batches[1]["input_ids"].shape == (4, LENGTH)
 
 
 def _make_index(folder: pathlib.Path) -> None:
@@ -415,3 +434,13 @@ KINDS: dict[str, Kind] = {
     "jsonl corpus": Kind("a.jsonl", _text("a.jsonl", _lines(ROWS)), _corpus("table", "a.jsonl")),
     "csv corpus": Kind("a.csv", _text("a.csv", CSV), _corpus("table", "a.csv")),
 }
+if importlib.util.find_spec("orbax"):
+    KINDS |= {
+        name: Kind(file, _make_jax_checkpoint, _read_jax_checkpoint)
+        for name, file in (
+            ("list of checkpoints of jax", "checkpoints.json"),
+            ("checkpoint of jax", "model.ckpt-7/manifest.ocdbt"),
+            ("metadata of a checkpoint of jax", "model.ckpt-7/_METADATA"),
+            ("checksums of a checkpoint of jax", "model.ckpt-7/checksums.txt"),
+        )
+    }

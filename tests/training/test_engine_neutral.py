@@ -11,7 +11,12 @@ import pytest
 
 from tests.conftest import ROOT
 
-PACKAGES = ("albert_tf.training", "albert_tf.modeling", "albert_tf.optimization")
+PACKAGES = (
+    "albert_tf.training",
+    "albert_tf.modeling",
+    "albert_tf.optimization",
+    "albert_tf.input",
+)
 MODULES = ("albert_tf.engines.base", "albert_tf.engines.registry", "albert_tf.training.events")
 
 # Imports every module of the packages and writes a log, then looks for TensorFlow.
@@ -34,7 +39,7 @@ sys.exit(", ".join(name for name in sys.modules if name.split(".")[0] == "tensor
 
 @pytest.mark.integration
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
-def test_training_modeling_and_optimization_never_import_tensorflow(tmp_path):
+def test_what_engines_share_never_imports_tensorflow(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path)],
         cwd=ROOT,

@@ -1,97 +1,22 @@
-"""Batches of examples of similar length, each padded to as few tokens as it needs.
-
-The cost of a batch grows with its longest sequence. So examples of similar length are grouped, and
-a batch is padded to the smallest of a few lengths (`length_buckets`): few, since some devices and
-kernels compile every length separately.
-"""
+"""Examples in memory as `tf.data` batches, in the order of `albert_tf.input.example_order`."""
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
+from albert_tf.input.example_order import (
+    WINDOW,
+    TrainingOrder,
+    batch_lengths,
+    evaluation_order,
+    fitting,
+)
 from albert_tf.input.examples import Features
-
-# Batches whose examples are sorted by length together: enough for similar lengths in a batch, few
-# enough that batches differ from epoch to epoch.
-WINDOW = 50
-
-_SMALLEST = 8
-
-
-def length_buckets(max_seq_length: int) -> tuple[int, ...]:
-    """The lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
-
-    Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
-    which suits matrix units.
-    """
-    lengths = [_SMALLEST]
-    power = 2 * _SMALLEST
-    while power < max_seq_length:
-        lengths += [power, power * 3 // 2]
-        power *= 2
-    return (*(length for length in lengths if length < max_seq_length), max_seq_length)
-
-
-class TrainingOrder:
-    """The examples of each training batch, as a function of these arguments alone.
-
-    Examples come in epochs without gaps between them, each with every example once in its own
-    order. Batches within an epoch are sorted by length within windows, and then shuffled; a batch
-    that spans two epochs is left as it is.
-
-    Args:
-        lengths: of the examples, `[examples]`.
-        batch_size: examples in a batch.
-        seed: of the orders.
-        window: number of batches that are sorted together; 1 to sort none.
-    """
-
-    def __init__(self, lengths: np.ndarray, batch_size: int, seed: int, window: int = WINDOW):
-        self._lengths = lengths
-        self._size = batch_size
-        self._seed = seed % 2**64
-        self._window = window
-
-    def locate(self, step: int) -> tuple[int, int]:
-        """The epoch in which batch number `step` begins, and its number among those batches."""
-        epoch = step * self._size // len(self._lengths)
-        return epoch, step - self._first(epoch)
-
-    def of_epoch(self, epoch: int) -> np.ndarray:
-        """The batches that begin in an epoch: numbers of examples, int32 `[batches, batch_size]`.
-
-        There may be none, if a batch spans several epochs.
-        """
-        size, start = self._size, epoch * len(self._lengths)
-        first, after = self._first(epoch), self._first(epoch + 1)
-        whole = max((start + len(self._lengths)) // size, first)
-        inside = self._examples(first * size, whole * size).reshape(-1, size)
-        draw = np.random.default_rng([self._seed, epoch, 1])
-        windows = range(0, len(inside) if self._window > 1 else 0, self._window)
-        for begin in windows:
-            batches = inside[begin : begin + self._window]
-            by_length = np.argsort(self._lengths[batches.ravel()], kind="stable")
-            batches[:] = draw.permutation(batches.ravel()[by_length].reshape(-1, size))
-        spanning = self._examples(whole * size, after * size).reshape(-1, size)
-        return np.concatenate([inside, spanning]).astype(np.int32)
-
-    def _first(self, epoch: int) -> int:
-        """Number of the first batch that begins in an epoch or later."""
-        return -(-epoch * len(self._lengths) // self._size)
-
-    def _examples(self, start: int, end: int) -> np.ndarray:
-        """Numbers of the examples at some positions in the sequence of all epochs."""
-        count = len(self._lengths)
-        parts: list[np.ndarray] = [np.zeros(0, np.int64)]
-        for epoch in range(start // count, -(-end // count) if end > start else 0):
-            order = np.random.default_rng([self._seed, epoch]).permutation(count)
-            parts.append(order[max(start - epoch * count, 0) : end - epoch * count])
-        return np.concatenate(parts)
+from albert_tf.input.share import WHOLE, Share
 
 
 class _Gather:
@@ -104,9 +29,6 @@ class _Gather:
     """
 
     def __init__(self, features: Features, buckets: Sequence[int], batch_size: int):
-        longest = int(features.lengths.max(initial=0))
-        if longest > buckets[-1]:
-            raise ValueError(f"a sequence of {longest} tokens, at most {buckets[-1]} are expected")
         lengths = features.lengths.astype(np.int64)
         small = features.ids.max(initial=0) < 2**16 and features.ids.min(initial=0) >= 0
         self._choices, self._pad_id = features.choices, features.pad_id
@@ -169,13 +91,13 @@ def memory_training_batches(
         are int32 `[batch_size, seq]`, or `[batch_size, choices, seq]`. With a `share`, batches of
         its replicas, one after the other; those of one global batch have the same length.
     """
-    buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
+    buckets = batch_lengths(features, max_seq_length, pad_to_max_length)
     lengths = features.example_lengths
     order = TrainingOrder(lengths, batch_size, seed, 1 if pad_to_max_length else WINDOW)
 
     def of_epoch(epoch) -> tuple[np.ndarray, np.ndarray]:
         examples = order.of_epoch(int(epoch))
-        return share.of(examples), share.repeated(_fitting(buckets, lengths[examples]))
+        return share.of(examples), share.repeated(fitting(buckets, lengths[examples]))
 
     def slices(epoch):
         plan = tf.numpy_function(of_epoch, [epoch], [tf.int32, tf.int32], stateful=False)
@@ -207,26 +129,17 @@ def memory_evaluation_batches(
         of each example in `features`, and `is_real_example`; what pads the last batch has the
         values -1 and 0 there.
     """
-    buckets = (max_seq_length,) if pad_to_max_length else length_buckets(max_seq_length)
+    buckets = batch_lengths(features, max_seq_length, pad_to_max_length)
     lengths = features.example_lengths
-    order = np.argsort(-lengths, kind="stable")
-    padded = np.full(-(-len(order) // batch_size) * batch_size, -1, np.int32)
-    padded[: len(order)] = order
-    numbers = padded.reshape(-1, batch_size)
+    numbers = evaluation_order(lengths, batch_size)
     gather = _Gather(features, buckets, share.per_replica(batch_size))
-    fitting = _fitting(buckets, np.where(numbers >= 0, lengths[np.maximum(numbers, 0)], 0))
+    length_of = fitting(buckets, np.where(numbers >= 0, lengths[np.maximum(numbers, 0)], 0))
 
     def make(numbers, length):
         real = tf.cast(numbers >= 0, tf.int32)
         examples = gather(tf.maximum(numbers, 0), length)
         return examples | {"example_number": numbers, "is_real_example": real}
 
-    plan = share.of(numbers), share.repeated(fitting)
+    plan = share.of(numbers), share.repeated(length_of)
     batches = tf.data.Dataset.from_tensor_slices(plan)
     return ending_at_once(batches.map(make, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4))
-
-
-def _fitting(buckets: Sequence[int], lengths: np.ndarray) -> np.ndarray:
-    """The smallest bucket that holds each batch; int32 `[batches]` of `[batches, examples]`."""
-    longest = lengths.max(axis=1, initial=0).tolist()
-    return np.array([buckets[bisect.bisect_left(buckets, length)] for length in longest], np.int32)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import tensorflow as tf
 
 from albert_tf.durability import sync, sync_names
-from albert_tf.engines import base
+from albert_tf.engines import base, checkpoint_choice
+from albert_tf.engines.checkpoint_choice import check_shared
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import copy_file, exists, matches, remove, tensorflow_errors_as_os_errors
+from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.tensorflow_checkpoints import (
     damage_of,
     list_as_newest,
@@ -29,9 +30,8 @@ from albert_tf.interop.tensorflow_checkpoints import (
 )
 from albert_tf.interop.weights import match
 
-_logger = logging.getLogger(__name__)
-
 _NAME = "model.ckpt"
+_LIST_FILE = "checkpoint"
 _STEP = re.compile(rf"/{re.escape(_NAME)}-(\d+)$")
 
 
@@ -193,69 +193,28 @@ def latest_checkpoint(folder: str, workers: Workers) -> str | None:
         InputError: as there, or the folder is not the same one for all workers.
     """
     path = workers.from_chief(lambda: latest_valid(folder))
-    with workers.synchronized():
-        if path is not None and not exists(f"{path}.index"):
-            raise InputError(
-                f"`output_dir`={folder}: {path}, which worker 0 has found, does not exist for "
-                f"{workers.describe()}; all workers need one shared folder"
-            )
+    check_shared(folder, path, f"{path}.index", workers)
     return path
 
 
 def latest_valid(folder: str) -> str | None:
-    """The latest checkpoint in a training folder of which every value can be read.
-
-    Newer ones that are damaged are skipped with a warning each.
-
-    Returns:
-        Its path; None if there is no checkpoint at all.
+    """The latest valid checkpoint in a training folder; see `checkpoint_choice.latest_valid`.
 
     Raises:
-        InputError: there are some, all damaged.
+        InputError: all are damaged, or another engine has trained in the folder.
     """
-    damaged: list[str] = []
-    for path in _newest_first(folder):
-        if _is_valid(path):
-            if damaged:
-                _logger.warning("using %s instead", path)
-            return path
-        damaged.append(os.path.basename(path))
-    if damaged or exists(f"{folder}/checkpoint"):
-        raise _none_valid(folder, damaged)
-    return None
+    check_engine(folder, "tensorflow")
+    return checkpoint_choice.latest_valid(folder, _newest_first(folder), damage_of, _LIST_FILE)
 
 
 def valid_checkpoints(folder: str) -> Iterator[str]:
-    """Yields the checkpoints in a training folder of which every value can be read, oldest first.
-
-    Each is checked when its turn comes; damaged ones are skipped with a warning each.
+    """The valid checkpoints in a training folder, oldest first; see `checkpoint_choice.iter_valid`.
 
     Raises:
-        InputError: there are some, all damaged.
+        InputError: all are damaged, or another engine has trained in the folder.
     """
-    paths, any_valid = _newest_first(folder)[::-1], False
-    for path in paths:
-        if _is_valid(path):
-            any_valid = True
-            yield path
-    if paths and not any_valid:
-        raise _none_valid(folder, map(os.path.basename, paths))
-
-
-def _is_valid(path: str) -> bool:
-    """Whether every value of a checkpoint can be read; warns if not."""
-    reason = damage_of(path)
-    if reason is not None:
-        _logger.warning("%s is damaged and skipped: %s", path, reason)
-    return reason is None
-
-
-def _none_valid(folder: str, found: Iterable[str]) -> InputError:
-    names = ", ".join(found) or "none of those that the file `checkpoint` lists exists"
-    return InputError(
-        f"`output_dir`={folder}: no checkpoint in it can be read ({names}); name another "
-        "folder, or delete its checkpoints and the file `checkpoint` to start from scratch"
-    )
+    check_engine(folder, "tensorflow")
+    return checkpoint_choice.iter_valid(folder, _newest_first(folder), damage_of, _LIST_FILE)
 
 
 def _newest_first(folder: str) -> list[str]:

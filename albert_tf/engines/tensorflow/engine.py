@@ -14,8 +14,7 @@ import tensorflow as tf
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import batches, checkpoints, record_order, records
-from albert_tf.engines.tensorflow.pipelines import Share
+from albert_tf.engines.tensorflow import batches, checkpoints, records
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
 from albert_tf.engines.tensorflow.strategy import create_devices, describe, makes_batches_locally
@@ -28,6 +27,9 @@ from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.record_order import VERSION
+from albert_tf.input.record_reader import check_files
+from albert_tf.input.share import Share
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
@@ -57,7 +59,7 @@ class TensorFlowEngine(base.Engine):
     """
 
     name = "tensorflow"
-    order_version = record_order.VERSION
+    order_version = VERSION
 
     def __init__(
         self,
@@ -167,7 +169,7 @@ class TensorFlowEngine(base.Engine):
         )
 
     def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
-        records.check_files(files, features)
+        check_files(files, features)
 
     def record_training_batches(
         self,

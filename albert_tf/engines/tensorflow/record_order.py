@@ -1,47 +1,22 @@
-"""The order of training examples: a function of seed and position that can be entered anywhere.
+"""The order of `albert_tf.input.record_order` in TensorFlow operations.
 
-Step s takes the examples at positions s * batch_size to (s + 1) * batch_size. Epoch e, of N
-examples, has positions e * N to (e + 1) * N. The example at a position is found as follows:
-
-1. In every epoch, the blocks of all files (see `RecordIndex`) are put in a new random order. Their
-   records, one after the other, are the sequence of the epoch.
-2. Positions are divided into windows of twice `shuffle_buffer_size`, rounded up to whole batches.
-   The records of a window are assigned to its positions at random. The factor is 2 because two
-   examples that enter a shuffle buffer of n one after the other meet in a batch of b with
-   probability b / 2n; two examples of a window of 2n do so too.
-3. The rows of a batch are divided into up to 256 lanes of equal size. Within a window, the rows of
-   a lane take consecutive records of the sequence.
-
-Because of the lanes, the rows that one of several hosts makes come from blocks that follow each
-other in the sequence, so each host reads its own share of the data; yet the order is the same for
-any number of hosts. To start at a step, the window of that step is read.
-
-The order is computed by TensorFlow operations alone, since a host that is controlled by another one
-runs its input pipeline without Python.
+A host that is controlled by another one runs its input pipeline without Python.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import Share
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_index import BLOCK, RecordIndex
+from albert_tf.input.record_order import BLOCK_SEED, POSITION_SEED, lane_rows, window_size
+from albert_tf.input.share import Share
 
-# Incremented whenever the same arguments give another order. 1 was a shuffle buffer over shuffled
-# files, whose state at a step was known only after reading everything before it.
-VERSION = 2
-
-_LANES = 256
 # Blocks that are read at the same time.
 _READS = 16
-
-# What random numbers are drawn for; `albert_tf.input.dynamic` has the others.
-_BLOCKS, _POSITIONS = 2, 3
 
 
 def shuffled_records(
@@ -69,9 +44,9 @@ def shuffled_records(
     order = _Order(
         index.examples,
         batch_size,
-        -(-2 * shuffle_buffer_size // batch_size) * batch_size,
-        derive_seeds(seed, _BLOCKS),
-        derive_seeds(seed, _POSITIONS),
+        window_size(batch_size, shuffle_buffer_size),
+        derive_seeds(seed, BLOCK_SEED),
+        derive_seeds(seed, POSITION_SEED),
         share.rows(batch_size),
     )
     first = first_step * batch_size
@@ -159,7 +134,7 @@ class _Order(NamedTuple):
         """
         positions = tf.range(low, high)
         row = positions % self.batch_size
-        lane = row // (self.batch_size // math.gcd(self.batch_size, _LANES))
+        lane = row // lane_rows(self.batch_size)
         random = _right_shift(_derive_seeds(self.position_seed, positions), 9)
         # The place of a record is the number of positions before its own by (lane, random bits).
         by_place = tf.argsort(lane * 2**55 + tf.cast(random, tf.int64), stable=True)

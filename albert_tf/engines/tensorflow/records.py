@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import WHOLE, Share, ending_at_once
+from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
-from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
 from albert_tf.input import dynamic
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.record_index import RecordIndex
-
-# Files whose first records are checked before a run starts.
-_CHECKED_FILES = 64
-_CHECKED_RECORDS = 32
+from albert_tf.input.share import WHOLE, Share
 
 
 def record_training_batches(
@@ -32,8 +25,8 @@ def record_training_batches(
 ) -> tf.data.Dataset:
     """Endless shuffled batches; every epoch has every example once, in its own order.
 
-    The order (see `record_order`) is a function of `index`, `batch_size`, `seed` and
-    `shuffle_buffer_size`, so a run that resumes at `first_step` sees the batches that an
+    The order (see `albert_tf.input.record_order`) is a function of `index`, `batch_size`, `seed`
+    and `shuffle_buffer_size`, so a run that resumes at `first_step` sees the batches that an
     uninterrupted run would see. Where the files contain no masks, masks (and swaps, see
     `DynamicMasks`) are a function of `seed` and of an example's position in that order: they change
     from epoch to epoch and are the same after a restart.
@@ -225,53 +218,3 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
         name: tf.ensure_shape(value, shape)
         for value, (name, (_, shape)) in zip(values, drawn.items(), strict=True)
     }
-
-
-def check_files(files: Sequence[str], features: dict[str, Feature]) -> None:
-    """Reads the first records of files, so that a mismatch shows before training starts.
-
-    Raises:
-        InputError: a file is damaged, its examples have other features or lengths than expected
-            or ids beyond the vocabulary, or there is no example at all.
-    """
-    found = False
-    for path in files[:_CHECKED_FILES]:
-        try:
-            records = tf.data.TFRecordDataset(path).take(_CHECKED_RECORDS).as_numpy_iterator()
-            for record in records:
-                _check_example(path, tf.train.Example.FromString(record), features)
-                found = True
-        except InputError:
-            raise
-        except Exception as error:  # errors of TensorFlow and protobuf have no common base
-            raise InputError(
-                f"{path}: not a readable TFRecord of examples ({tensorflow_reason(error)})"
-            ) from None
-    if not found:
-        raise InputError(f"{files[0]}: no example in it, nor in the other input files")
-
-
-def _check_example(path: str, example: tf.train.Example, features: dict[str, Feature]) -> None:
-    for name, feature in features.items():
-        stored = example.features.feature[name]
-        values = stored.int64_list if feature.dtype == "int64" else stored.float_list
-        length, expected = len(values.value), feature.shape[0]
-        if length != expected:
-            argument = {
-                "masked_lm_positions": "max_predictions_per_seq",
-                "input_ids": "max_seq_length",
-            }.get(name)
-            hint = f"; `{argument}` must be {length}" if argument and length else ""
-            if name.startswith("masked_lm") and not length:
-                hint = "; files made with --masking=dynamic need their manifest next to them"
-            raise InputError(
-                f"{path}: examples have {length or 'no'} values of {name}, {expected} are "
-                f"expected{hint}"
-            )
-    largest = max(example.features.feature["input_ids"].int64_list.value)
-    limit = features["input_ids"].limit
-    if limit is not None and largest >= limit:
-        raise InputError(
-            f"{path}: token id {largest} is beyond the vocab_size {limit} of "
-            "`albert_config_file`; was it made with another vocabulary?"
-        )

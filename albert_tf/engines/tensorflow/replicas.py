@@ -12,8 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
+from albert_tf.engines.workers import Workers, compare_replicas
 
 
 def gather_in_order(strategy: tf.distribute.Strategy, value) -> tf.Tensor:
@@ -86,16 +85,5 @@ def check_replicas(
     """
     if strategy.num_replicas_in_sync == 1:
         return
-    sums = checksums(strategy, variables)
-    different = sums != sums[0]
-    if not different.any():
-        return
-    replica = int(np.argmax(different.any(axis=1)))
-    names = [variables[int(number)].path for number in np.flatnonzero(different[replica])]
-    where = f" (worker {replica * workers.count // len(sums)})" if workers.count > 1 else ""
-    raise InputError(
-        f"after step {step}, replica {replica} of {len(sums)}{where} has other values than replica "
-        f"0 in {len(names)} of {len(variables)} variables ({', '.join(names[:3])}, ...): nothing "
-        "more is saved; resume from the latest checkpoint, on machines and devices of one kind, "
-        "with one version of TensorFlow"
-    )
+    names = [variable.path for variable in variables]
+    compare_replicas(names, checksums(strategy, variables), step, workers, "TensorFlow")

@@ -9,14 +9,13 @@ replicas nor on the micro-batch.
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from albert_tf.engines.steps import HISTORY
+from albert_tf.engines.steps import HISTORY, accepted_arguments
 from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
@@ -84,12 +83,6 @@ def _shape(tensor: tf.Tensor) -> list:
     """The shape: static sizes as numbers, dynamic ones as scalar tensors."""
     dynamic = tf.shape(tensor)
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
-
-
-def _accepted(function: Callable, **arguments) -> dict[str, Any]:
-    """Those of the arguments that `function` has; Keras treats `training` the same way."""
-    parameters = inspect.signature(function).parameters
-    return {name: value for name, value in arguments.items() if name in parameters}
 
 
 def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
@@ -295,8 +288,8 @@ class TrainStep:
         state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
         variables = [weight.value for weight in self.model.trainable_weights]
         execution = self._execution
-        how = _accepted(self.model.call, heads_only=True, execution=execution)
-        fused = _accepted(self.objective.sums, cross_entropy=execution.ops.cross_entropy)
+        how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
+        fused = accepted_arguments(self.objective.sums, cross_entropy=execution.ops.cross_entropy)
         with tf.GradientTape() as tape:
             outputs = self.model(batch, training=True, **how)
             sums = self.objective.sums(outputs, batch, **fused)
@@ -334,7 +327,7 @@ class EvalStep:
         )
 
     def _sums(self, batch):
-        heads_only = _accepted(self.model.call, heads_only=True)
+        heads_only = accepted_arguments(self.model.call, heads_only=True)
         outputs = self.model(batch, training=False, **heads_only)
         return {
             "sums": self.objective.sums(outputs, batch),
@@ -376,6 +369,6 @@ class PredictStep:
         return batch["example_number"], self._compiled_inference(batch)
 
     def _inference(self, batch):
-        heads_only = _accepted(self.model.call, heads_only=True)
+        heads_only = accepted_arguments(self.model.call, heads_only=True)
         outputs = self.model(batch, training=False, **heads_only)
         return {name: outputs[name] for name in self.outputs}

@@ -147,8 +147,19 @@ def create_devices(options: DeviceOptions) -> Devices:
         )
     if options.strategy not in STRATEGIES:
         raise InputError(f"`strategy`={options.strategy}: must be one of {', '.join(STRATEGIES)}")
+    _check_jax_options(options)
     options = _with_tpu(options)
     return STRATEGIES[options.strategy](options)
+
+
+def _check_jax_options(options: DeviceOptions) -> None:
+    """Raises InputError for options that this engine does not have."""
+    if options.attention == "fused":
+        raise InputError("`attention`=fused: needs `engine`=jax")
+    names = ("coordinator_address", "num_processes", "process_id", "shard_optimizer_state")
+    for name in names:
+        if value := getattr(options, name):
+            raise InputError(f"`{name}`={value}: needs `engine`=jax")
 
 
 def _with_tpu(options: DeviceOptions) -> DeviceOptions:

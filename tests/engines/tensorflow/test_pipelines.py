@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.batches import memory_evaluation_batches, memory_training_batches
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
-from albert_tf.engines.tensorflow.pipelines import WHOLE, Share
 from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.share import WHOLE, Share
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
 
 BATCH, COUNT = 8, 29

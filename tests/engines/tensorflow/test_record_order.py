@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import WHOLE, Share
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.share import WHOLE, Share
 from data_prep.tfrecords import frame
 
 SEED = 3

@@ -1,20 +1,16 @@
-"""Batches from TFRecords: order, resuming, the last batch, and files that do not fit."""
+"""Batches from TFRecords: order, resuming, and the last batch."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from albert_tf.engines.tensorflow.records import (
-    check_files,
-    record_evaluation_batches,
-    record_training_batches,
-)
-from albert_tf.errors import InputError
+from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
 from albert_tf.input.features import limited, pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.record_reader import check_files
 from data_prep.tfrecords import read_examples
 from tests import references
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
@@ -133,24 +129,6 @@ def test_reads_the_originals_files(name, vocab_size, shared):
     (read,) = record_evaluation_batches(index, features, reference.examples).as_numpy_iterator()
     for name in features:
         np.testing.assert_array_equal(read[name], expected[name])
-
-
-def test_files_that_do_not_fit_are_named(files, tmp_path):
-    check_files(files, limited(FEATURES, VOCAB, 2))
-    with pytest.raises(InputError, match=r"7.tfrecord: .*`max_seq_length` must be 16"):
-        check_files(files, pretraining_features(32, PREDICTIONS))
-    with pytest.raises(InputError, match=r"`max_predictions_per_seq` must be 4"):
-        check_files(files, pretraining_features(LENGTH, 5))
-    with pytest.raises(InputError, match=r"7.tfrecord: token id \d+ is beyond the vocab_size 40"):
-        check_files(files, limited(FEATURES, 40, 2))
-    empty = tmp_path / "empty.tfrecord"
-    empty.touch()
-    with pytest.raises(InputError, match=r"empty.tfrecord: no example"):
-        check_files([str(empty)], FEATURES)
-    damaged = tmp_path / "damaged.tfrecord"
-    damaged.write_bytes(b"certainly not a record" * 10)
-    with pytest.raises(InputError, match=r"damaged.tfrecord: not a readable TFRecord"):
-        check_files([str(damaged)], FEATURES)
 
 
 def test_iterators_go_at_once(index):

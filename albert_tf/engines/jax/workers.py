@@ -1,0 +1,147 @@
+"""Processes of `jax.distributed`: how they join, and how losses show."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError, WorkerLost
+from albert_tf.hardware.peaks import tpu_chips
+
+# Seconds in which all processes must have started.
+_PATIENCE = 300
+
+# What JAX raises in processes that wait for one that has died or does not answer.
+_ABOUT_WORKERS = re.compile(
+    r"Gloo|NCCL|[Cc]ollective|[Cc]oordination|heartbeat|Connection (closed|reset)|UNAVAILABLE|"
+    r"DEADLINE_EXCEEDED|Socket closed"
+)
+_TASK = re.compile(r"task:(\d+)")
+
+_FLAGS = ("coordinator_address", "num_processes", "process_id")
+
+
+class JaxWorkers(Workers):
+    """The processes of a run; a single one without arguments.
+
+    Args:
+        addresses: names of the processes, for messages; empty for a process that trains alone.
+        index: this process's place among them.
+    """
+
+    def __init__(self, addresses: Sequence[str] = (), index: int = 0):
+        super().__init__(addresses, index, _sum_over_processes if addresses else None)
+
+    def is_loss(self, error: Exception) -> bool:
+        return isinstance(error, jax.errors.JaxRuntimeError)
+
+    def lost_by(self, error: Exception) -> set[int] | None:
+        if not _ABOUT_WORKERS.search(str(error)):
+            return None
+        return {int(number) for number in _TASK.findall(str(error))} - {self._index}
+
+
+def runs_with_others(options: DeviceOptions) -> bool:
+    """Whether this process is one of several: by its flags, SLURM, or the hosts of a TPU slice."""
+    if any(getattr(options, name) is not None for name in _FLAGS):
+        return True
+    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ:
+        return True
+    # JAX asks Cloud's metadata server, which exists on TPU VMs only, how many hosts there are.
+    return bool(tpu_chips()) and os.environ.get("JAX_PLATFORMS", "tpu") != "cpu"
+
+
+def join(options: DeviceOptions) -> JaxWorkers:
+    """Waits for all processes of a run.
+
+    JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
+    slice. It can join one run in the life of a process.
+
+    Args:
+        options: of the program; all processes must have the same, except for paths and
+            `process_id`.
+
+    Raises:
+        InputError: flags are missing or invalid, or the processes' options differ.
+        WorkerLost: the others do not come.
+    """
+    _check_flags(options)
+    try:
+        jax.distributed.initialize(
+            options.coordinator_address,
+            options.num_processes,
+            options.process_id,
+            # Flags describe the processes by themselves, so JAX need not look for more.
+            cluster_detection_method=None if options.num_processes is None else "deactivate",
+            initialization_timeout=_PATIENCE,
+        )
+    except ValueError as error:
+        raise InputError(
+            "`strategy`=multi_worker: set `coordinator_address`, `num_processes` and `process_id`, "
+            f"or start the processes with SLURM's srun or on a TPU slice ({error})"
+        ) from None
+    except (RuntimeError, jax.errors.JaxRuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        if "DEADLINE_EXCEEDED" in reason:
+            raise WorkerLost(
+                f"not all processes have started within {_PATIENCE} seconds; start the same "
+                "command on all of them"
+            ) from None
+        raise InputError(f"`strategy`=multi_worker: cannot join the others ({reason})") from None
+    count, index = jax.process_count(), jax.process_index()
+    if count == 1:
+        return JaxWorkers()
+    workers = JaxWorkers([f"process {number}" for number in range(count)], index)
+    _check_same(options, workers)
+    return workers
+
+
+def _check_flags(options: DeviceOptions) -> None:
+    given = {name: getattr(options, name) for name in _FLAGS}
+    if all(value is None for value in given.values()):
+        return
+    for name, value in given.items():
+        if value is None:
+            raise InputError(
+                f"`{name}`: is missing; `coordinator_address` (host:port of process 0), "
+                "`num_processes` and `process_id` (from 0) belong together"
+            )
+    address, count, index = given.values()
+    if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^\s:/]+):\d{1,5}", address):
+        raise InputError(f"`coordinator_address`={address}: must be host:port")
+    if count < 1:
+        raise InputError(f"`num_processes`={count}: must be at least 1")
+    if not 0 <= index < count:
+        raise InputError(f"`process_id`={index}: must be from 0 to {count - 1}")
+
+
+def _check_same(options: DeviceOptions, workers: Workers) -> None:
+    """Raises InputError if the chief was started with other options than this process."""
+    # Paths may differ between machines that mount the same files in different places.
+    may_differ = ("_file", "_dir", "_checkpoint", "strategy", "process_id")
+    own = {
+        name: str(value)
+        for name, value in dataclasses.asdict(options).items()
+        if not name.endswith(may_differ)
+    } | {"JAX": jax.__version__}
+    chiefs = workers.from_chief(lambda: own)
+    with workers.synchronized():
+        for name, value in own.items():
+            if chiefs.get(name) != value:
+                raise InputError(
+                    f"`{name}`={value}: {workers.describe()} differs from process 0, which has "
+                    f"{chiefs.get(name)}; all must be started with the same options"
+                )
+
+
+def _sum_over_processes(values: list[float]) -> list[float]:
+    gathered = multihost_utils.process_allgather(np.array(values, np.float32))
+    return gathered.sum(axis=0).tolist()

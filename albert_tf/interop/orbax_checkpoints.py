@@ -1,0 +1,263 @@
+"""Checkpoints of the JAX engine: reading their weights, and writing one without an engine.
+
+Values are read with tensorstore, which orbax itself writes with, so that reading starts no JAX
+devices: in a process on TensorFlow, JAX would take most of a GPU's memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import math
+import os
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import keras
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.files import sizes
+from albert_tf.interop.checkpoint_folders import (
+    CheckpointList,
+    check_intact,
+    complete,
+    unfinished_path,
+    write_list,
+)
+from albert_tf.interop.weights import Tensor, Weights, adjacent_config
+from albert_tf.json_files import read_json
+from albert_tf.servers import is_remote
+
+Store: TypeAlias = Any  # an open tensorstore.TensorStore
+
+METADATA_FILE = "_METADATA"
+
+# Kinds of values, and the numbers of keys that lead to them: {"params": {path: value}, ...}.
+_KEYS = {"params": 2, "optimizer": 2, "step": 1}
+
+
+@dataclass(frozen=True)
+class _Key:
+    key: str
+
+
+@dataclass(frozen=True)
+class _Value:
+    key_metadata: list[_Key]
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """What is read of orbax's `_METADATA`."""
+
+    tree_metadata: dict[str, _Value]
+    use_zarr3: bool = False
+
+
+def import_orbax() -> types.ModuleType:
+    """`orbax.checkpoint`, without what it logs: dozens of lines for every checkpoint.
+
+    Raises:
+        InputError: if it is not installed.
+    """
+    try:
+        import orbax.checkpoint
+    except ImportError:
+        raise _not_installed("orbax-checkpoint") from None
+    _silence_orbax()
+    return orbax.checkpoint
+
+
+@functools.cache
+def _silence_orbax() -> None:
+    """Hides what orbax logs, and what it prints when a write fails, which it raises as well."""
+    logging.getLogger("absl").addFilter(_is_not_of_orbax)
+    report = sys.unraisablehook
+
+    def report_others(unraisable: sys.UnraisableHookArgs) -> None:
+        # After the first write that fails, orbax closes the event loop that the others report to.
+        if str(unraisable.exc_value) != "Event loop is closed":
+            report(unraisable)
+
+    sys.unraisablehook = report_others
+
+
+def _is_not_of_orbax(record: logging.LogRecord) -> bool:
+    return f"{os.sep}orbax{os.sep}" not in record.pathname
+
+
+def _not_installed(package: str) -> InputError:
+    return InputError(
+        f"{package}, which checkpoints of engine jax need, is not installed; "
+        "pip install 'albert-tf[jax]'"
+    )
+
+
+def create_handler() -> Any:
+    """How orbax stores the state of training: uncompressed.
+
+    Compression takes longer than writing and saves 7 % of the size, as weights look random.
+    """
+    return import_orbax().PyTreeCheckpointHandler(use_compression=False)
+
+
+def read_training_checkpoint(path: str, verify: bool = True) -> Weights:
+    """Opens the weights in a checkpoint that training on JAX saved.
+
+    Args:
+        path: of the checkpoint, a folder.
+        verify: whether to read all of it first, to compare checksums.
+
+    Raises:
+        InputError: if it is damaged, was not written by this project, or tensorstore is not
+            installed.
+    """
+    if verify:
+        check_intact(path)
+    stores = _open_stores(path)
+    limit = sum(sizes(path).values())
+    kinds: dict[str, dict[str, Tensor]] = {kind: {} for kind in _KEYS}
+    for keys, store in stores.items():
+        kinds[keys[0]][keys[-1]] = _tensor_of(path, keys, store, limit)
+    if not kinds["params"] or not kinds["step"]:
+        raise InputError(f"{path}: has no weights under `params`; was it written by albert_tf?")
+    return Weights(
+        path=path,
+        format="albert_tf",
+        tensors=kinds["params"],
+        skipped={
+            tensor.name: tensor.shape
+            for kind in ("optimizer", "step")
+            for tensor in kinds[kind].values()
+        },
+        config=adjacent_config(path),
+        step=int(kinds["step"]["step"].read()),
+        optimizer=kinds["optimizer"],
+    )
+
+
+def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
+    """Keys -> array, for every value of a checkpoint; reads none."""
+    try:
+        import tensorstore
+    except ImportError:
+        raise _not_installed("tensorstore") from None
+
+    metadata = read_json(os.path.join(path, METADATA_FILE), _Metadata)
+    driver = "zarr3" if metadata.use_zarr3 else "zarr"
+    base = _base_of(path)
+    opened = {}
+    for value in metadata.tree_metadata.values():
+        keys = tuple(key.key for key in value.key_metadata)
+        if not keys or len(keys) != _KEYS.get(keys[0]):
+            raise InputError(f"{path}: contains {keys}; was it written by albert_tf?")
+        kvstore = {"driver": "ocdbt", "base": base, "path": ".".join(keys)}
+        opened[keys] = tensorstore.open({"driver": driver, "kvstore": kvstore}, read=True)
+    try:
+        return {keys: future.result() for keys, future in opened.items()}
+    except (ValueError, RuntimeError, OSError) as error:
+        raise InputError(f"{path}: cannot be read ({reason_of(error)})") from None
+
+
+def _base_of(path: str) -> dict[str, str]:
+    """Where tensorstore finds the files of a checkpoint."""
+    if not is_remote(path):
+        return {"driver": "file", "path": os.path.abspath(path) + "/"}
+    scheme, _, name = path.partition("://")
+    if scheme != "gs":
+        raise InputError(f"{path}: checkpoints of engine jax are read from local folders and gs://")
+    bucket, _, name = name.partition("/")
+    return {"driver": "gcs", "bucket": bucket, "path": f"{name}/"}
+
+
+def _tensor_of(path: str, keys: tuple[str, ...], store: Store, limit: int) -> Tensor:
+    """One value.
+
+    Args:
+        path: of the checkpoint, for errors.
+        keys: of the value.
+        store: the open array.
+        limit: size of the checkpoint in bytes; as nothing is compressed, no value takes more.
+    """
+    name = keys[-1] if keys[0] == "params" else "/".join(keys)
+    shape = tuple(store.shape)
+
+    def read() -> np.ndarray:
+        if math.prod(shape) * store.dtype.numpy_dtype.itemsize > limit:
+            raise InputError(f"{path}: {name} cannot be read (larger than the checkpoint)")
+        try:
+            return store.read().result()
+        except (ValueError, RuntimeError, OSError) as error:
+            raise InputError(f"{path}: {name} cannot be read ({reason_of(error)})") from None
+
+    return Tensor(name, shape, shape, read)
+
+
+def write_training_checkpoint(
+    path: str, values: Mapping[str, np.ndarray], step: int, optimizer: Mapping[str, np.ndarray]
+) -> None:
+    """Writes a checkpoint as training on JAX does, and lists it as the latest.
+
+    Args:
+        path: of the checkpoint, such as `out/model.ckpt-1000`.
+        values: variable path -> value.
+        step: training step.
+        optimizer: variable path -> value, for the state of the optimizer; may be empty.
+
+    Raises:
+        InputError: if orbax is not installed.
+        OSError: if the checkpoint cannot be written.
+    """
+    orbax = import_orbax()
+    if keras.backend.backend() != "jax":
+        import jax
+
+        # Orbax asks JAX which process this is. JAX must not start the accelerators for that.
+        jax.config.update("jax_platforms", "cpu")
+    tree = {"params": dict(values), "step": np.asarray(step, np.int32)}
+    if optimizer:  # orbax would store an empty dictionary as a value
+        tree["optimizer"] = dict(optimizer)
+    with (
+        errors_as_os_errors(path),
+        orbax.Checkpointer(create_handler()) as checkpointer,
+    ):
+        checkpointer.save(os.path.abspath(unfinished_path(path)), orbax.args.PyTreeSave(tree))
+    complete(path)
+    folder, name = os.path.split(path)
+    write_list(folder, CheckpointList(name))
+
+
+@contextlib.contextmanager
+def errors_as_os_errors(path: str) -> Iterator[None]:
+    """Raises errors of tensorstore about files, such as a full disk, as `OSError`.
+
+    Args:
+        path: of the checkpoint that is written, for errors.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if not _STATUS.match(str(error)):
+            raise
+        if code := _OS_ERROR.search(str(error)):
+            raise OSError(int(code[1]), os.strerror(int(code[1])), path) from None
+        raise OSError(f"{path}: cannot be written ({reason_of(error)})") from None
+
+
+def reason_of(error: Exception) -> str:
+    """The message of an error of tensorstore, without details of its own code."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return _DETAILS.sub("", line).strip()
+
+
+# How messages of tensorstore begin: "RESOURCE_EXHAUSTED: ...".
+_STATUS = re.compile(r"[A-Z]+(_[A-Z]+)*: ")
+_OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
+# Such as [source locations='tensorstore/kvstore/...'] and [tensorstore_spec='{...}'].
+_DETAILS = re.compile(r" \[(source locations|tensorstore_spec|os_error_code)=.*")

@@ -1,0 +1,252 @@
+"""The commands with --engine=jax, in processes that cannot import TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from albert_tf.cli.finetuning import TASK_KINDS
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import call, flags_of, results_of
+from tests.ports import free_addresses
+
+pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
+orbax = pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")
+pytestmark = pytest.mark.integration
+
+LAST = 24
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """In which JAX runs on the CPU, compiles quickly, and TensorFlow cannot be imported."""
+    folder = tmp_path_factory.mktemp("without_tensorflow")
+    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['tensorflow'] = None\n")
+    return {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    }
+
+
+@pytest.fixture(scope="module")
+def start(environment):
+    """Starts a command with `--engine=jax`."""
+
+    def start(*words: str, **variables: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, *words, "--engine=jax"],
+            cwd=ROOT,
+            env=environment | variables,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def run(start):
+    """Runs a command with `--engine=jax` and returns what it printed (output, errors)."""
+
+    def run(*words: str, code: int = 0) -> tuple[str, str]:
+        process = start(*words)
+        output, errors = process.communicate()
+        assert process.returncode == code, f"{words}\n{output}\n{errors}"
+        return output, errors
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
+    """The folder of a run that was not interrupted, with evaluations."""
+    folder = tmp_path_factory.mktemp("jax") / "undisturbed"
+    output, errors = run(*project.pretrain_words(folder, *flags()))
+    assert output.startswith("JAX "), output
+    assert [line for line in errors.splitlines() if "--learning_rate" not in line] == []
+    return folder
+
+
+def flags(last: int = LAST) -> tuple[str, ...]:
+    return "--do_train", "--do_eval", "--eval_every_steps=12", f"--num_train_steps={last}"
+
+
+def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
+    """Everything in a checkpoint, by name."""
+    import jax
+    import orbax.checkpoint as ocp
+
+    restored = ocp.PyTreeCheckpointer().restore(folder / f"model.ckpt-{step}")
+    leaves = jax.tree_util.tree_flatten_with_path(restored)[0]
+    return {jax.tree_util.keystr(path): np.asarray(value) for path, value in leaves}
+
+
+def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, step: int = LAST) -> None:
+    found, expected = values(folder, step), values(other, step)
+    assert found.keys() == expected.keys()
+    assert len(found) > 50
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def wait_for(process: subprocess.Popen, seen, *arguments) -> None:
+    """Returns as soon as `seen(...)`, while the process lives."""
+    while not seen(*arguments):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.001)
+
+
+def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, tmp_path):
+    folder = tmp_path / "out"
+    words = project.pretrain_words(folder, *flags())
+    process = start(*words)
+    wait_for(process, (folder / "checkpoints.json").exists)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    output, _ = run(*words)
+    assert f"resuming from {folder}/model.ckpt-" in output
+    assert_same_bits(folder, undisturbed)
+    assert results_of(folder) == results_of(undisturbed)
+    for name in ("evaluations.jsonl", "data_order.json", "training_data.json"):
+        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
+    assert (folder / "best" / "albert_config.json").exists()
+
+
+def test_the_other_engine_takes_the_weights_but_does_not_resume(project, undisturbed, tmp_path):
+    from albert_tf.errors import InputError
+
+    with pytest.raises(InputError, match=r"contains checkpoints of (the )?engine jax"):
+        call(*project.pretrain_words(undisturbed, "--do_train", "--num_train_steps=30"))
+    words = project.pretrain_words(tmp_path / "out", "--do_train", "--num_train_steps=1")
+    output = call(*words, f"--init_checkpoint={undisturbed}")
+    assert "of 29 variables loaded" in output, output
+
+
+class Processes:
+    """Two processes of one run, with two devices each."""
+
+    def __init__(self, start, words: tuple[str, ...]):
+        (address,) = free_addresses(1)
+        self.processes = [
+            start(
+                *words,
+                f"--coordinator_address={address}",
+                "--num_processes=2",
+                f"--process_id={number}",
+                JAX_NUM_CPU_DEVICES="2",
+            )
+            for number in range(2)
+        ]
+
+    def kill(self, number: int, seen) -> None:
+        """Kills one of them as soon as `seen()`, while both are at work."""
+        while not seen():
+            if any(process.poll() is not None for process in self.processes):
+                pytest.fail(str([process.communicate() for process in self.processes]))
+            time.sleep(0.001)
+        self.processes[number].kill()
+
+    def end(self, seconds: float = 300) -> list[tuple[int, str, str]]:
+        """Exit code, output and errors of each, once both have ended."""
+        try:
+            printed = [process.communicate(timeout=seconds) for process in self.processes]
+        finally:
+            for process in self.processes:
+                process.kill()
+        codes = [process.returncode for process in self.processes]
+        return [(code, *text) for code, text in zip(codes, printed, strict=True)]
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_device_and_survive_a_kill(project, start, run, tmp_path):
+    config = json.loads(project.config.read_text())
+    # Every device draws its own dropout.
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps(config))
+
+    def words(folder: pathlib.Path) -> tuple[str, ...]:
+        all_words = project.pretrain_words(folder, *flags(), "--save_checkpoints_steps=3")
+        return *all_words, f"--albert_config_file={path}"
+
+    run(*words(tmp_path / "one"))
+    for code, output, errors in Processes(start, words(tmp_path / "two")).end():
+        assert code == 0, f"{output}\n{errors}"
+    found, expected = values(tmp_path / "two"), values(tmp_path / "one")
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+
+    folder = tmp_path / "killed"
+    processes = Processes(start, words(folder))
+    processes.kill(1, (folder / "checkpoints.json").exists)
+    (code, output, errors), (other, *_) = processes.end()
+    assert (code, other) == (75, -signal.SIGKILL), f"{output}\n{errors}"
+    assert "rerun the same command on all of them to resume" in errors.splitlines()[-1]
+    for code, output, errors in Processes(start, words(folder)).end():
+        assert code == 0, f"{output}\n{errors}"
+        assert f"resuming from {folder}/model.ckpt-" in output
+    assert_same_bits(folder, tmp_path / "two")
+
+
+def test_flags_that_do_not_fit_are_one_line(project, run, tmp_path):
+    for flag, message in (
+        ("--tpu_name=albert", "--tpu_name=albert: --engine=jax runs on the TPU VMs themselves"),
+        ("--num_processes=2", "--coordinator_address: is missing"),
+    ):
+        words = project.pretrain_words(tmp_path / "out", "--do_train", flag)
+        _, errors = run(*words, code=1)
+        assert errors.count("\n") == 1
+        assert message in errors
+
+
+@pytest.mark.slow
+def test_a_classifier_learns_evaluates_and_predicts(project, run, tmp_path):
+    draw, rows = random.Random(0), []
+    words = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
+    for _ in range(160):
+        label = draw.choice(list(words))
+        rows.append((" ".join(draw.choices(words[label], k=6)), label))
+    for name, part in (("train", rows[:120]), ("eval", rows[120:])):
+        lines = ["body\tkind", *(f"{text}\t{label}" for text, label in part)]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    options = TASK_KINDS["classification"].options(
+        albert_config_file=str(project.config),
+        spm_model_file=str(project.model),
+        output_dir=str(tmp_path / "out"),
+        train_file=str(tmp_path / "train.tsv"),
+        eval_file=str(tmp_path / "eval.tsv"),
+        predict_file=str(tmp_path / "eval.tsv"),
+        text_column="body",
+        label_column="kind",
+        max_seq_length=24,
+        train_batch_size=16,
+        train_step=240,
+        warmup_step=20,
+        eval_every_steps=80,
+        learning_rate=0.001,
+        do_train=True,
+        do_eval=True,
+        do_predict=True,
+    )
+    run("run_classifier.py", *flags_of(options))
+    results = results_of(tmp_path / "out")
+    assert results["eval_accuracy"] > 0.9
+    assert np.loadtxt(tmp_path / "out" / "test_results.tsv").shape == (40, 2)
+    # A second process reads the best checkpoint and comes to the same results.
+    again = dataclasses.replace(options, do_train=False)
+    run("run_classifier.py", *flags_of(again))
+    assert results_of(tmp_path / "out") == results

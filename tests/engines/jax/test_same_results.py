@@ -1,0 +1,181 @@
+"""Training on JAX ends where training on TensorFlow ends, and where the original's does."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from albert_tf.config import AlbertConfig
+from tests.conftest import GOLDEN
+from tests.engines.jax.training_runs import Request, run
+from tests.tiny import CONFIG, batch
+
+pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
+pytest.importorskip("grain", reason="grain is not installed (the extra `jax`)")
+pytestmark = pytest.mark.integration
+
+STEPS, BATCH = 20, 16
+WITHOUT_DROPOUT = dataclasses.replace(
+    CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+)
+SHARING = {
+    "all": WITHOUT_DROPOUT,
+    "none": dataclasses.replace(WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="none"),
+    "attention": dataclasses.replace(
+        WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="attention"
+    ),
+    "ffn": dataclasses.replace(WITHOUT_DROPOUT, num_hidden_groups=2, parameter_sharing="ffn"),
+}
+
+
+def uneven_batches(steps: int = STEPS) -> dict[str, np.ndarray]:
+    """Batches `[steps, batch, ...]`; in one of them, a share of a batch has a weight of NaN."""
+    data = [batch(BATCH, seed=number) for number in range(steps)]
+    data[1]["masked_lm_weights"][0] = np.nan
+    return {name: np.stack([examples[name] for examples in data]) for name in data[0]}
+
+
+def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
+    """Trains and returns the final weights by path; writes the initial ones to `folder`."""
+    import tensorflow as tf
+
+    from albert_tf.engines.tensorflow.pipelines import ending_at_once
+    from albert_tf.engines.tensorflow.step import TrainStep
+    from albert_tf.modeling.heads import AlbertForPreTraining
+    from albert_tf.modeling.losses import PretrainingObjective
+    from albert_tf.optimization import create_optimizer
+
+    keras.utils.set_random_seed(7)
+    step = TrainStep(
+        AlbertForPreTraining(config),
+        create_optimizer(optimizer, 0.01),
+        PretrainingObjective(),
+        tf.distribute.get_strategy(),
+    )
+    np.savez(folder / "initial.npz", **{w.path: w.numpy() for w in step.model.weights})
+    dataset = ending_at_once(tf.data.Dataset.from_tensor_slices(batches))
+    results = step(iter(dataset), tf.constant(STEPS))
+    assert results["history"]["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
+    return {weight.path: weight.numpy() for weight in step.model.weights}
+
+
+def largest_difference(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
+    """Of any weight, relative to the largest value of its variable."""
+    assert found.keys() == expected.keys()
+    differences = []
+    for path, values in expected.items():
+        difference = np.abs(found[path] - values).max()
+        # Biases of keys do not change the softmax: their gradient is rounding, and nothing else.
+        is_noise = path.endswith("self/key/bias")
+        differences.append(difference if is_noise else difference / np.abs(values).max())
+    return max(differences)
+
+
+def weights_of(results: dict[str, np.ndarray], kind: str = "params") -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix(f"{kind}/"): values
+        for name, values in results.items()
+        if name.startswith(f"{kind}/")
+    }
+
+
+CASES = [(sharing, optimizer) for sharing in SHARING for optimizer in ("lamb", "adamw")]
+
+
+@pytest.mark.parametrize(
+    ("sharing", "optimizer"),
+    [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])],
+)
+def test_twenty_steps_equal_those_on_tensorflow(sharing, optimizer, tmp_path):
+    config, batches = SHARING[sharing], uneven_batches()
+    expected = train_on_tensorflow(config, optimizer, batches, tmp_path)
+    np.savez(tmp_path / "batches.npz", **batches)
+    request = Request(
+        str(tmp_path / "one.npz"),
+        dataclasses.asdict(config),
+        str(tmp_path / "batches.npz"),
+        str(tmp_path / "initial.npz"),
+        optimizer,
+    )
+    devices = dataclasses.replace(
+        request,
+        output=str(tmp_path / "devices.npz"),
+        replicas=4,
+        options={"micro_batches": 2, "remat": True},
+        shard_optimizer_state=True,
+    )
+    found = run(tmp_path, request, devices)
+    for results in found:
+        assert not results["has_tensorflow"]
+        assert results["history/finite"].tolist() == [1, 0] + [1] * (STEPS - 2)
+        assert largest_difference(weights_of(results), expected) < 1e-4
+
+
+def test_eight_steps_equal_the_originals(tmp_path):
+    requests = []
+    for optimizer in ("lamb", "adamw"):
+        folder = GOLDEN / f"google_{optimizer}_tiny"
+        settings = json.loads((folder / "run.json").read_text())
+        config = AlbertConfig.from_json_file(str(GOLDEN / "google_tf1_tiny" / "albert_config.json"))
+        rate = {
+            "learning_rate": settings["init_lr"],
+            "num_train_steps": settings["num_train_steps"],
+            "num_warmup_steps": settings["num_warmup_steps"],
+        }
+        requests.append(
+            Request(
+                str(tmp_path / f"{optimizer}.npz"),
+                dataclasses.asdict(config),
+                str(folder / "batches.npz"),
+                str(GOLDEN / "google_tf1_tiny" / "variables.npz"),
+                optimizer,
+                rate,
+                options={"clip_norm": settings["clip_norm"]},
+            )
+        )
+    for request, results in zip(requests, run(tmp_path, *requests), strict=True):
+        folder = GOLDEN / f"google_{request.optimizer}_tiny"
+        expected = dict(np.load(folder / "trajectory.npz"))
+        steps = len(results["history/loss"])
+        np.testing.assert_allclose(results["history/loss"], expected["loss"][:steps], rtol=1e-5)
+        np.testing.assert_allclose(
+            results["history/gradient_norm"], expected["grad_global_norm"][:steps], rtol=1e-5
+        )
+        final = dict(np.load(folder / "final_variables.npz"))
+        weights = weights_of(results)
+        for path, values in weights.items():
+            tolerance = 1e-5 * max(np.abs(final[path]).max(), 1e-3)
+            np.testing.assert_allclose(values, final[path], rtol=1e-5, atol=tolerance, err_msg=path)
+
+
+@pytest.mark.slow
+def test_devices_and_micro_batches_do_not_change_what_is_computed(tmp_path):
+    np.savez(tmp_path / "batches.npz", **uneven_batches())
+    requests = [
+        Request(
+            str(tmp_path / f"{replicas}-{micro_batches}-{sharded}.npz"),
+            dataclasses.asdict(WITHOUT_DROPOUT),
+            str(tmp_path / "batches.npz"),
+            replicas=replicas,
+            options={"micro_batches": micro_batches},
+            shard_optimizer_state=sharded,
+        )
+        for replicas, micro_batches, sharded in (
+            (1, 1, False),
+            (1, 4, False),
+            (2, 1, False),
+            (4, 4, False),
+            (8, 1, True),
+        )
+    ]
+    first, *others = run(tmp_path, *requests)
+    for other in others:
+        for kind in ("params", "optimizer"):
+            expected = weights_of(first, kind)
+            for path, values in weights_of(other, kind).items():
+                limit = 1e-5 * min(1.0, np.abs(expected[path]).max())
+                np.testing.assert_allclose(values, expected[path], rtol=0, atol=limit)

@@ -1,0 +1,191 @@
+"""Batches without TensorFlow: those of the TensorFlow engine, for any share, step and thread."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.input import record_reader
+from albert_tf.input.features import limited, unmasked_features
+from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.masking import Masking
+from albert_tf.input.record_batches import RecordEvaluationBatches, RecordTrainingBatches
+from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.share import Share
+from data_prep.tfrecords import frame, serialize
+from data_prep.tfrecords import write_records as write
+from tests.input.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
+from tests.tiny import LENGTH, VOCAB, batch
+
+MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
+FORMS = pytest.mark.parametrize(
+    ("features", "masks"),
+    [
+        pytest.param(STATIC, None, id="static"),
+        pytest.param(unmasked_features(LENGTH), MASKS, id="dynamic"),
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """Of files of uneven length, one of them empty."""
+    return RecordIndex.create(write_files(tmp_path_factory.mktemp("records")))
+
+
+@pytest.mark.integration
+@FORMS
+# Windows of some batches, of one, and of several epochs; batches that span epochs, and an odd one.
+@pytest.mark.parametrize(
+    ("batch_size", "shuffle_buffer_size"), [(8, 60), (512, 1), (60, 10000), (20, 7)]
+)
+def test_training_batches_are_those_of_tensorflow(
+    index, features, masks, batch_size, shuffle_buffer_size
+):
+    from albert_tf.engines.tensorflow.records import record_training_batches
+
+    count = 2 * EXAMPLES // batch_size + 4
+    for share, first in [(SHARES[0], 0), *((share, count - 3) for share in SHARES)]:
+        arguments = index, features, batch_size, 3, shuffle_buffer_size
+        dataset = record_training_batches(*arguments, first, masks, share)
+        batches = RecordTrainingBatches(*arguments, masks, share)
+        for step, expected in enumerate(joined(dataset, share, count - first), first):
+            assert_same(batches[step], expected)
+
+
+@pytest.mark.integration
+@FORMS
+@pytest.mark.parametrize("batch_size", [8, 60, 256])
+def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batch_size):
+    from albert_tf.engines.tensorflow.records import record_evaluation_batches
+
+    for share in SHARES:
+        arguments = index, features, batch_size, 3, masks, share
+        batches = RecordEvaluationBatches(*arguments)
+        dataset = record_evaluation_batches(*arguments)
+        for step, expected in enumerate(joined(dataset, share, len(batches))):
+            assert_same(batches[step], expected)
+        assert sum(1 for _ in dataset) == len(batches) * share.replicas
+        with pytest.raises(IndexError):
+            batches[len(batches)]
+        assert sum(1 for _ in batches) == len(batches)  # what iteration relies on
+
+
+@FORMS
+@pytest.mark.parametrize("shuffle_buffer_size", [4, 60])
+def test_threads_get_what_one_thread_gets(index, features, masks, shuffle_buffer_size):
+    arguments = index, features, 8, 3, shuffle_buffer_size, masks
+    alone, shared = RecordTrainingBatches(*arguments), RecordTrainingBatches(*arguments)
+    steps = np.random.default_rng(0).permutation(200).tolist()
+    with ThreadPoolExecutor(8) as threads:
+        for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
+            assert_same(found, alone[step])
+
+
+def test_records_are_read_once_per_window_and_by_their_own_pipeline_only(index, monkeypatch):
+    read: list[int] = []
+    whole = record_reader.read_block
+
+    def counted(index, block):
+        read.append(block)
+        return whole(index, block)
+
+    monkeypatch.setattr(record_reader, "read_block", counted)
+    batches = RecordTrainingBatches(index, STATIC, 8, 3, EXAMPLES // 2)
+    for step in range(5):
+        batches[step]
+    del batches
+    wait_for_threads()
+    # The first window, and the one that is read ahead, which belongs to two epochs.
+    assert len(read) <= 2 * len(index.records)
+
+
+def wait_for_threads() -> None:
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith(("read-", "grain-")):
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.mark.integration
+def test_a_pipeline_reads_its_own_part_only(tmp_path):
+    """Everything but its half, and two blocks at its ends, may be damaged."""
+    examples, path = 64 * 32, tmp_path / "whole.tfrecord"
+    with open(path, "wb") as file:
+        write(file, batch(examples))
+    index = RecordIndex.create([str(path)])
+
+    def read(pipeline):
+        batches = RecordTrainingBatches(
+            index, STATIC, 256, 3, examples // 2, None, Share(pipeline, 2)
+        )
+        return [batches[step] for step in range(examples // 256)]
+
+    numbers = RecordTrainingBatches(
+        index, STATIC, 256, 3, examples // 2, None, Share(0, 2)
+    )._windows.get(0)[0]
+    whole, blocks = read(0), set((numbers.ravel() // 64).tolist())
+    wait_for_threads()
+    assert len(blocks) <= 17
+    content = bytearray(path.read_bytes())
+    for block in set(range(32)) - blocks:
+        begin, size = index.offset[block], index.bytes[block]
+        content[begin : begin + size] = b"\xff" * size
+    path.write_bytes(content)
+    for found, expected in zip(read(0), whole, strict=True):
+        assert_same(found, expected)
+    with pytest.raises(InputError, match=r"whole.tfrecord: example \d+ is damaged"):
+        read(1)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("input_ids", (99, 3), 75, "input_ids must be 0 to 59, not 75"),
+        ("input_ids", (99, 0), -1, "input_ids must be 0 to 59, not -1"),
+        ("segment_ids", (99, 1), 2, "segment_ids must be 0 to 1, not 2"),
+        ("masked_lm_positions", (99, 2), 16, "masked_lm_positions must be 0 to 15, not 16"),
+        (
+            "masked_lm_weights",
+            (99, 2),
+            np.nan,
+            "masked_lm_weights must be a finite number, not nan",
+        ),
+        ("masked_lm_weights", (99, 0), -np.inf, "masked_lm_weights must be a finite .*, not -inf"),
+    ],
+)
+def test_wrong_values_are_named(tmp_path, name, place, value, message):
+    from tests.tiny import write_records  # TensorFlow writes negative numbers too
+
+    examples = batch(130)
+    examples[name][place] = value
+    paths = write_files(tmp_path)
+    write_records(tmp_path / "130.tfrecord", examples)
+    index, features = RecordIndex.create(paths), limited(STATIC, VOCAB, 2)
+    for batches in (
+        RecordTrainingBatches(index, features, EXAMPLES, 3),
+        RecordEvaluationBatches(index, features, EXAMPLES),
+    ):
+        with pytest.raises(InputError, match=rf"130.tfrecord: example 99: {message}"):
+            batches[0]
+
+
+def test_examples_of_another_form_are_named(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    records = [*serialize(batch(3)), *serialize({"input_ids": np.ones((1, 5), np.int32)}), b"\0"]
+    for number, message in (
+        (3, "example 3 has 5 values of input_ids, 16 are expected"),
+        (4, "example 4 is not a tf.train.Example"),
+    ):
+        path.write_bytes(
+            b"".join(map(frame, [*records[:3], *records[:number][3:], records[number]]))
+        )
+        index = RecordIndex.create([str(path)])
+        with pytest.raises(InputError, match=message):
+            RecordEvaluationBatches(index, STATIC, 1)[number]

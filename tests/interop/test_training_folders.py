@@ -1,0 +1,288 @@
+"""Training folders of both engines: told apart, read, converted with all that resuming needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.errors import InputError
+from albert_tf.finetuning.sources import TOKENIZER_FILE
+from albert_tf.interop import checkpoint_folders, orbax_checkpoints
+from albert_tf.interop.checkpoint_folders import check_engine
+from albert_tf.interop.companions import (
+    CHOICE_FILE,
+    QUESTION_ANSWERING_FILE,
+    RUN_FILES,
+    TARGET_FILE,
+    find_companions,
+)
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.formats import find_format, load_weights, open_weights
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.evaluation import EVALUATIONS_FILE
+from albert_tf.training.log import METRICS_FILE
+from albert_tf.training.pretraining import ORDER_FILE
+from tests.conftest import ROOT
+from tests.tiny import CONFIG
+
+pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
+
+
+def create_model(seed=3, optimizer_name="lamb"):
+    keras.utils.set_random_seed(seed)
+    model = AlbertForPreTraining(CONFIG)
+    optimizer = create_optimizer(optimizer_name, 0.1)
+    optimizer.build(model.trainable_weights)
+    return model, optimizer
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A training folder of engine tensorflow, at step 5."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    folder.mkdir()
+    model, optimizer = create_model()
+    optimizer.iterations.assign(5)
+    for number, variable in enumerate(optimizer.variables):
+        if variable.shape:
+            variable.assign(variable + 1 / (number + 3))
+    with Checkpoints(str(folder), model, optimizer) as checkpoints:
+        checkpoints.save()
+    (folder / "albert_config.json").write_text(CONFIG.to_json())
+    for name in RUN_FILES:
+        (folder / name).write_text('{"of": "the run"}\n')
+    (folder / "model.ckpt-5.json").write_text('{"metric": "loss", "value": 1, "step": 5}')
+    return folder
+
+
+def run(source, target, to, **flags):
+    convert(ConvertOptions(input=str(source), output=str(target), to_format=to, **flags))
+    return target
+
+
+@pytest.fixture(scope="module")
+def converted(trained, tmp_path_factory):
+    """The same as a training folder of engine jax."""
+    return run(trained, tmp_path_factory.mktemp("converted") / "run", "jax")
+
+
+def state_of(path) -> dict[str, np.ndarray]:
+    """All weights and moments."""
+    weights = open_weights(str(path))
+    tensors = {**weights.tensors, **weights.optimizer}
+    assert len(tensors) == len(weights.tensors) + len(weights.optimizer)
+    return {name: tensor.read() for name, tensor in tensors.items()}
+
+
+def assert_same(one, other):
+    assert set(one) == set(other)
+    for name, value in one.items():
+        assert value.dtype == other[name].dtype, name
+        assert value.tobytes() == other[name].tobytes(), name
+
+
+@pytest.mark.integration
+def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, converted, tmp_path):
+    assert open_weights(str(converted)).step == 5
+    assert_same(state_of(trained), state_of(converted))
+    back = run(converted, tmp_path / "back", "albert_tf")
+    assert_same(state_of(trained), state_of(back))
+    model, optimizer = create_model(seed=4)
+    assert Checkpoints(str(back), model, optimizer).restore_latest()
+    assert int(optimizer.iterations.numpy()) == 5
+    state = state_of(trained)
+    for variable in [*model.weights, *optimizer.variables]:
+        if variable is not optimizer.iterations:
+            np.testing.assert_array_equal(variable.numpy(), state[variable.path])
+
+
+@pytest.mark.integration
+def test_the_files_of_a_run_are_converted_too(trained, converted):
+    of_run = {ORDER_FILE, TARGET_FILE, QUESTION_ANSWERING_FILE, CHOICE_FILE, TOKENIZER_FILE}
+    assert set(RUN_FILES) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
+    for name in (*RUN_FILES, "model.ckpt-5.json", "albert_config.json"):
+        assert (converted / name).read_bytes() == (trained / name).read_bytes()
+    assert sorted(set(os.listdir(converted)) - {*RUN_FILES}) == [
+        "albert_config.json",
+        "checkpoints.json",
+        "model.ckpt-5",
+        "model.ckpt-5.json",
+    ]
+
+
+@pytest.mark.integration
+def test_a_copy_of_a_folder_of_tensorflow_keeps_its_moments(trained, tmp_path, caplog):
+    caplog.set_level("INFO")
+    copy = run(trained, tmp_path / "copy", "albert_tf")
+    assert_same(state_of(trained), state_of(copy))
+    assert "note: training can resume from step 5" in caplog.text
+
+
+@pytest.mark.integration
+def test_a_part_of_a_model_has_no_moments(converted, tmp_path):
+    encoder = run(converted, tmp_path / "encoder", "jax", head="encoder")
+    assert open_weights(str(encoder)).optimizer == {}
+    huggingface = run(converted, tmp_path / "hf", "huggingface")
+    back = run(huggingface, tmp_path / "back", "jax")
+    assert open_weights(str(back)).optimizer == {}
+    assert not (back / ORDER_FILE).exists()
+
+
+@pytest.mark.integration
+def test_weights_of_engine_jax_are_read_like_all_others(converted):
+    for path in (converted, converted / "model.ckpt-5", f"{converted}/model.ckpt-5/"):
+        assert find_format(str(path)) == "albert_tf"
+        model, _ = create_model(seed=4)
+        assert not load_weights(model, str(path)).missing
+        weights = open_weights(str(path))
+        assert weights.config == CONFIG
+        for variable in model.weights:
+            np.testing.assert_array_equal(variable.numpy(), weights.read(variable.path))
+        assert find_companions(str(path)) == find_companions(str(converted))
+    (converted / "labels.json").write_text('["a", "b"]')
+    assert find_companions(str(converted / "model.ckpt-5")).labels == ("a", "b")
+
+
+@pytest.mark.integration
+def test_a_damaged_checkpoint_is_not_read(converted, tmp_path):
+    copy = run(converted, tmp_path / "copy", "jax")
+    data = max((copy / "model.ckpt-5").rglob("*"), key=lambda path: path.stat().st_size)
+    data.write_bytes(data.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"model.ckpt-5: cannot be read \(.* bytes instead of"):
+        open_weights(str(copy))
+    for path in (copy / "checkpoints.json", copy / "model.ckpt-5" / "checksums.txt"):
+        path.unlink()
+        with pytest.raises(InputError, match=r"model.ckpt-5: cannot be read \("):
+            open_weights(str(copy))
+
+
+def test_folders_without_a_checkpoint_or_with_several_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"`path`=.*: contains no checkpoint"):
+        checkpoint_folders.find_checkpoint(str(tmp_path))
+    for step in (1, 2):
+        (tmp_path / f"model.ckpt-{step}").mkdir()
+    with pytest.raises(InputError, match="several checkpoints; name one, such as .*ckpt-1"):
+        open_weights(str(tmp_path))
+
+
+def test_a_folder_of_another_engine_is_refused(tmp_path):
+    folder = str(tmp_path)
+    for engine in ("tensorflow", "jax"):
+        check_engine(f"{folder}/missing", engine)
+        check_engine(folder, engine)
+    (tmp_path / "model.ckpt-7").mkdir()
+    check_engine(folder, "jax")
+    with pytest.raises(InputError) as refused:
+        check_engine(folder, "tensorflow")
+    assert str(refused.value) == (
+        f"`output_dir`={folder}: contains checkpoints of engine jax; resume with `engine`=jax, or "
+        f"convert them: convert_checkpoint.py --input={folder} --output=NEW_FOLDER --to=albert_tf"
+    )
+    model, optimizer = create_model()
+    with pytest.raises(InputError, match="checkpoints of engine jax"):
+        Checkpoints(folder, model, optimizer).restore_latest()
+
+
+def test_orbax_is_asked_for_by_name(converted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorstore", None)
+    with pytest.raises(InputError, match=r"^tensorstore.*pip install 'albert-tf\[jax\]'$"):
+        open_weights(str(converted))
+    monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)
+    with pytest.raises(InputError, match=r"^orbax-checkpoint.*pip install 'albert-tf\[jax\]'$"):
+        orbax_checkpoints.import_orbax()
+
+
+ON_JAX = """
+import json, sys
+from albert_tf.errors import InputError
+from albert_tf.interop.formats import open_weights
+found = []
+for path in sys.argv[1:]:
+    try:
+        found.append(len(open_weights(path).tensors))
+    except InputError as error:
+        found.append(str(error))
+print(json.dumps([*found, "tensorflow" in sys.modules]))
+"""
+
+
+@pytest.mark.integration
+def test_a_process_on_jax_loads_no_tensorflow_to_read_weights(trained, converted, tmp_path):
+    paths = [f"{trained}", f"{trained}/model.ckpt-5", f"{tmp_path}/nothing", f"{converted}"]
+    done = subprocess.run(
+        [sys.executable, "-c", ON_JAX, *paths],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    folder, prefix, nothing, count, has_tensorflow = json.loads(done.stdout)
+    command = "convert it first: convert_checkpoint.py --input={} --output=NEW_FOLDER --to=jax"
+    for message, path in ((folder, paths[0]), (prefix, paths[1])):
+        assert message.startswith(f"`path`={path}: is read by TensorFlow")
+        assert message.endswith(command.format(path))
+    assert nothing.startswith(f"`path`={tmp_path}/nothing: contains no checkpoint")
+    assert count == len(create_model()[0].weights)
+    assert not has_tensorflow
+    assert done.stderr == ""
+
+
+RESUMING_ON_JAX = """
+import sys, types
+import jax, numpy as np
+from albert_tf.config import AlbertConfig
+from albert_tf.engines.jax.checkpoints import Checkpoints
+from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.optimization import create_optimizer
+folder, output = sys.argv[1:]
+model = AlbertForPreTraining(AlbertConfig.from_json_file(f"{folder}/albert_config.json"))
+optimizer = create_optimizer("lamb", 0.1)
+optimizer.build(model.trainable_weights)
+variables = [v for v in optimizer.variables if v is not optimizer.iterations]
+state = types.SimpleNamespace(tree={
+    "params": {v.path: v.value for v in model.weights},
+    "optimizer": {v.path: v.value for v in variables},
+    "step": optimizer.iterations.value,
+})
+assert Checkpoints(folder, state).restore_latest()
+assert int(state.tree["step"]) == 5
+np.savez(output, **state.tree["params"], **state.tree["optimizer"])
+sys.exit("tensorflow" in sys.modules)
+"""
+
+
+@pytest.mark.integration
+def test_keras_on_jax_calls_everything_that_is_saved_by_the_same_names(
+    trained, converted, tmp_path
+):
+    subprocess.run(
+        [sys.executable, "-c", RESUMING_ON_JAX, str(converted), str(tmp_path / "state.npz")],
+        cwd=ROOT,
+        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        check=True,
+    )
+    with np.load(tmp_path / "state.npz") as restored:
+        assert_same(state_of(trained), dict(restored))
+
+
+@pytest.mark.integration
+def test_a_full_disk_leaves_no_converted_folder(trained, tmp_path, monkeypatch):
+    def fill_up(path):
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(orbax_checkpoints, "complete", fill_up)
+    with pytest.raises(OSError, match="No space left"):
+        run(trained, tmp_path / "out", "jax")
+    assert list(tmp_path.iterdir()) == []
+    assert tf.config.list_logical_devices()  # JAX has not taken them
