@@ -25,10 +25,6 @@ class PreflightOptions(PretrainingOptions):
         "Micro-batch sizes to compile; by default the powers of two that divide a device's share "
         "of the batch and fit in its memory.",
     )
-    # These three are to be removed when `DeviceOptions` has them.
-    engine: str = option("tensorflow", "What computes.", choices=("tensorflow", "jax"))
-    attention: str = option("auto", "How.", choices=("auto", "plain", "fused"))
-    shard_optimizer_state: bool = option(False, "Moments on all devices.")
     compile_minutes: float = option(60.0, "Time limit for compiling one program, in minutes.")
 
     def check(self) -> None:
