@@ -45,8 +45,10 @@ class Generation(NamedTuple):
 
 # Per chip: Cloud's pages on each generation (docs.cloud.google.com/tpu/docs/v5e
 # and so on); links and clocks of v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for
-# Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle, which gives
-# no plausible value for v6e.
+# Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle: 2 * 128^2 of
+# each of the 8 matrix units of v4 and v5p and 4 of v5e, 2 * 256^2 of each of the 4 per core of v6e
+# and TPU7x. For these two, some of Cloud's pages have 2 units and others 4; the TPU compiler
+# estimates large products at 409,000 and 445,000 operations per cycle, more than 2 units can do.
 GENERATIONS: dict[str, Generation] = {
     "v2": Generation(
         *("v2", 2, 2, 46e12 / 2, int(7.48 * GIB), 700e9 / 2, 248e9, 700e6),
@@ -72,11 +74,11 @@ GENERATIONS: dict[str, Generation] = {
         shapes=_CUBES,
     ),
     "v6e": Generation(
-        *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, None),
+        *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, 1750e6),
         shapes=("1x1", "2x2", "2x4", *_SQUARES[1:]),
     ),
     "tpu7x": Generation(
-        *("tpu7x", 2, 2, 2307e12 / 2, int(94.75 * GIB), 7380e9 / 2, 600e9, None),
+        *("tpu7x", 2, 2, 2307e12 / 2, int(94.75 * GIB), 7380e9 / 2, 600e9, 2200e6),
         shapes=_CUBES,
         engines=("jax",),
     ),
