@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from albert_tf.engines.jax import checkpoints
 from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import prefetched
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe
+from albert_tf.engines.jax.ops import create_ops
 from albert_tf.engines.jax.replicas import check_replicas
 from albert_tf.engines.jax.step import EvalStep, PredictStep, TrainStep
 from albert_tf.engines.workers import Workers
@@ -36,7 +36,6 @@ from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import Share
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization.adamw import AdamW
 
 # Steps that are started before the results of the first of them are there: enough to keep the
@@ -142,7 +141,7 @@ class JaxEngine(base.Engine):
             optimizer,
             objective,
             self.mesh,
-            Execution(dataclasses.replace(PLAIN_OPS, attention=attention), remat),
+            Execution(create_ops(attention), remat),
             micro_batches=micro_batches,
             clip_norm=clip_norm,
             seed=seed,
