@@ -46,7 +46,7 @@ STILL_TO_BE_TAKEN = (
 )
 
 # --attention -> implementation.
-OURS = {"plain": "albert_tf on JAX", "flash": "albert_tf on JAX, flash attention"}
+OURS = {"plain": "albert_tf on JAX", "fused": "albert_tf on JAX, fused attention"}
 # --hugging_face -> implementation.
 THEIRS = {"compiled": "Hugging Face, compiled", "eager": "Hugging Face", "none": None}
 PRODUCTS = "matrix products on JAX"
@@ -69,7 +69,7 @@ class Options:
     max_predictions_per_seq: int = option(20, "Masked positions in a sequence.")
     dtype: str = option("bfloat16", "Precision.", choices=("float32", "bfloat16"))
     attention: tuple[str, ...] = option(
-        ("plain", "flash"), f"Attention of our model: {' or '.join(OURS)}, or both."
+        ("plain", "fused"), f"Attention of our model: {' or '.join(OURS)}, or both."
     )
     hugging_face: str = option(
         "compiled", "How Hugging Face's model runs in PyTorch.", choices=tuple(THEIRS)

@@ -26,6 +26,7 @@ class Generation(NamedTuple):
         network_bandwidth: bytes per second that a chip can send over all its links in a slice.
         clock: cycles per second of a core; None if unknown.
         shapes: shapes of common slices in chips, the smallest first.
+        engines: names of the engines that run on it.
         settings: arguments of `get_topology_desc` in addition to the name.
     """
 
@@ -38,21 +39,26 @@ class Generation(NamedTuple):
     network_bandwidth: float
     clock: float | None
     shapes: tuple[str, ...]
+    engines: tuple[str, ...] = ("tensorflow", "jax")
     settings: dict[str, Any] = {}
 
 
 # Per chip: Cloud's pages on each generation (docs.cloud.google.com/tpu/docs/v5e
 # and so on); links and clocks of v2 and v3: Jouppi et al., "A Domain-Specific Supercomputer for
-# Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle, which gives
-# no plausible value for v6e.
+# Training Deep Neural Networks" (2020). Later clocks are peak / operations per cycle: 2 * 128^2 of
+# each of the 8 matrix units of v4 and v5p and 4 of v5e, 2 * 256^2 of each of the 4 per core of v6e
+# and TPU7x. For these two, some of Cloud's pages have 2 units and others 4; the TPU compiler
+# estimates large products at 409,000 and 445,000 operations per cycle, more than 2 units can do.
 GENERATIONS: dict[str, Generation] = {
     "v2": Generation(
         *("v2", 2, 2, 46e12 / 2, int(7.48 * GIB), 700e9 / 2, 248e9, 700e6),
         shapes=_SQUARES,
+        engines=("tensorflow",),
     ),
     "v3": Generation(
         *("v3", 2, 2, 123e12 / 2, int(15.48 * GIB), 900e9 / 2, 328e9, 940e6),
         shapes=(*_SQUARES, "16x32", "32x32"),
+        engines=("tensorflow",),
     ),
     "v4": Generation(
         *("v4", 2, 1, 275e12, int(30.75 * GIB), 1200e9, 300e9, 1050e6),
@@ -68,8 +74,13 @@ GENERATIONS: dict[str, Generation] = {
         shapes=_CUBES,
     ),
     "v6e": Generation(
-        *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, None),
+        *("v6e", 1, 1, 918e12, int(31.25 * GIB), 1638e9, 400e9, 1750e6),
         shapes=("1x1", "2x2", "2x4", *_SQUARES[1:]),
+    ),
+    "tpu7x": Generation(
+        *("tpu7x", 2, 2, 2307e12 / 2, int(94.75 * GIB), 7380e9 / 2, 600e9, 2200e6),
+        shapes=_CUBES,
+        engines=("jax",),
     ),
 }
 

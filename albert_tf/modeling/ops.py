@@ -30,6 +30,12 @@ class Ops:
             `residual` are `[..., width]`, the others `[width]`; the result has the dtype of `x`.
         attention: scaled dot-product attention with the signature described in
             `albert_tf.modeling.attention`.
+        project_heads: `project_heads(hidden, kernel, bias, heads)`, the product of `hidden`
+            `[batch, seq, inputs]` and `kernel` `[inputs, width]` plus `bias` `[width]`, split into
+            `heads` parts: `[batch, heads, seq, width / heads]`.
+        merge_heads: `merge_heads(context, kernel)`, the product of the concatenated heads
+            `context` `[batch, heads, seq, head_size]` and `kernel` `[heads * head_size, outputs]`:
+            `[batch, seq, outputs]`.
         cross_entropy: `cross_entropy(logits, labels)`, the negative log-likelihood `[...]`,
             float32, of integer labels `[...]` under float32 logits `[..., classes]`.
     """
@@ -38,6 +44,8 @@ class Ops:
     gelu_product: Callable
     add_norm: Callable
     attention: Callable
+    project_heads: Callable
+    merge_heads: Callable
     cross_entropy: Callable
 
 
@@ -57,6 +65,21 @@ def _add_norm(x, bias, residual, scale, offset):
     return ops.cast(normal * ops.cast(scale, "float32") + ops.cast(offset, "float32"), x.dtype)
 
 
+def _project_heads(hidden, kernel, bias, heads):
+    # A dense layer would do the same in other operations on TensorFlow (BiasAdd), whose results
+    # differ in the last bit from those of earlier versions.
+    projected = ops.matmul(hidden, kernel) + bias
+    batch, length = ops.shape(projected)[:2]
+    head_size = projected.shape[-1] // heads
+    return ops.transpose(ops.reshape(projected, (batch, length, heads, head_size)), (0, 2, 1, 3))
+
+
+def _merge_heads(context, kernel):
+    context = ops.transpose(context, (0, 2, 1, 3))
+    batch, length = ops.shape(context)[:2]
+    return ops.matmul(ops.reshape(context, (batch, length, kernel.shape[0])), kernel)
+
+
 def _cross_entropy(logits, labels):
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
@@ -66,5 +89,7 @@ PLAIN_OPS = Ops(
     gelu_product=_gelu_product,
     add_norm=_add_norm,
     attention=dot_product_attention,
+    project_heads=_project_heads,
+    merge_heads=_merge_heads,
     cross_entropy=_cross_entropy,
 )

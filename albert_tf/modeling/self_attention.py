@@ -18,7 +18,7 @@ from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
 
 class SelfAttention(keras.layers.Layer):
-    """Multi-head self-attention up to the concatenated heads (original scope `self`).
+    """Multi-head self-attention up to the heads' contexts (original scope `self`).
 
     Args:
         config: shape of the model. Kernels are `[hidden, hidden]` with heads-major columns.
@@ -51,12 +51,12 @@ class SelfAttention(keras.layers.Layer):
             ops: operations; the engine's attention is used in place of the default one only.
 
         Returns:
-            `[batch, queries, hidden_size]`.
+            `[batch, heads, queries, head_size]`.
         """
         queries = hidden if queries is None else queries
-        query = self._heads(self.query, queries)
-        key = self._heads(self.key, hidden)
-        value = self._heads(self.value, hidden)
+        query = self._heads(self.query, queries, ops)
+        key = self._heads(self.key, hidden, ops)
+        value = self._heads(self.value, hidden, ops)
         rate = self.config.attention_probs_dropout_prob
 
         def drop(weights):
@@ -64,9 +64,7 @@ class SelfAttention(keras.layers.Layer):
 
         attend = ops.attention if self.attend is dot_product_attention else self.attend
         has_dropout = seed is not None and rate > 0
-        context = attend(query, key, value, attention_mask, drop if has_dropout else None)
-        context = keras.ops.transpose(context, (0, 2, 1, 3))
-        return keras.ops.reshape(context, keras.ops.shape(queries))
+        return attend(query, key, value, attention_mask, drop if has_dropout else None)
 
     def weights_of(self, hidden, attention_mask):
         """The attention weights, without dropout.
@@ -81,11 +79,7 @@ class SelfAttention(keras.layers.Layer):
         query, key = self._heads(self.query, hidden), self._heads(self.key, hidden)
         return attention_weights(query, key, attention_mask)
 
-    def _heads(self, projection: keras.layers.Dense, hidden):
+    def _heads(self, projection: keras.layers.Dense, hidden, ops: Ops = PLAIN_OPS):
         """Projects `[batch, seq, hidden_size]` to `[batch, heads, seq, head_size]`."""
-        # Calling the layer would do the same in other operations on TensorFlow (BiasAdd), whose
-        # results differ in the last bit from those of earlier versions.
-        projected = keras.ops.matmul(hidden, projection.kernel) + projection.bias
-        batch, length = keras.ops.shape(projected)[:2]
-        shape = (batch, length, self.config.num_attention_heads, self.head_size)
-        return keras.ops.transpose(keras.ops.reshape(projected, shape), (0, 2, 1, 3))
+        heads = self.config.num_attention_heads
+        return ops.project_heads(hidden, projection.kernel, projection.bias, heads)

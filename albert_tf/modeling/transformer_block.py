@@ -97,7 +97,7 @@ class TransformerBlock(keras.layers.Layer):
         """
         queries = hidden if positions is None else select(hidden, positions)
         context = self.attention(hidden, attention_mask, queries, seed=seed, ops=ops)
-        attended = keras.ops.matmul(context, self.attention_output.kernel)
+        attended = ops.merge_heads(context, self.attention_output.kernel)
         hidden = self._add_norm(
             attended, self.attention_output.bias, queries, self.attention_norm, seed, 1, ops
         )

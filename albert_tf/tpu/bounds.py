@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from albert_tf.hardware.slices import GIB, Slice
 
+# Part of a device's peak rate at which custom kernels are assumed to run (`albert_tf.tpu.kernels`).
+KERNEL_RATE = 0.35
+
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
@@ -17,9 +20,11 @@ class Compiled:
         fits: whether the program fits in the memory of a device.
         memory: bytes of HBM that a device needs for variables, batch, temporaries and program.
         available: bytes of HBM available to the compiler, if it reports them.
-        flops: operations of the matrix products of one step on one device.
+        flops: operations of the matrix products of one step on one device, custom kernels included.
         memory_bytes: traffic between a device and its HBM in one step.
-        cycles: the compiler's estimate for one step, without communication.
+        cycles: the compiler's estimate for one step, without communication and custom kernels.
+        kernel_operations: operations of the matrix products that custom kernels execute in one
+            step (`albert_tf.tpu.kernels`).
         reduced_bytes: bytes that are all-reduced in one step.
         update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
         update_cycles: part of `cycles` outside the loop over micro-batches.
@@ -33,6 +38,7 @@ class Compiled:
     flops: float = 0.0
     memory_bytes: float = 0.0
     cycles: float = 0.0
+    kernel_operations: float = 0.0
     reduced_bytes: float = 0.0
     update_memory_bytes: float = 0.0
     update_cycles: float = 0.0
@@ -47,12 +53,15 @@ class StepTime(NamedTuple):
         compute: for the matrix products at the peak rate of the device.
         memory: for the traffic with HBM at its bandwidth.
         network: for an all-reduce in which every chip uses the bandwidth of all its links.
-        estimate: from the compiler's cycles, plus the network; None if the clock is unknown.
+        kernels: for custom kernels, by a model.
+        estimate: from the compiler's cycles, plus kernels and network; None if the clock is
+            unknown.
     """
 
     compute: float
     memory: float
     network: float
+    kernels: float
     estimate: float | None
 
     @property
@@ -77,11 +86,13 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
     # In an all-reduce, every chip sends all other parts once to be reduced and once as the result.
     sent = 2 * compiled.reduced_bytes * (where.chips - 1) / where.chips
     network = sent / data.network_bandwidth
+    kernels = compiled.kernel_operations / (KERNEL_RATE * data.peak_flops)
     return StepTime(
         compute=compiled.flops / data.peak_flops,
         memory=compiled.memory_bytes / data.memory_bandwidth,
         network=network,
-        estimate=compiled.cycles / data.clock + network if data.clock else None,
+        kernels=kernels,
+        estimate=compiled.cycles / data.clock + kernels + network if data.clock else None,
     )
 
 
@@ -102,6 +113,7 @@ def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, shar
     return dataclasses.replace(
         compiled,
         flops=compiled.flops * times,
+        kernel_operations=compiled.kernel_operations * times,
         memory_bytes=scaled(compiled.memory_bytes, compiled.update_memory_bytes),
         cycles=scaled(compiled.cycles, compiled.update_cycles),
     )

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import sys
-import time
 from typing import Any
 
 # Set before JAX loads, so that it looks for no TPU on this machine or in Cloud metadata.
@@ -28,8 +26,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from albert_tf.hardware.slices import Slice, parse_slice
-from albert_tf.tpu.bounds import Compiled, out_of_memory
-from albert_tf.tpu.costs import program_costs
+from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.measuring import measure
 
 
 def parse(program: bytes) -> ir.Module:
@@ -74,77 +72,27 @@ def _draw_by_the_device(generator: ir.Operation) -> None:
     generator.erase()
 
 
-def product_flops(module: ir.Module, trips: int) -> float:
-    """Counts the operations of the matrix products of a program whose loops run `trips` times."""
-    operations: Any = module.body.operations
-    functions = {operation.attributes["sym_name"].value: operation for operation in operations}
-
-    def of(operation) -> float:
-        name = operation.operation.name
-        if name in ("stablehlo.dot", "stablehlo.dot_general"):
-            output = ir.RankedTensorType(operation.results[0].type).shape
-            left = ir.RankedTensorType(operation.operands[0].type).shape
-            axes = [len(left) - 1]
-            if name == "stablehlo.dot_general":
-                numbers = operation.attributes["dot_dimension_numbers"]
-                axes = stablehlo.DotDimensionNumbers(numbers).lhs_contracting_dimensions
-            return 2.0 * math.prod(output) * math.prod(left[axis] for axis in axes)
-        if name == "func.call":
-            return of(functions[operation.attributes["callee"].value])
-        inside = sum(
-            of(inner)
-            for region in operation.operation.regions
-            for block in region.blocks
-            for inner in block.operations
-        )
-        return inside * (trips if name == "stablehlo.while" else 1)
-
-    with module.context:
-        return of(functions["main"])
-
-
 def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
     """Compiles the program of one replica for all devices of a slice."""
-    started = time.monotonic()
     devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings
     ).devices
     module = parse(program)
-    flops = product_flops(module, trips)
     options = xla_client.CompileOptions()
     options.num_replicas = len(devices)
     options.executable_build_options.num_replicas = len(devices)
     numbers = np.array([[device.id] for device in devices])
     options.device_assignment = xla_client.DeviceAssignment.create(numbers)
-    try:
+
+    def compile_module():
         with module.context:
-            executable = devices[0].client.compile(
+            return devices[0].client.compile(
                 module,
                 executable_devices=xla_client.DeviceList(tuple(devices)),
                 compile_options=options,
             )
-    except _jax.JaxRuntimeError as error:
-        seconds = time.monotonic() - started
-        if found := out_of_memory(str(error)):
-            needed, available = found
-            return Compiled(False, needed, available, flops, seconds=seconds)
-        return Compiled(False, error=str(error).strip().splitlines()[0], seconds=seconds)
-    memory = executable.get_compiled_memory_stats()
-    text = executable.hlo_modules()[0].to_string()
-    update = program_costs(text, trips=0)
-    return Compiled(
-        fits=True,
-        memory=memory.argument_size_in_bytes
-        + memory.output_size_in_bytes
-        - memory.alias_size_in_bytes
-        + memory.temp_size_in_bytes
-        + memory.generated_code_size_in_bytes,
-        flops=flops,
-        update_memory_bytes=update.memory_bytes,
-        update_cycles=update.cycles,
-        seconds=time.monotonic() - started,
-        **program_costs(text, trips)._asdict(),
-    )
+
+    return measure(compile_module, module, trips)
 
 
 def main(program: str, topology: str, trips: str, result: str) -> None:

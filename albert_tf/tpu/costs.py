@@ -9,25 +9,39 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from albert_tf.tpu.kernels import KernelCosts, kernel_costs
+
 
 class Costs(NamedTuple):
     """Costs of a program on one device.
 
     Attributes:
         memory_bytes: bytes read from and written to HBM.
-        cycles: the compiler's estimate, without communication.
+        cycles: the compiler's estimate, without communication and custom kernels.
         reduced_bytes: bytes that are all-reduced.
+        kernels: costs of custom kernels, by a model.
     """
 
     memory_bytes: float = 0.0
     cycles: float = 0.0
     reduced_bytes: float = 0.0
+    kernels: KernelCosts = KernelCosts()
 
     def __add__(self, other: Costs) -> Costs:  # type: ignore[override]  # of tuples
-        return Costs(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return Costs(
+            self.memory_bytes + other.memory_bytes,
+            self.cycles + other.cycles,
+            self.reduced_bytes + other.reduced_bytes,
+            self.kernels + other.kernels,
+        )
 
     def times(self, count: float) -> Costs:
-        return Costs(*(count * value for value in self))
+        return Costs(
+            count * self.memory_bytes,
+            count * self.cycles,
+            count * self.reduced_bytes,
+            self.kernels.times(count),
+        )
 
 
 class Instruction(NamedTuple):
@@ -47,6 +61,7 @@ _ARRAY = re.compile(r"(\w+)\[([\d,]*)\](?:\{([^{}]*)\})?")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_KERNEL = 'custom_call_target="tpu_custom_call"'
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # Instructions that only name values or end an operation that started elsewhere.
 _FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"}
@@ -147,13 +162,16 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
             total += max(branches, default=Costs())
         else:
             cycles = _CYCLES.search(rest)
-            reduced = [types.get(name, "") for name in instruction.operands]
+            operand_types = [types.get(name, "") for name in instruction.operands]
             total += Costs(
                 _traffic(instruction, types),
                 float(cycles[1]) if cycles else 0.0,
                 # Operands on the chip count too, since they are sent over the network.
-                sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in reduced)
+                sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in operand_types)
                 if opcode in _ALL_REDUCES
                 else 0.0,
+                kernel_costs(instruction.name, instruction.type)
+                if _KERNEL in rest
+                else KernelCosts(),
             )
     return total

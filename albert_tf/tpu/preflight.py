@@ -59,7 +59,7 @@ class Compiler:
         self.line = line
         self._folder = tempfile.mkdtemp(prefix="preflight-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._programs: dict[str, str] = {}
+        self._requests: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
         """Compiles the training step of one replica of a slice.
@@ -73,26 +73,37 @@ class Compiler:
         changes = {} if remat is None else {"remat": remat}
         asked = self.options.pretraining(micro, train_batch_size=batch, **changes)
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
-        program = self._program(where.replicas, asked, what)
+        request = self._request(where.replicas, asked)
         trips = batch // where.replicas // micro
         result = os.path.join(self._folder, "result")
+        if self.options.engine == "jax":
+            module, program = "jax_compiling", request
+        else:
+            module, program = "compiling", self._program(request, what)
         arguments = [program, where.name, str(trips), result]
-        if error := self._run("compiling", arguments, f"{what}: compiling"):
+        if error := self._run(module, arguments, f"{what}: compiling"):
             return Compiled(False, error=error)
         with open(result, encoding="utf-8") as file:
             return Compiled(**json.load(file))
 
-    def _program(self, replicas: int, asked: PretrainingOptions, what: str) -> str:
-        """Returns the file of a program, which all slices with as many devices share."""
+    def _request(self, replicas: int, asked: PretrainingOptions) -> str:
+        """Returns the file that describes a program."""
         request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
-        if request not in self._programs:
-            path = os.path.join(self._folder, f"program-{len(self._programs)}")
-            with open(f"{path}.json", "w", encoding="utf-8") as file:
+        if request not in self._requests:
+            path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
+            with open(path, "w", encoding="utf-8") as file:
                 file.write(request)
-            if error := self._run("lowering", [f"{path}.json", path], f"{what}: building"):
-                raise InputError(f"{what}: the training step cannot be built ({error})")
-            self._programs[request] = path
-        return self._programs[request]
+            self._requests[request] = path
+        return self._requests[request]
+
+    def _program(self, request: str, what: str) -> str:
+        """Returns the file of a program of TensorFlow, which slices of as many devices share."""
+        program = f"{request}.program"
+        if os.path.exists(program):
+            return program
+        if error := self._run("lowering", [request, program], f"{what}: building"):
+            raise InputError(f"{what}: the training step cannot be built ({error})")
+        return program
 
     def _run(self, module: str, arguments: list[str], what: str) -> str | None:
         """Runs a module in a separate process.
@@ -101,8 +112,9 @@ class Compiler:
             None if it succeeded, and otherwise the reason in one line.
         """
         seconds = 60 * self.options.compile_minutes
-        # TensorFlow must not use GPUs, and the user's choice of a Keras backend does not apply.
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow"}
+        # No framework must use GPUs, and the user's choice of a Keras backend does not apply.
+        engine = self.options.engine
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": engine}
         environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         started = time.monotonic()
         with tempfile.TemporaryFile("w+") as errors:
@@ -161,18 +173,23 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
             f"`train_batch_size`={batch}: must be a multiple of the {where.replicas} devices of "
             f"{where.name}"
         )
+    if options.engine not in where.data.engines:
+        raise InputError(
+            f"`topology`={where.name}: `engine`={options.engine} does not run on "
+            f"{where.generation}; use `engine`={where.data.engines[0]}"
+        )
     share = batch // where.replicas
     sizes = candidates(share, options.sizes())
     compiler = Compiler(options, ProgressLine())
     yield from report.heading(options, where)
     yield ""
-    yield report.COLUMNS
+    yield report.columns(options.engine)
     fitting = []
     failures = []
     for remat in options.rematerialization:
         for micro in sizes:
             compiled = compiler.compile(where, batch, micro, remat)
-            yield report.row(compiled, where, micro, remat, options.num_train_steps)
+            yield report.row(compiled, where, micro, remat, options)
             if compiled.fits:
                 fitting.append((micro, remat))
             else:
@@ -183,7 +200,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
         reason = next((error for error in failures if error), "a device has too little memory")
         raise InputError(f"`topology`={where.name}: no micro-batch can run ({reason})")
     yield from report.conclusion(fitting, share)
-    yield from report.legend(where)
+    yield from report.legend(options, where)
 
 
 def all_slices(options: PreflightOptions) -> Iterator[str]:
@@ -198,7 +215,9 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
     yield from report.heading(options)
     yield ""
     yield report.SLICE_COLUMNS
-    for name in GENERATIONS:
+    for name, generation in GENERATIONS.items():
+        if options.engine not in generation.engines:
+            continue
         slices = [known for known in known_slices() if known.generation == name]
         probe = next(known for known in slices if known.replicas >= _PROBE_DEVICES)
         shares = [options.train_batch_size / known.replicas for known in slices]
@@ -216,7 +235,7 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
             micro, outcome = _on_slice(options, where, sizes[: largest + 1], found)
             yield report.slice_row(where, micro, outcome, options.num_train_steps)
     yield ""
-    yield from report.legend()
+    yield from report.legend(options)
 
 
 def _on_slice(

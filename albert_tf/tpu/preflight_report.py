@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from albert_tf.config import AlbertConfig
 from albert_tf.hardware.slices import GIB, Slice
-from albert_tf.tpu.bounds import Compiled, StepTime, step_time
+from albert_tf.tpu.bounds import KERNEL_RATE, Compiled, StepTime, step_time
 from albert_tf.tpu.preflight_options import PreflightOptions
 
 COLUMNS = (
     f"{'micro-batch':>11}  {'remat':5}  {'HBM needed of GiB':>17}  {'fits':4}  {'TFLOP':>8}  "
     f"{'GB moved':>8}  {'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
 )
+# What a table of the engine `jax` has in addition.
+_KERNEL_COLUMNS = f"  {'kernels, ms':>11}  {'of peak':>7}"
 SLICE_COLUMNS = (
     f"{'slice':12}  {'accelerator':13}  {'devices':>7}  {'micro-batch':>11}  "
     f"{'bound, ms':>9}  {'by':7}  {'days':>6}  {'estimate, ms':>12}  {'days':>6}"
 )
 _DAY = 24 * 60 * 60
+
+
+def columns(engine: str) -> str:
+    """Returns the header of the table of one slice."""
+    return COLUMNS + (_KERNEL_COLUMNS if engine == "jax" else "")
 
 
 def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
@@ -24,7 +31,7 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     lines = [
         f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
         f"{options.optimizer}, batch {options.train_batch_size} of {options.max_seq_length} "
-        f"tokens, {options.num_train_steps:,} steps, {options.dtype}"
+        f"tokens, {options.num_train_steps:,} steps, {options.dtype}{_of_jax(options)}"
     ]
     if where:
         share = options.train_batch_size // where.replicas
@@ -33,6 +40,10 @@ def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
             f"{where.data.memory / GIB:.2f} GiB of HBM for a program"
         )
     return lines
+
+
+def _of_jax(options: PreflightOptions) -> str:
+    return f", jax with {options.attention} attention" if options.engine == "jax" else ""
 
 
 def _times(time: StepTime, steps: int) -> str:
@@ -44,7 +55,13 @@ def _times(time: StepTime, steps: int) -> str:
     ).rstrip()
 
 
-def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps: int) -> str:
+def row(
+    compiled: Compiled,
+    where: Slice,
+    micro: int,
+    remat: bool | None,
+    options: PreflightOptions,
+) -> str:
     """Returns the line for one micro-batch size on one slice."""
     how = {None: "-", False: "no", True: "yes"}[remat]
     start = f"{micro:11}  {how:5}"
@@ -54,10 +71,15 @@ def row(compiled: Compiled, where: Slice, micro: int, remat: bool | None, steps:
     start += f"  {compiled.memory / GIB:8.2f} of {available / GIB:5.2f}"
     if not compiled.fits:
         return f"{start}  no"
-    return (
+    time = step_time(compiled, where)
+    line = (
         f"{start}  {'yes':4}  {compiled.flops / 1e12:8.3f}  {compiled.memory_bytes / 1e9:8.1f}  "
-        f"{_times(step_time(compiled, where), steps)}"
+        f"{_times(time, options.num_train_steps)}"
     )
+    if options.engine == "jax":
+        part = f"{time.compute / time.estimate:7.0%}" if time.estimate else ""
+        line = f"{line:{len(COLUMNS)}}  {1e3 * time.kernels:11.1f}  {part}".rstrip()
+    return line
 
 
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
@@ -79,7 +101,7 @@ def conclusion(fitting: list[tuple[int, bool | None]], share: int) -> list[str]:
     return lines
 
 
-def legend(where: Slice | None = None) -> list[str]:
+def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
     """Returns an explanation of the columns."""
     lines = [
         "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
@@ -87,6 +109,11 @@ def legend(where: Slice | None = None) -> list[str]:
         "estimate: the compiler's cycle count plus the network; without input, evaluation and "
         "checkpoints.",
     ]
+    if options.engine == "jax":
+        lines.append(
+            "kernels: part of the estimate that is not the compiler's: fused attention at "
+            f"{KERNEL_RATE:.0%} of the peak rate. of peak: TFLOP / estimate."
+        )
     if where and not where.data.clock:
-        lines[-1] = f"No estimate is available: the clock rate of {where.generation} is unknown."
+        lines[1] = f"No estimate is available: the clock rate of {where.generation} is unknown."
     return lines

@@ -28,7 +28,7 @@ IMPLEMENTATIONS = {
     "KerasHub": ("keras_hub_model", {}),
     "matrix products": ("matrix_products", {}),
     "albert_tf on JAX": ("ours_jax", {"attention": "plain"}),
-    "albert_tf on JAX, flash attention": ("ours_jax", {"attention": "flash"}),
+    "albert_tf on JAX, fused attention": ("ours_jax", {"attention": "fused"}),
     "matrix products on JAX": ("matrix_products_jax", {}),
 }
 

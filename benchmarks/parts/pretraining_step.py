@@ -25,6 +25,7 @@ SHAPES = ((8, 128), (2, 512))
 PREDICTIONS = 20
 # Ours, compiled by XLA; base is enough to decide whether this pays off.
 IN_XLA = f"{OURS}, --jit_compile"
+ON_JAX = f"{OURS} on JAX"
 DTYPES = ("float32", "bfloat16")
 
 
@@ -42,7 +43,7 @@ def run(suite: Suite) -> Result:
         work = f"{size}, {batch} x {length}, {dtype}"
         workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
         flops = pretraining_flops(config, length, PREDICTIONS)
-        names = IMPLEMENTATIONS + (IN_XLA,) * (size == "base")
+        names = IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base")
         cases = [Case(name, name, workload, flops, work) for name in names]
         what = f"pretraining_step {number} of {len(works)}: {work}"
         measured = compare(suite, what, cases, left_out)

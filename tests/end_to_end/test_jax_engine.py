@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 
 from albert_tf.cli.finetuning import TASK_KINDS
+from albert_tf.errors import InputError
+from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, flags_of, results_of
 from tests.ports import free_addresses
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
-orbax = pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")
+pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")
 pytestmark = pytest.mark.integration
 
 LAST = 24
@@ -85,19 +87,16 @@ def flags(last: int = LAST) -> tuple[str, ...]:
 
 
 def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
-    """Everything in a checkpoint, by name."""
-    import jax
-    import orbax.checkpoint as ocp
-
-    restored = ocp.PyTreeCheckpointer().restore(folder / f"model.ckpt-{step}")
-    leaves = jax.tree_util.tree_flatten_with_path(restored)[0]
-    return {jax.tree_util.keystr(path): np.asarray(value) for path, value in leaves}
+    """Weights and moments in a checkpoint, by name."""
+    weights = read_training_checkpoint(str(folder / f"model.ckpt-{step}"))
+    tensors = {**weights.tensors, **{f"optimizer/{n}": t for n, t in weights.optimizer.items()}}
+    return {name: tensor.read() for name, tensor in tensors.items()}
 
 
 def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, step: int = LAST) -> None:
     found, expected = values(folder, step), values(other, step)
     assert found.keys() == expected.keys()
-    assert len(found) > 50
+    assert len(found) > 90
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
 
@@ -127,13 +126,11 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
 
 
 def test_the_other_engine_takes_the_weights_but_does_not_resume(project, undisturbed, tmp_path):
-    from albert_tf.errors import InputError
-
-    with pytest.raises(InputError, match=r"contains checkpoints of (the )?engine jax"):
+    with pytest.raises(InputError, match="contains checkpoints of engine jax"):
         call(*project.pretrain_words(undisturbed, "--do_train", "--num_train_steps=30"))
     words = project.pretrain_words(tmp_path / "out", "--do_train", "--num_train_steps=1")
     output = call(*words, f"--init_checkpoint={undisturbed}")
-    assert "of 29 variables loaded" in output, output
+    assert "32 of 32 variables loaded" in output, output
 
 
 class Processes:
@@ -194,23 +191,13 @@ def test_two_processes_train_as_one_device_and_survive_a_kill(project, start, ru
     processes = Processes(start, words(folder))
     processes.kill(1, (folder / "checkpoints.json").exists)
     (code, output, errors), (other, *_) = processes.end()
-    assert (code, other) == (75, -signal.SIGKILL), f"{output}\n{errors}"
-    assert "rerun the same command on all of them to resume" in errors.splitlines()[-1]
+    # As a worker that knows of the loss, or by JAX, if it waits for the other one in vain.
+    assert code in (75, -signal.SIGABRT), f"{output}\n{errors}"
+    assert other == -signal.SIGKILL
     for code, output, errors in Processes(start, words(folder)).end():
         assert code == 0, f"{output}\n{errors}"
         assert f"resuming from {folder}/model.ckpt-" in output
     assert_same_bits(folder, tmp_path / "two")
-
-
-def test_flags_that_do_not_fit_are_one_line(project, run, tmp_path):
-    for flag, message in (
-        ("--tpu_name=albert", "--tpu_name=albert: --engine=jax runs on the TPU VMs themselves"),
-        ("--num_processes=2", "--coordinator_address: is missing"),
-    ):
-        words = project.pretrain_words(tmp_path / "out", "--do_train", flag)
-        _, errors = run(*words, code=1)
-        assert errors.count("\n") == 1
-        assert message in errors
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.hardware.slices import GIB, known_slices, parse_slice
+from albert_tf.hardware.slices import GENERATIONS, GIB, known_slices, parse_slice
 from albert_tf.tpu.bounds import Compiled, for_share, out_of_memory, step_time
 from albert_tf.tpu.costs import program_costs
 
@@ -86,6 +86,34 @@ def test_parts_of_an_array_count_as_what_is_moved():
         assert program_costs(program).memory_bytes == moved, line
 
 
+FORWARD = (
+    "%splash_mha_fwd_segmented_residuals.3 = (f32[2,512,128]{2,1,0:T(8,128)}, "
+    "bf16[2,12,512,64]{3,2,1,0:T(8,128)(2,1)}, f32[2,12,512,128]{3,2,1,0:T(8,128)}) "
+)
+BACKWARD = (
+    "%splash_mha_dkv_segmented_no_residuals.1 = (bf16[2,1,12,512,64]{4,3,2,1,0:T(8,128)}, "
+    "bf16[2,12,512,64]{3,2,1,0:T(8,128)(2,1)S(1)}) "
+)
+UNKNOWN = "%my_kernel.1 = bf16[2,12,512,64]{3,2,1,0:T(8,128)} "
+
+
+def test_kernels_count_by_a_model():
+    def program(*kernels):
+        calls = "".join(
+            f'  {kernel}custom-call(%a), custom_call_target="tpu_custom_call"\n'
+            for kernel in kernels
+        )
+        return f"ENTRY %main (a: f32[8,128]) -> f32[8,128] {{\n{calls}}}\n"
+
+    product = 2 * 2 * 12 * 512 * 512 * 64
+    costs = program_costs(program(FORWARD, BACKWARD, BACKWARD))
+    # The scores are computed again in the backward pass; plain attention keeps them.
+    assert costs.kernels == ((2 + 2 * 4) * product, (2 + 2 * 5) * product)
+    assert costs.cycles == 0
+    with pytest.raises(ValueError, match=r"the costs of the kernel my_kernel\.1 are unknown"):
+        program_costs(program(UNKNOWN))
+
+
 def test_errors_of_the_compiler_about_memory():
     used = "Ran out of memory in memory space hbm. Used 20.50G of 15.48G hbm. Exceeded hbm by 5G."
     assert out_of_memory(used) == (20.5 * GIB, 15.48 * GIB)
@@ -107,7 +135,7 @@ COMPILED = Compiled(
 )
 
 
-def test_step_time_on_v3():
+def test_step_time_on_v3(monkeypatch):
     time = step_time(COMPILED, parse_slice("v3:2x2"))
     # A core has half of a chip's 123 TFLOP/s and 900 GB/s; of 4 chips each sends 2 * 3/4.
     assert time[:3] == pytest.approx((1.0, 0.5, 1.5 * 82 / 328))
@@ -118,6 +146,13 @@ def test_step_time_on_v3():
     wide = dataclasses.replace(COMPILED, reduced_bytes=820e9)
     assert step_time(wide, parse_slice("v3:2x2")).bound_by == "network"
     assert step_time(COMPILED, parse_slice("v5e:1x1")).network == 0
+    fused = step_time(
+        dataclasses.replace(COMPILED, kernel_operations=0.35 * 6.15e12), parse_slice("v3:2x2")
+    )
+    assert fused.kernels == pytest.approx(0.1)
+    assert fused.estimate == pytest.approx(time.estimate + 0.1)
+    unknown = parse_slice("v6e:2x2").data._replace(clock=None)
+    monkeypatch.setitem(GENERATIONS, "v6e", unknown)
     assert step_time(COMPILED, parse_slice("v6e:2x2")).estimate is None
 
 
@@ -135,3 +170,4 @@ def test_slices_by_both_names():
     assert parse_slice("v3-512").replicas == 512
     assert parse_slice("v4-512").replicas == 256  # two cores of a chip act as one
     assert parse_slice("v5litepod-256").replicas == 256
+    assert parse_slice("tpu7x-8").replicas == 8  # of four chips

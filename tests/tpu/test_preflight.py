@@ -121,7 +121,8 @@ def test_the_program_does_not_hold_the_weights(options, tmp_path):
 @needs_compiler
 def test_dropout_is_drawn_by_the_device_itself(compiler, options):
     micro = SHARE // 2  # the program that is compiled below
-    path = compiler._program(8, options.pretraining(micro, train_batch_size=8 * SHARE), "")
+    request = compiler._request(8, options.pretraining(micro, train_batch_size=8 * SHARE))
+    path = compiler._program(request, "")
     # In a process of its own: TensorFlow and JAX each bring a runtime.
     printing = "import sys; from albert_tf.tpu.compiling import parse; "
     printing += "print(parse(open(sys.argv[1], 'rb').read()))"
@@ -190,6 +191,7 @@ def made_up(monkeypatch):
             flops=1e12 * micro * trips,
             memory_bytes=1e6 * micro * trips,
             cycles=1e8 * micro * trips,
+            kernel_operations=0.5e12 * micro * trips if self.options.engine == "jax" else 0.0,
         )
 
     monkeypatch.setattr(preflight.Compiler, "compile", compile_step)
@@ -214,11 +216,27 @@ def test_report_of_one_slice(options, made_up, capsys):
         assert " ".join(rows[2 * number + 1]) == f"128 {remat} 13.80 of 7.48 no"
 
 
+def test_report_of_the_jax_engine(options, made_up, capsys):
+    asked = dataclasses.replace(
+        options, engine="jax", topology="v5e:2x4", micro_batch_sizes=("32",), train_batch_size=256
+    )
+    preflight.preflight(asked)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(", jax with auto attention")
+    (row, _) = [line.split() for line in lines if line.strip().startswith("32 ")]
+    # 3.2e9 cycles at 1.5 GHz, and half of 32 TFLOP at 35 % of 197 TFLOP/s.
+    assert row[11:] == ["2365.4", "3.42", "232.1", "7%"]
+    assert any("fused attention at 35% of the peak rate" in line for line in lines)
+
+
 def test_table_of_all_slices(options, made_up, capsys):
     asked = dataclasses.replace(options, topology=None, all_topologies=True, train_batch_size=4096)
     preflight.preflight(asked)
     rows = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines() if line}
+    assert not any(name.startswith("tpu7x") for name in rows)
     for where in known_slices():
+        if "tensorflow" not in where.data.engines:
+            continue
         share = 4096 // where.replicas
         fitting = [
             n for n in range(share.bit_length()) if 1 + 0.1 * 2**n <= where.data.memory / GIB
@@ -242,6 +260,14 @@ def test_nothing_fits(options, made_up):
         (
             {"topology": "v9:2x2"},
             r"`topology`=v9:2x2: no such slice; known slices are .*v3:16x16 \(v3-512",
+        ),
+        (
+            {"topology": "tpu7x:2x2x1"},
+            "`topology`=tpu7x:2x2x1: `engine`=tensorflow does not run on tpu7x; use `engine`=jax",
+        ),
+        (
+            {"engine": "jax"},
+            "`topology`=v3:2x2: `engine`=jax does not run on v3; use `engine`=tensorflow",
         ),
         ({"topology": "v3:2x2x1"}, "`topology`=v3:2x2x1: no such slice"),
         ({"topology": None}, "set either `topology` .* or `all_topologies`"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -21,8 +20,10 @@ from albert_tf.engines.jax import checkpoints
 from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import prefetched
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe
+from albert_tf.engines.jax.forward import EvalStep, PredictStep
+from albert_tf.engines.jax.ops import create_ops
 from albert_tf.engines.jax.replicas import check_replicas
-from albert_tf.engines.jax.step import EvalStep, PredictStep, TrainStep
+from albert_tf.engines.jax.step import TrainStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
@@ -36,7 +37,6 @@ from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import Share
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization.adamw import AdamW
 
 # Steps that are started before the results of the first of them are there: enough to keep the
@@ -136,13 +136,12 @@ class JaxEngine(base.Engine):
         seed: int = 0,
         remat: bool = False,
     ) -> TrainingStep:
-        attention = find_attention(self._attention, self._platform)
         step = TrainStep(
             model,
             optimizer,
             objective,
             self.mesh,
-            Execution(dataclasses.replace(PLAIN_OPS, attention=attention), remat),
+            self._execution(remat),
             micro_batches=micro_batches,
             clip_norm=clip_norm,
             seed=seed,
@@ -151,10 +150,15 @@ class JaxEngine(base.Engine):
         return TrainingStep(step, self.workers)
 
     def create_evaluation_step(self, model: keras.Model, objective: Objective) -> EvaluationStep:
-        return EvaluationStep(EvalStep(model, objective, self.mesh), self.workers)
+        step = EvalStep(model, objective, self.mesh, self._execution())
+        return EvaluationStep(step, self.workers)
 
     def create_prediction_step(self, model: keras.Model, outputs: Sequence[str]) -> PredictionStep:
-        return PredictionStep(PredictStep(model, self.mesh, outputs), self.workers)
+        step = PredictStep(model, outputs, self.mesh, self._execution())
+        return PredictionStep(step, self.workers)
+
+    def _execution(self, remat: bool = False) -> Execution:
+        return Execution(create_ops(find_attention(self._attention, self._platform)), remat)
 
     # Input
 

@@ -13,7 +13,6 @@ the compiler distributes it as the moments are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -34,8 +33,9 @@ Values: TypeAlias = dict[str, jax.Array]
 # "params" and "optimizer", values by path, and "step": what a checkpoint contains.
 State: TypeAlias = dict[str, Any]
 
-_REPLICATED = PartitionSpec()
-_SPLIT = PartitionSpec(DATA)
+# How arrays are on the devices: whole on each of them, or with their first axis split over them.
+REPLICATED = PartitionSpec()
+SPLIT = PartitionSpec(DATA)
 
 
 def clip_by_global_norm(gradients: list[jax.Array], clip_norm: float):
@@ -100,7 +100,7 @@ class TrainStep:
         self._shards_moments = shard_optimizer_state
         optimizer.build(model.trainable_weights)
         self._moments = [v for v in optimizer.variables if v is not optimizer.iterations]
-        # What one step returns, as a row of numbers; see `_row`.
+        # What one step returns, as a row of numbers.
         self.columns = (
             *(f"sums/{name}" for name in objective.quantities),
             *(f"weights/{name}" for name in objective.parts),
@@ -114,7 +114,7 @@ class TrainStep:
     @functools.cached_property
     def shardings(self) -> dict[str, Any]:
         """Where the values of the state are, in its structure."""
-        replicated = NamedSharding(self.mesh, _REPLICATED)
+        replicated = NamedSharding(self.mesh, REPLICATED)
         return {
             "params": {weight.path: replicated for weight in self.model.weights},
             "optimizer": {moment.path: self._of_moment(moment) for moment in self._moments},
@@ -125,7 +125,7 @@ class TrainStep:
         """A moment is split along its longest axis of those that the devices divide."""
         sizes = [size if size % self.mesh.size == 0 else 0 for size in moment.shape]
         if not self._shards_moments or not any(sizes):
-            return NamedSharding(self.mesh, _REPLICATED)
+            return NamedSharding(self.mesh, REPLICATED)
         axis = int(np.argmax(sizes))
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, DATA))
 
@@ -172,8 +172,8 @@ class TrainStep:
         local = jax.shard_map(
             self._local_gradients,
             mesh=self.mesh,
-            in_specs=(_REPLICATED, _SPLIT, _REPLICATED),
-            out_specs=_REPLICATED,
+            in_specs=(REPLICATED, SPLIT, REPLICATED),
+            out_specs=REPLICATED,
             # Otherwise, JAX all-reduces the gradients of every micro-batch by itself.
             check_vma=False,
         )
@@ -263,77 +263,3 @@ class TrainStep:
 
 def _global_norm(values: list[jax.Array]) -> jax.Array:
     return jnp.sqrt(sum(jnp.sum(jnp.square(value)) for value in values))
-
-
-class ForwardStep:
-    """Runs a model without dropout on batches that are split over the devices.
-
-    Args:
-        model: the model, whose current weights are used.
-        mesh: the devices.
-    """
-
-    def __init__(self, model: keras.Model, mesh: Mesh):
-        self.model = model
-        self.mesh = mesh
-        self._replicated = NamedSharding(mesh, _REPLICATED)
-        # What every process needs is on all devices in the end.
-        self._run = jax.jit(self._on_all, out_shardings=self._replicated)
-
-    def __call__(self, batch: Batch) -> Any:
-        """What `compute` returns for a global batch."""
-        params = {v.path: place(v, self._replicated) for v in self.model.weights}
-        return self._run(params, batch)
-
-    def _on_all(self, params: Values, batch: Batch):
-        local = jax.shard_map(
-            self._on_one,
-            mesh=self.mesh,
-            in_specs=(_REPLICATED, _SPLIT),
-            out_specs=self._out_specs,
-            check_vma=False,
-        )
-        return local(params, batch)
-
-    def _on_one(self, params: Values, batch: Batch):
-        mapping = [(weight, params[weight.path]) for weight in self.model.weights]
-        heads_only = accepted_arguments(self.model.call, heads_only=True)
-        with keras.StatelessScope(state_mapping=mapping):
-            return self._results(self.model(batch, training=False, **heads_only), batch)
-
-    _out_specs: PartitionSpec = _SPLIT
-
-    def _results(self, outputs: dict[str, jax.Array], batch: Batch):
-        raise NotImplementedError
-
-
-class EvalStep(ForwardStep):
-    """Sums and weights of an objective over a global batch; arguments as in `TrainStep`."""
-
-    _out_specs = _REPLICATED
-
-    def __init__(self, model: keras.Model, objective: Objective, mesh: Mesh):
-        super().__init__(model, mesh)
-        self.objective = objective
-
-    def _results(self, outputs, batch):
-        results = {
-            "sums": self.objective.sums(outputs, batch),
-            "weights": self.objective.weights(batch),
-        }
-        return jax.lax.psum(results, DATA)
-
-
-class PredictStep(ForwardStep):
-    """`example_number` and some outputs of a model; arguments as in `TrainStep`.
-
-    Args:
-        outputs: names of the model's outputs that are returned.
-    """
-
-    def __init__(self, model: keras.Model, mesh: Mesh, outputs: Sequence[str]):
-        super().__init__(model, mesh)
-        self.outputs = tuple(outputs)
-
-    def _results(self, outputs, batch):
-        return batch["example_number"], {name: outputs[name] for name in self.outputs}

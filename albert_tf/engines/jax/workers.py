@@ -12,12 +12,16 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.steps import accepted_arguments
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
 from albert_tf.hardware.peaks import tpu_chips
 
 # Seconds in which all processes must have started.
 _PATIENCE = 300
+# Seconds after which a process that does not answer counts as dead. JAX then ends the others with
+# SIGABRT, unless the collective operation that they wait for has failed before.
+_HEARTBEAT = 30
 
 # What JAX raises in processes that wait for one that has died or does not answer.
 _ABOUT_WORKERS = re.compile(
@@ -82,6 +86,8 @@ def join(options: DeviceOptions) -> JaxWorkers:
             # Flags describe the processes by themselves, so JAX need not look for more.
             cluster_detection_method=None if options.num_processes is None else "deactivate",
             initialization_timeout=_PATIENCE,
+            # Before 0.7, JAX has another argument for it.
+            **accepted_arguments(jax.distributed.initialize, heartbeat_timeout_seconds=_HEARTBEAT),
         )
     except ValueError as error:
         raise InputError(

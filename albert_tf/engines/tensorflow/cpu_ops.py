@@ -11,13 +11,14 @@ first time at once (both append to the constants of `YnnFusionThunk`).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import tensorflow as tf
 
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.attention import mask_scores
-from albert_tf.modeling.ops import Ops
+from albert_tf.modeling.ops import PLAIN_OPS
 
 # tanh-GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 _LINEAR = 2 * math.sqrt(2 / math.pi)
@@ -280,7 +281,8 @@ def _cross_entropy_backward(logits, labels, log_normalizer, upstream):
     return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
 
 
-CPU_OPS = Ops(
+CPU_OPS = dataclasses.replace(
+    PLAIN_OPS,
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,

@@ -1,0 +1,159 @@
+"""Operations of the model for programs that XLA compiles for TPUs and GPUs.
+
+XLA fuses elementwise operations by itself. Those here have another form or gradients of their own
+because the compiler does not find these by itself; comments name what it would do, for a training
+step of base on TPU v5e (`python -m albert_tf.tpu.preflight --engine=jax`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import keras
+
+from albert_tf.config import LAYER_NORM_EPSILON
+from albert_tf.modeling.ops import PLAIN_OPS, Ops
+
+
+def _arrays(*inputs) -> list[jax.Array]:
+    """The values of arrays and of Keras's variables, in the dtype in which the layer computes."""
+    return [jnp.asarray(keras.ops.convert_to_tensor(each)) for each in inputs]
+
+
+def _wide(*arrays):
+    return [array.astype(jnp.float32) for array in arrays]
+
+
+def _column_sums(equation: str, x):
+    """Sums that a matrix unit computes, as products with ones.
+
+    XLA would compute those of query, key and value in passes over memory that take as long as a
+    projection. It also does so for a single row of ones, hence eight.
+
+    Args:
+        equation: of the axes of the ones but the first, of `x`, and of the sums.
+        x: `[batch, ...]`; added up in float32.
+    """
+    ones, _, rest = equation.partition(",")
+    inputs, _, outputs = rest.partition("->")
+    sizes = dict(zip(inputs, x.shape, strict=True))
+    ones_of = jnp.ones((8, *(sizes[axis] for axis in ones)), x.dtype)
+    product = f"r{ones},{inputs}->r{outputs}"
+    return jnp.einsum(product, ones_of, x, preferred_element_type=jnp.float32)[0].astype(x.dtype)
+
+
+@jax.custom_vjp
+def _add_head_bias(projected, bias):
+    """The sum of `[batch, heads, seq, head_size]` and `[heads, head_size]`."""
+    return projected + bias[:, None, :]
+
+
+def _add_head_bias_forward(projected, bias):
+    return _add_head_bias(projected, bias), None
+
+
+def _add_head_bias_backward(_, upstream):
+    return upstream, _column_sums("bs,bhsk->hk", upstream)
+
+
+_add_head_bias.defvjp(_add_head_bias_forward, _add_head_bias_backward)
+
+
+def _project_heads(hidden, kernel, bias, heads):
+    hidden, kernel, bias = _arrays(hidden, kernel, bias)
+    # Straight to the layout that attention kernels read, without a transposition in memory.
+    projected = jnp.einsum("bsd,dhk->bhsk", hidden, kernel.reshape(len(kernel), heads, -1))
+    return _add_head_bias(projected, bias.reshape(heads, -1))
+
+
+def _merge_heads(context, kernel):
+    context, kernel = _arrays(context, kernel)
+    heads, _, head_size = context.shape[1:]
+    return jnp.einsum("bhsk,hkd->bsd", context, kernel.reshape(heads, head_size, -1))
+
+
+@jax.custom_vjp
+def _normalized_sum(x, bias, residual, scale, offset):
+    return _add_norm_forward(x, bias, residual, scale, offset)[0]
+
+
+def _add_norm_forward(x, bias, residual, scale, offset):
+    dtype = x.dtype
+    total = (x + bias + residual).astype(jnp.float32)
+    # Both moments in the pass that computes `x`. Inputs are sums with a normalized residual, whose
+    # means are small compared with their deviations, so little is lost in the difference.
+    mean = jnp.mean(total, axis=-1, keepdims=True)
+    variance = jnp.mean(jnp.square(total), axis=-1, keepdims=True) - jnp.square(mean)
+    inverse = jax.lax.rsqrt(jnp.maximum(variance, 0.0) + LAYER_NORM_EPSILON)
+    normal = (total - mean) * inverse
+    outputs = (normal * scale.astype(jnp.float32) + offset.astype(jnp.float32)).astype(dtype)
+    return outputs, (normal.astype(dtype), inverse, scale)
+
+
+def _add_norm_backward(saved, upstream):
+    normal, inverse, scale = saved
+    dtype = normal.dtype
+    wide_normal, wide_scale, wide_upstream = _wide(normal, scale, upstream)
+    gradient = wide_upstream * wide_scale
+    along = jnp.mean(gradient * wide_normal, axis=-1, keepdims=True)
+    gradient = gradient - jnp.mean(gradient, axis=-1, keepdims=True) - wide_normal * along
+    total = (gradient * inverse).astype(dtype)
+    # As reductions, these would be fused into the matrix product that computes `upstream`, which
+    # then has too little fast memory left and takes twice as long.
+    sums = functools.partial(_column_sums, "bs,bsd->d")
+    scale_gradient = sums((wide_upstream * wide_normal).astype(dtype))
+    return total, sums(total), total, scale_gradient, sums(upstream)
+
+
+_normalized_sum.defvjp(_add_norm_forward, _add_norm_backward)
+
+
+def _add_norm(x, bias, residual, scale, offset):
+    return _normalized_sum(*_arrays(x, bias, residual, scale, offset))
+
+
+@jax.custom_vjp
+def _cross_entropy(logits, labels):
+    return _cross_entropy_forward(logits, labels)[0]
+
+
+def _cross_entropy_forward(logits, labels):
+    normalizer = jax.nn.logsumexp(logits, axis=-1)
+    label_logits = jnp.sum(jnp.where(_is_label(logits, labels), logits, 0.0), axis=-1)
+    return normalizer - label_logits, (logits, labels, normalizer)
+
+
+def _cross_entropy_backward(saved, upstream):
+    # The gradient of log_softmax would add up the upstream gradients over all classes first.
+    logits, labels, normalizer = saved
+    probabilities = jnp.exp(logits - normalizer[..., None])
+    gradient = (probabilities - _is_label(logits, labels)) * upstream[..., None]
+    return gradient, None
+
+
+def _is_label(logits, labels):
+    classes = jax.lax.broadcasted_iota(labels.dtype, logits.shape, logits.ndim - 1)
+    return classes == labels[..., None]
+
+
+_cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
+
+
+def create_ops(attention: Callable) -> Ops:
+    """The operations of a training step.
+
+    Args:
+        attention: as from `albert_tf.engines.jax.attention.find_attention`.
+    """
+    return dataclasses.replace(
+        PLAIN_OPS,
+        add_norm=_add_norm,
+        attention=attention,
+        project_heads=_project_heads,
+        merge_heads=_merge_heads,
+        cross_entropy=_cross_entropy,
+    )

@@ -1,0 +1,106 @@
+"""Compiles a training step of the JAX engine for a TPU slice, on a machine without a TPU.
+
+    python -m albert_tf.tpu.jax_compiling REQUEST TOPOLOGY TRIPS RESULT
+
+REQUEST is a JSON file of the `options` of pretraining, TRIPS the number of micro-batches, RESULT a
+JSON file with the fields of `Compiled`. It runs in a separate process because the compiler may
+crash and uses gigabytes of memory. Building the program and compiling it are one process, unlike
+those of the TensorFlow engine, since a program of JAX names the devices that it is for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+# Set before JAX loads, so that it looks for no TPU on this machine or in Cloud metadata.
+os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from albert_tf.config import AlbertConfig
+from albert_tf.engines.jax.devices import DATA, Devices
+from albert_tf.engines.jax.engine import JaxEngine, TrainingStep
+from albert_tf.engines.jax.workers import JaxWorkers
+from albert_tf.hardware.slices import Slice, parse_slice
+from albert_tf.tpu.bounds import Compiled
+from albert_tf.tpu.measuring import measure
+from albert_tf.training.objectives import find_objective
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.run import create_training_step
+
+
+def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
+    """The program of one training step over all devices.
+
+    Args:
+        options: those of pretraining; those that choose devices are ignored.
+        devices: of a slice, which need not exist.
+    """
+    mesh = Mesh(np.array(devices), (DATA,))
+    engine = JaxEngine(
+        Devices(mesh, JaxWorkers()), options.attention, options.shard_optimizer_state
+    )
+    task = find_objective("sop")
+    config = AlbertConfig.from_json_file(options.albert_config_file)
+    with engine.scope():
+        model = task.model(config, dtype=options.dtype_policy)
+    step = create_training_step(engine, model, task.objective, options)
+    assert isinstance(step, TrainingStep)
+    program = step.program
+    variables = {v.path: v for v in (*model.weights, *program.optimizer.variables)}
+
+    def shape(path: str, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
+        variable = variables[path]
+        return jax.ShapeDtypeStruct(variable.shape, variable.dtype, sharding=sharding)
+
+    state: dict[str, Any] = {
+        group: {path: shape(path, sharding) for path, sharding in program.shardings[group].items()}
+        for group in ("params", "optimizer")
+    }
+    state["step"] = shape(program.optimizer.iterations.path, program.shardings["step"])
+    features = task.features(options.max_seq_length, options.max_predictions_per_seq)
+    batch = {
+        name: jax.ShapeDtypeStruct(
+            (options.train_batch_size, *feature.shape),
+            "int32" if feature.dtype == "int64" else "float32",
+            sharding=NamedSharding(mesh, PartitionSpec(DATA)),
+        )
+        for name, feature in features.items()
+    }
+    return program._run.lower(state, batch)
+
+
+def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compiled:
+    """Compiles the training step for all devices of a slice."""
+    devices: Any = topologies.get_topology_desc(
+        platform="tpu", topology_name=where.name, **where.settings
+    ).devices
+    lowered = lower(options, devices)
+    return measure(
+        lambda: lowered.compile().runtime_executable(), lowered.compiler_ir("stablehlo"), trips
+    )
+
+
+def main(request: str, topology: str, trips: str, result: str) -> None:
+    with open(request, encoding="utf-8") as file:
+        asked = json.load(file)
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in asked["options"].items()
+    }
+    options = PretrainingOptions(**values)
+    compiled = compile_step(options, parse_slice(topology), int(trips))
+    with open(result, "w", encoding="utf-8") as file:
+        json.dump(dataclasses.asdict(compiled), file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

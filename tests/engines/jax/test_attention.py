@@ -1,0 +1,183 @@
+"""Fused attention on JAX, its kernels interpreted, against the plain formula."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import numpy as np
+import pytest
+
+# Before JAX loads: where the TPU compiler is installed, JAX would look for a TPU.
+os.environ["JAX_PLATFORMS"] = "cpu"
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
+
+from albert_tf.engines.jax import attention
+from albert_tf.errors import InputError
+from albert_tf.modeling.attention import MASKED_SCORE, dot_product_attention
+
+BATCH, HEADS = 2, 2
+
+
+def plain(query, key, value, attention_mask):
+    """The formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow."""
+    scores = jnp.einsum("bhqk,bhsk->bhqs", query, key).astype(jnp.float32)
+    scores = scores * query.shape[-1] ** -0.5
+    scores += (1.0 - attention_mask.astype(jnp.float32))[:, None, None, :] * MASKED_SCORE
+    weights = jax.nn.softmax(scores).astype(query.dtype)
+    return jnp.einsum("bhqs,bhsk->bhqk", weights, value)
+
+
+def inputs(length, head_size, dtype="float32", count=3):
+    generator = np.random.default_rng(0)
+    shape = (BATCH, HEADS, length, head_size)
+    return [jnp.asarray(generator.normal(size=shape), dtype) for _ in range(count)]
+
+
+def masks(kind, length):
+    """`[batch, seq]`; the first sequence has no padding except in the last kind."""
+    mask = np.ones((BATCH, length), np.int32)
+    if kind == "at the end":
+        mask[1, length // 3 :] = 0
+    elif kind == "in the middle":
+        mask[1, 5 : length // 2] = 0
+    elif kind == "all but one":
+        mask[1] = 0
+        mask[1, length - 2] = 1
+    return jnp.asarray(mask)
+
+
+def output_and_gradients(function, tensors, mask, upstream):
+    output, pullback = jax.vjp(lambda *each: function(*each, mask), *tensors)
+    return output, *pullback(upstream)
+
+
+def fused(*arguments):
+    return attention.tpu_attention(*arguments, interpret=True)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("padding", ["none", "at the end", "in the middle", "all but one"])
+@pytest.mark.parametrize(("length", "head_size"), [(128, 64), (384, 16), (768, 64)])
+def test_the_tpu_kernel_computes_plain_attention(padding, length, head_size):
+    *tensors, upstream = inputs(length, head_size, count=4)
+    mask = masks(padding, length)
+    expected = output_and_gradients(plain, tensors, mask, upstream)
+    for ours, theirs in zip(
+        output_and_gradients(fused, tensors, mask, upstream), expected, strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.integration
+def test_in_bfloat16_it_is_as_close_as_plain_attention_is():
+    exact = inputs(256, 64, count=4)
+    mask = masks("in the middle", 256)
+    expected = output_and_gradients(plain, exact[:3], mask, exact[3])
+    *tensors, upstream = inputs(256, 64, "bfloat16", count=4)
+
+    def errors(function):
+        results = output_and_gradients(function, tensors, mask, upstream)
+        return [
+            float(jnp.linalg.norm(ours.astype(jnp.float32) - theirs) / jnp.linalg.norm(theirs))
+            for ours, theirs in zip(results, expected, strict=True)
+        ]
+
+    for of_fused, of_plain in zip(errors(fused), errors(plain), strict=True):
+        assert of_fused < 1.2 * of_plain + 1e-4
+
+
+@pytest.mark.integration
+def test_padding_influences_nothing():
+    *tensors, upstream = inputs(128, 16, count=4)
+    mask = masks("in the middle", 128)
+    is_token = mask[:, None, :, None]
+    # As in training, where no loss depends on the output at padding.
+    upstream *= is_token
+    query, key, value = tensors
+    changed = [query, *(jnp.where(is_token, each, 7.0) for each in (key, value))]
+    before = output_and_gradients(fused, tensors, mask, upstream)
+    after = output_and_gradients(fused, changed, mask, upstream)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for gradient in before[1:]:
+        assert not np.any(gradient * (1 - is_token))
+    without_tokens = output_and_gradients(fused, tensors, jnp.zeros_like(mask), upstream)
+    assert all(np.isfinite(each).all() for each in without_tokens)
+
+
+class Recorder:
+    """Stands in for plain attention, which Keras computes on another backend here."""
+
+    def __init__(self, monkeypatch):
+        self.calls = []
+        monkeypatch.setattr(attention, "dot_product_attention", self)
+
+    def __call__(self, *arguments):
+        self.calls.append(arguments)
+        return "plain"
+
+
+@pytest.mark.parametrize("function", [attention.tpu_attention, attention.gpu_attention])
+@pytest.mark.parametrize(
+    ("length", "head_size", "dtype"),
+    [(128, 12, "bfloat16"), (77, 64, "bfloat16")],
+)
+def test_other_shapes_are_left_to_plain_attention(monkeypatch, function, length, head_size, dtype):
+    recorder = Recorder(monkeypatch)
+    tensors = inputs(length, head_size, dtype)
+    mask = masks("none", length)
+    assert function(*tensors, mask) == "plain"
+    assert recorder.calls == [(*tensors, mask, None)]
+
+
+@pytest.mark.parametrize("function", [attention.tpu_attention, attention.gpu_attention])
+def test_fewer_queries_and_dropout_are_left_to_plain_attention(monkeypatch, caplog, function):
+    recorder = Recorder(monkeypatch)
+    attention._log_dropout.cache_clear()
+    query, key, value = inputs(128, 64, "bfloat16")
+    mask = masks("none", 128)
+    assert function(query[:, :, :5], key, value, mask) == "plain"
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            assert function(query, key, value, mask, abs) == "plain"
+    assert recorder.calls[1] == (query, key, value, mask, abs)
+    assert caplog.text.count("attention: plain, since fused attention has no dropout") == 1
+
+
+def test_a_gpu_uses_no_kernel_in_float32(monkeypatch):
+    Recorder(monkeypatch)
+    assert attention.gpu_attention(*inputs(128, 64), masks("none", 128)) == "plain"
+
+
+def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):
+    from jax._src.cudnn import fused_attention_stablehlo as cudnn
+    from jax.export import DisabledSafetyCheck, export
+
+    monkeypatch.setattr(cudnn, "check_cudnn_version", lambda: 91000)  # as on a GPU machine
+
+    def loss(*arguments):
+        return attention.gpu_attention(*arguments).astype(jnp.float32).sum()
+
+    kernels = ("__cudnn$fmhaScaleBiasSoftmax", "__cudnn$fmhaScaleBiasSoftmaxBackward")
+    program = export(
+        jax.jit(jax.grad(loss, argnums=(0, 1, 2))),
+        platforms=["cuda"],
+        disabled_checks=[DisabledSafetyCheck.custom_call(kernel) for kernel in kernels],
+    )(*inputs(128, 64, "bfloat16"), masks("at the end", 128))
+    for kernel in kernels:
+        assert f'@"{kernel}"' in program.mlir_module() or f"@{kernel}(" in program.mlir_module()
+
+
+def test_attention_by_name_and_platform():
+    find = attention.find_attention
+    assert find("auto", "tpu") is find("fused", "tpu") is attention.tpu_attention
+    assert find("auto", "gpu") is find("fused", "gpu") is attention.gpu_attention
+    for name, platform in [("plain", "tpu"), ("plain", "gpu"), ("auto", "cpu"), ("fused", "cpu")]:
+        assert find(name, platform) is dot_product_attention
+    with pytest.raises(InputError, match="`attention`=fast: must be one of auto, plain, fused"):
+        find("fast", "tpu")

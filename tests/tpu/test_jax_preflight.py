@@ -1,0 +1,94 @@
+"""The training step of the JAX engine, compiled for TPU slices without a TPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+
+import pytest
+
+from albert_tf.hardware.slices import GIB, parse_slice
+from albert_tf.tpu.preflight import Compiler
+from albert_tf.tpu.preflight_options import PreflightOptions
+from tests.tiny import CONFIG, PREDICTIONS
+
+MISSING = [
+    name
+    for name in ("jax", "grain", "orbax.checkpoint", "libtpu")
+    if importlib.util.find_spec(name.split(".")[0]) is None
+]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not installed"),
+]
+# Heads of a size, and sequences of a length, that the attention kernel supports.
+LENGTH, MICRO, TRIPS = 128, 4, 2
+TWO_LAYERS = dataclasses.replace(
+    CONFIG,
+    hidden_size=32,
+    num_attention_heads=2,
+    num_hidden_layers=2,
+    max_position_embeddings=LENGTH,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+# Two products forward and four backward of the layer that is computed everywhere.
+ATTENTION_FLOPS = 6 * 2 * LENGTH * LENGTH * TWO_LAYERS.hidden_size
+
+
+class SilentLine:
+    """A progress line that shows nothing."""
+
+    def update(self, text):
+        pass
+
+    def clear(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def compile_step(tmp_path_factory):
+    config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
+    config.write_text(TWO_LAYERS.to_json())
+
+    def compile_for(name, attention):
+        where = parse_slice(name)
+        batch = where.replicas * MICRO * TRIPS
+        options = PreflightOptions(
+            engine="jax",
+            attention=attention,
+            albert_config_file=str(config),
+            topology=name,
+            max_seq_length=LENGTH,
+            max_predictions_per_seq=PREDICTIONS,
+            train_batch_size=batch,
+            dtype="bfloat16",
+        )
+        return Compiler(options, SilentLine()).compile(where, batch, MICRO, False)
+
+    return compile_for
+
+
+@pytest.mark.parametrize("name", ["v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1"])
+def test_the_step_compiles_for_each_generation(compile_step, name):
+    fused, plain = compile_step(name, "auto"), compile_step(name, "plain")
+    for result in (fused, plain):
+        assert result.error is None
+        assert result.fits
+        assert 0 < result.memory < 0.1 * GIB
+        assert result.cycles > result.update_cycles > 0
+        # Every gradient is all-reduced once, not once per micro-batch; a few may go as bfloat16.
+        assert result.reduced_bytes == pytest.approx(4 * parameters(), rel=0.02)
+    # The model's operations are the same but for sums of rows that the kernel leaves to a product,
+    # and the kernel executes seven products instead of six.
+    assert fused.flops == pytest.approx(plain.flops, rel=1e-3)
+    share = MICRO * TRIPS
+    assert fused.kernel_operations == pytest.approx(share * ATTENTION_FLOPS * 7 / 6)
+    assert plain.kernel_operations == 0
+
+
+def parameters():
+    """Of the encoder and both heads, by formula."""
+    e, h = TWO_LAYERS.embedding_size, TWO_LAYERS.hidden_size
+    return TWO_LAYERS.parameter_count() + h * e + 3 * e + TWO_LAYERS.vocab_size + 2 * h + 2
