@@ -92,7 +92,7 @@ def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
 
 def local_tpu_peak_flops() -> float:
     """Operations per second of all TPU chips of this machine together; 0 if there is none."""
-    chips = [GENERATIONS[name] for name in tpu_chips() if name in GENERATIONS]
+    chips = [GENERATIONS[name] for name in tpu_chips()]
     return float(sum(chip.devices * chip.peak_flops for chip in chips))
 
 

@@ -17,7 +17,7 @@ POLL_SECONDS=${POLL_SECONDS:-60}
 package=$(mktemp -d)
 trap 'rm -r "$package"' EXIT
 
-# What each engine needs on the TPU. JAX needs Python 3.11; the images have Ubuntu 22.04 with 3.10.
+# What each engine needs on the TPU. JAX needs Python 3.11; images with Ubuntu 22.04 have 3.10.
 if [[ " $* " == *" --engine=jax "* ]]; then
   hosts=all
   requirements='"./albert[jax-tpu]" gcsfs'
