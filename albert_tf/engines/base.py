@@ -320,8 +320,8 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
-    def has_checkpoints(self, folder: str) -> bool:
-        """Whether a folder seems to have any checkpoint; reads none."""
+    def list_checkpoints(self, folder: str) -> list[str]:
+        """The checkpoints in a folder, damaged ones included; reads none."""
 
     @abc.abstractmethod
     def latest_checkpoint(self, folder: str) -> str | None:

@@ -71,6 +71,12 @@ def select_engine(name: str) -> None:
     os.environ["KERAS_BACKEND"] = name
 
 
+def installed_engine() -> str:
+    """The first engine that is installed; the first one of all if none is."""
+    installed = [name for name, entry in ENGINES.items() if all(map(_is_installed, entry.requires))]
+    return (*installed, *ENGINES)[0]
+
+
 def create_engine(name: str, options: DeviceOptions) -> Engine:
     """The engine called `name`, on the devices that the options ask for.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import matches, write_text
+from albert_tf.files import write_text
 from albert_tf.training.evaluation import BEST_FOLDER, describe, is_better
 
 logger = logging.getLogger(__name__)
@@ -64,8 +64,7 @@ def compare_checkpoints(
 def _valid_checkpoints(engine: Engine, folder: str) -> Iterator[str]:
     """The checkpoints of a training folder, that in `best/` first, without damaged ones."""
     for place in (f"{folder}/{BEST_FOLDER}", folder):
-        for index in matches(f"{place}/model.ckpt-*.index"):
-            path = index.removesuffix(".index")
+        for path in engine.list_checkpoints(place):
             if reason := engine.checkpoint_damage(path):
                 logger.warning("%s is damaged and skipped: %s", path, reason)
             else:

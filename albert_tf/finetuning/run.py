@@ -405,7 +405,7 @@ def _run_all(
             logger.info("already finished")
         records.append(record)
     best = compare_runs(options.output_dir, records, metric, options.seeds > 1)
-    path = checkpoint_of(variants[best], records[best])
+    path = checkpoint_of(context.engine, variants[best], records[best])
     write_description(context.engine, options.output_dir, context.config, context.description)
     run = FineTuningRun(dataclasses.replace(variants[best], output_dir=options.output_dir), context)
     run.best.keep(path, records[best]["results"][metric], records[best]["step"])

@@ -7,11 +7,13 @@ import hashlib
 import json
 import logging
 import math
+import os
 from collections.abc import Iterable
 from typing import Any, TypedDict
 
 import numpy as np
 
+from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.files import exists, write_text
@@ -29,7 +31,7 @@ GRID_FILE = "grid.tsv"
 _WITHOUT_EFFECT = {
     *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
     *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
-    *(field.name for field in dataclasses.fields(DeviceOptions) if field.name != "dtype"),
+    *({field.name for field in dataclasses.fields(DeviceOptions)} - {"dtype", "engine"}),
 }
 
 
@@ -107,14 +109,19 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
     return record if same else None
 
 
-def checkpoint_of(options: FineTuningOptions, record: RunRecord) -> str:
+def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord) -> str:
     """Path of the checkpoint that a finished run chose.
+
+    Args:
+        engine: that trained it.
+        options: of the run.
+        record: of the run.
 
     Raises:
         InputError: the checkpoint was deleted.
     """
     path = f"{options.output_dir}/{record['checkpoint']}"
-    if not exists(f"{path}.index"):
+    if path not in engine.list_checkpoints(os.path.dirname(path)):
         raise InputError(
             f"{path}: this checkpoint no longer exists; delete {options.output_dir}/"
             f"{FINISHED_FILE} to repeat the run"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import re
 import shutil
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,11 +26,9 @@ from albert_tf.interop.companions import (
     RUN_FILES,
     Companions,
 )
-from albert_tf.interop.google_checkpoints import write_google_checkpoint
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
 from albert_tf.interop.models import MODEL_KINDS, create_model
-from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
@@ -73,10 +73,24 @@ def _unshared(model: ConvertedModel) -> ConvertedModel:
     return model._replace(config=everything, values=values)
 
 
+@contextlib.contextmanager
+def _needing_tensorflow(format: str) -> Iterator[None]:
+    """Reports that TensorFlow is not installed, and its errors about files as OSErrors."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise InputError(
+            f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
+            "albert-tf[cpu]"
+        )
+    with files.tensorflow_errors_as_os_errors():
+        yield
+
+
 def _write_google(output: str, model: ConvertedModel) -> None:
     model = _unshared(model)
     config = dataclasses.replace(model.config, parameter_sharing=None)  # unknown to the original
-    with files.replacing(output) as folder:
+    with _needing_tensorflow("google"), files.replacing(output) as folder:
+        from albert_tf.interop.google_checkpoints import write_google_checkpoint
+
         files.make_folder(folder, "output")
         prefix = os.path.join(folder, f"model.ckpt-{model.step}")
         write_google_checkpoint(prefix, model.values, model.step)
@@ -87,7 +101,9 @@ def _write_albert_tf(output: str, model: ConvertedModel) -> None:
     if output.endswith(SUFFIX):
         _write_keras(output, model)
         return
-    with files.replacing(output) as folder:
+    with _needing_tensorflow("albert_tf"), files.replacing(output) as folder:
+        from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+
         files.make_folder(folder, "output")
         prefix = os.path.join(folder, f"model.ckpt-{model.step}")
         write_training_checkpoint(prefix, model.values, model.step, model.optimizer)

@@ -70,8 +70,7 @@ def convert(options: ConvertOptions) -> None:
         options.license,
         _optimizer(options, weights, matched),
     )
-    with files.tensorflow_errors_as_os_errors():
-        WRITERS[options.to_format](options.output, model)
+    WRITERS[options.to_format](options.output, model)
     for note in _notes(options, model, matched):
         logger.info("%s", note)
     logger.info(

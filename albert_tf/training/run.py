@@ -340,7 +340,7 @@ def find_trained(engine: Engine, output_dir: str) -> str:
 
 def check_trained(engine: Engine, output_dir: str) -> None:
     """Raises InputError for a folder without checkpoints; reads none."""
-    if not engine.has_checkpoints(output_dir):
+    if not engine.list_checkpoints(output_dir):
         find_trained(engine, output_dir)
 
 

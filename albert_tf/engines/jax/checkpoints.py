@@ -61,7 +61,7 @@ __all__ = [
     "copy_checkpoint",
     "damage_of",
     "find_checkpoint",
-    "has_checkpoints",
+    "list_checkpoints",
     "keep_only_checkpoint",
     "latest_checkpoint",
     "latest_valid",
@@ -285,9 +285,9 @@ def valid_checkpoints(folder: str) -> Iterator[str]:
     return checkpoint_choice.iter_valid(folder, newest_first(folder), damage_of, LIST_FILE)
 
 
-def has_checkpoints(folder: str) -> bool:
-    """Whether a folder seems to have any checkpoint; reads none."""
-    return bool(checkpoints_in(folder))
+def list_checkpoints(folder: str) -> list[str]:
+    """The checkpoints in a folder, whole or not."""
+    return list(checkpoints_in(folder))
 
 
 def copy_checkpoint(path: str, folder: str) -> str:

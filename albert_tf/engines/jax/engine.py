@@ -244,8 +244,8 @@ class JaxEngine(base.Engine):
     def find_checkpoint(self, path: str, argument: str = "path") -> str:
         return checkpoints.find_checkpoint(path, argument)
 
-    def has_checkpoints(self, folder: str) -> bool:
-        return checkpoints.has_checkpoints(folder)
+    def list_checkpoints(self, folder: str) -> list[str]:
+        return checkpoints.list_checkpoints(folder)
 
     def latest_checkpoint(self, folder: str) -> str | None:
         return checkpoints.latest_checkpoint(folder, self.workers)

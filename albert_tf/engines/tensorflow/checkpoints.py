@@ -217,14 +217,18 @@ def valid_checkpoints(folder: str) -> Iterator[str]:
     return checkpoint_choice.iter_valid(folder, _newest_first(folder), damage_of, _LIST_FILE)
 
 
+def list_checkpoints(folder: str) -> list[str]:
+    """The checkpoints in a folder, whole or not."""
+    return [path.removesuffix(".index") for path in matches(f"{folder}/{_NAME}-*.index")]
+
+
 def _newest_first(folder: str) -> list[str]:
     """Checkpoints, latest step first, from the one that the file `checkpoint` lists as the latest.
 
     Without that file, or with a broken one, from the highest step. So too if what it lists is
     missing, as after a power cut that undid a change of the list but not the removal of a file.
     """
-    indexes = matches(f"{folder}/{_NAME}-*.index")
-    paths = [path.removesuffix(".index") for path in indexes]
+    paths = list_checkpoints(folder)
     steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
     newest = _listed_newest(folder)
     if newest is None or not exists(f"{newest}.index"):

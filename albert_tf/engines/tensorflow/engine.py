@@ -21,7 +21,7 @@ from albert_tf.engines.tensorflow.strategy import create_devices, describe, make
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.files import matches, tensorflow_reason
+from albert_tf.files import tensorflow_reason
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
@@ -253,8 +253,8 @@ class TensorFlowEngine(base.Engine):
     def find_checkpoint(self, path: str, argument: str = "path") -> str:
         return find_checkpoint(path, argument)
 
-    def has_checkpoints(self, folder: str) -> bool:
-        return bool(matches(f"{folder}/*.index"))
+    def list_checkpoints(self, folder: str) -> list[str]:
+        return checkpoints.list_checkpoints(folder)
 
     def latest_checkpoint(self, folder: str) -> str | None:
         return checkpoints.latest_checkpoint(folder, self.workers)

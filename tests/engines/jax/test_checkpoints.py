@@ -69,13 +69,13 @@ def restored(folder, width: int = 3) -> tuple[int, float]:
 
 def test_nothing_to_resume(tmp_path):
     assert not Checkpoints(str(tmp_path), state(0)).restore_latest()
-    assert not jax_checkpoints.has_checkpoints(str(tmp_path))
+    assert jax_checkpoints.list_checkpoints(str(tmp_path)) == []
 
 
 def test_everything_comes_back(tmp_path):
     save_steps(tmp_path, (5,))
     assert restored(tmp_path) == (5, 5.0)
-    assert jax_checkpoints.has_checkpoints(str(tmp_path))
+    assert jax_checkpoints.list_checkpoints(str(tmp_path))
     assert jax_checkpoints.find_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-5"
     assert jax_checkpoints.listed_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-5"
     weights = open_weights(str(tmp_path))
