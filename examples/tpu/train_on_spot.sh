@@ -20,7 +20,7 @@ trap 'rm -r "$package"' EXIT
 # What each engine needs on the TPU. JAX needs Python 3.11; images with Ubuntu 22.04 have 3.10.
 if [[ " $* " == *" --engine=jax "* ]]; then
   hosts=all
-  requirements='"./albert[jax-tpu]" gcsfs'
+  requirements='"./albert[jax-tpu]"'
   create_venv='python3 -m venv uv && uv/bin/pip install -q uv && uv/bin/uv venv -q --seed --python=3.12 venv'
   variables=
 else
