@@ -155,8 +155,9 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
             known = _TRIPS.search(rest)
             count = int(known[1]) if known and trips else trips
             total += _computation_costs(found, body, trips).times(count)
-        elif opcode in ("call", "conditional"):
-            # Of the branches of a conditional, the most expensive one is counted.
+        elif opcode in ("call", "call-start", "conditional"):
+            # On TPU7x, sparse cores compute all-reduces, started by a `call-start`. Of the branches
+            # of a conditional, the most expensive one is counted.
             names = _OPERAND.findall(rest.split("metadata=")[0])
             branches = [_computation_costs(found, b, trips) for b in names if b in found]
             total += max(branches, default=Costs())

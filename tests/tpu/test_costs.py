@@ -114,6 +114,21 @@ def test_kernels_count_by_a_model():
         program_costs(program(UNKNOWN))
 
 
+def test_all_reduces_on_sparse_cores_count():
+    program = """%called (p: f32[8,128]) -> f32[8,128] {
+  %p = f32[8,128]{1,0:T(8,128)} parameter(0)
+  ROOT %all = f32[8,128]{1,0:T(8,128)} all-reduce(%p), replica_groups={{0,1}}, to_apply=%add
+}, execution_thread="sparsecore"
+
+ENTRY %main (a: f32[8,128]) -> f32[8,128] {
+  %a = f32[8,128]{1,0:T(8,128)} parameter(0)
+  %start = ((f32[8,128]{1,0:T(8,128)}), f32[8,128]{1,0:T(8,128)}, s32[]) call-start(%a), execution_thread="sparsecore", to_apply=%called, metadata={}
+  ROOT %done = f32[8,128]{1,0:T(8,128)} call-done(%start)
+}
+"""
+    assert program_costs(program).reduced_bytes == 4 * SIZE
+
+
 def test_errors_of_the_compiler_about_memory():
     used = "Ran out of memory in memory space hbm. Used 20.50G of 15.48G hbm. Exceeded hbm by 5G."
     assert out_of_memory(used) == (20.5 * GIB, 15.48 * GIB)
