@@ -75,7 +75,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
         )
         for name, feature in features.items()
     }
-    return program._run.lower(state, batch)
+    return program.lower(state, batch)
 
 
 def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compiled:

@@ -28,7 +28,7 @@ def _wide(*arrays):
     return [array.astype(jnp.float32) for array in arrays]
 
 
-def _column_sums(equation: str, x):
+def _column_sums(equation: str, x, dtype):
     """Sums that a matrix unit computes, as products with ones.
 
     XLA would compute those of query, key and value in passes over memory that take as long as a
@@ -37,13 +37,14 @@ def _column_sums(equation: str, x):
     Args:
         equation: of the axes of the ones but the first, of `x`, and of the sums.
         x: `[batch, ...]`; added up in float32.
+        dtype: of the sums.
     """
     ones, _, rest = equation.partition(",")
     inputs, _, outputs = rest.partition("->")
     sizes = dict(zip(inputs, x.shape, strict=True))
     ones_of = jnp.ones((8, *(sizes[axis] for axis in ones)), x.dtype)
     product = f"r{ones},{inputs}->r{outputs}"
-    return jnp.einsum(product, ones_of, x, preferred_element_type=jnp.float32)[0].astype(x.dtype)
+    return jnp.einsum(product, ones_of, x, preferred_element_type=jnp.float32)[0].astype(dtype)
 
 
 @jax.custom_vjp
@@ -57,7 +58,7 @@ def _add_head_bias_forward(projected, bias):
 
 
 def _add_head_bias_backward(_, upstream):
-    return upstream, _column_sums("bs,bhsk->hk", upstream)
+    return upstream, _column_sums("bs,bhsk->hk", upstream, upstream.dtype)
 
 
 _add_head_bias.defvjp(_add_head_bias_forward, _add_head_bias_backward)
@@ -105,8 +106,8 @@ def _add_norm_backward(saved, upstream):
     # As reductions, these would be fused into the matrix product that computes `upstream`, which
     # then has too little fast memory left and takes twice as long.
     sums = functools.partial(_column_sums, "bs,bsd->d")
-    scale_gradient = sums((wide_upstream * wide_normal).astype(dtype))
-    return total, sums(total), total, scale_gradient, sums(upstream)
+    scale_gradient = sums((wide_upstream * wide_normal).astype(dtype), scale.dtype)
+    return total, sums(total, dtype), total, scale_gradient, sums(upstream, scale.dtype)
 
 
 _normalized_sum.defvjp(_add_norm_forward, _add_norm_backward)

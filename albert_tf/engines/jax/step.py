@@ -163,6 +163,10 @@ class TrainStep:
         """
         return self._run(state, batch)
 
+    def lower(self, state: State, batch: Batch) -> jax.stages.Lowered:
+        """The program of a step, not compiled; arguments may be `jax.ShapeDtypeStruct`s."""
+        return self._run.lower(state, batch)
+
     def parameter_norm(self, state: State) -> jax.Array:
         """The global norm of the trainable weights."""
         return self._norm([state["params"][v.path] for v in self.model.trainable_weights])
