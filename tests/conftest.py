@@ -34,7 +34,8 @@ def heed_ctrl_c() -> None:
 
 def slow(*values: Any) -> list:
     """Parameters that only `make test-all` runs."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+    rows = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
 
 
 def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:

@@ -125,6 +125,7 @@ def test_a_killed_run_ends_with_the_same_bits(project, undisturbed, start, run, 
     assert (folder / "best" / "albert_config.json").exists()
 
 
+@pytest.mark.slow
 def test_the_other_engine_takes_the_weights_but_does_not_resume(project, undisturbed, tmp_path):
     with pytest.raises(InputError, match="contains checkpoints of engine jax"):
         call(*project.pretrain_words(undisturbed, "--do_train", "--num_train_steps=30"))

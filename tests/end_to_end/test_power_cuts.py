@@ -95,6 +95,7 @@ def test_conversions_survive(project, pretrained, tmp_path, to):
     assert output.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("orbax") is None, reason="orbax is not installed")
 def test_checkpoints_of_jax_survive(tmp_path, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "jax")

@@ -19,6 +19,7 @@ from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import Share
 from data_prep.tfrecords import frame, serialize
 from data_prep.tfrecords import write_records as write
+from tests.conftest import slow
 from tests.input.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
 from tests.tiny import LENGTH, VOCAB, batch
 
@@ -42,7 +43,7 @@ def index(tmp_path_factory):
 @FORMS
 # Windows of some batches, of one, and of several epochs; batches that span epochs, and an odd one.
 @pytest.mark.parametrize(
-    ("batch_size", "shuffle_buffer_size"), [(8, 60), (512, 1), (60, 10000), (20, 7)]
+    ("batch_size", "shuffle_buffer_size"), [(20, 7), *slow((8, 60), (512, 1), (60, 10000))]
 )
 def test_training_batches_are_those_of_tensorflow(
     index, features, masks, batch_size, shuffle_buffer_size
@@ -60,7 +61,7 @@ def test_training_batches_are_those_of_tensorflow(
 
 @pytest.mark.integration
 @FORMS
-@pytest.mark.parametrize("batch_size", [8, 60, 256])
+@pytest.mark.parametrize("batch_size", [60, *slow(8, 256)])
 def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batch_size):
     from albert_tf.engines.tensorflow.records import record_evaluation_batches
 

@@ -263,6 +263,7 @@ sys.exit("tensorflow" in sys.modules)
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_keras_on_jax_calls_everything_that_is_saved_by_the_same_names(
     trained, converted, tmp_path
 ):

@@ -19,6 +19,7 @@ except ImportError:
 from albert_tf.engines.jax import attention
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import MASKED_SCORE, dot_product_attention
+from tests.conftest import slow
 
 BATCH, HEADS = 2, 2
 
@@ -62,7 +63,7 @@ def fused(*arguments):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("padding", ["none", "at the end", "in the middle", "all but one"])
-@pytest.mark.parametrize(("length", "head_size"), [(128, 64), (384, 16), (768, 64)])
+@pytest.mark.parametrize(("length", "head_size"), [(128, 64), *slow((384, 16), (768, 64))])
 def test_the_tpu_kernel_computes_plain_attention(padding, length, head_size):
     *tensors, upstream = inputs(length, head_size, count=4)
     mask = masks(padding, length)
@@ -74,6 +75,7 @@ def test_the_tpu_kernel_computes_plain_attention(padding, length, head_size):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_in_bfloat16_it_is_as_close_as_plain_attention_is():
     exact = inputs(256, 64, count=4)
     mask = masks("in the middle", 256)

@@ -321,6 +321,7 @@ def run_worker(folder, *arguments: str, **environment: str) -> subprocess.Popen:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_the_last_complete_checkpoint(tmp_path):
     generator = random.Random(0)
     step = 0
@@ -341,6 +342,7 @@ def test_a_kill_at_any_moment_leaves_the_last_complete_checkpoint(tmp_path):
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_two_processes_save_their_parts_and_restore_them(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -38,6 +38,7 @@ def test_in_float32_they_are_the_same():
         assert max(errors["engine"]) < 1e-6, name
 
 
+@pytest.mark.slow
 def test_in_bfloat16_they_are_as_close_as_the_plain_ones():
     for name, errors in compare("bfloat16").items():
         for ours, plain in zip(errors["engine"], errors["plain"], strict=True):

@@ -89,10 +89,8 @@ def weights_of(results: dict[str, np.ndarray], kind: str = "params") -> dict[str
 CASES = [(sharing, optimizer) for sharing in SHARING for optimizer in ("lamb", "adamw")]
 
 
-@pytest.mark.parametrize(
-    ("sharing", "optimizer"),
-    [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("sharing", "optimizer"), CASES)
 def test_twenty_steps_equal_those_on_tensorflow(sharing, optimizer, tmp_path):
     config, batches = SHARING[sharing], uneven_batches()
     expected = train_on_tensorflow(config, optimizer, batches, tmp_path)
