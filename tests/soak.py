@@ -8,9 +8,10 @@ with a kill), `read-only` (after a kill), `descriptors` (as few as 25), `clock` 
 a kill), `stopped` (SIGSTOP of a child, or of the process, for two seconds) and `worker` (SIGKILL of
 a child). Then the command runs without a fault, and must leave the same bits as a run that was not
 disturbed, no file that is not a result, and no process. Every failure must be one line. Two workers
-of a training run are stopped for two seconds and killed in turn.
+of a training run, and two JAX processes, are stopped for two seconds and killed in turn.
 
-Needs Linux, root (for disks of a few megabytes), strace and faketime.
+Needs Linux, root (for disks of a few megabytes), strace and faketime. Training on JAX runs on the
+CPU, in processes that cannot import TensorFlow.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pyarrow
 import tensorflow as tf
 from pyarrow import parquet
 
+from albert_tf.errors import InputError
+from albert_tf.interop.checkpoint_folders import LIST_FILE, is_checkpoint, read_list
+from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
+from tests.end_to_end.test_jax_engine import Processes
 from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
 from tests.end_to_end.test_multi_worker import Workers
 from tests.hub import serving
@@ -64,6 +69,18 @@ VOLATILE = (
     *("events.", "metrics.jsonl", "fingerprint.pb", "saved_model.pb", ".manifest.json"),
     *(".corpus.json", "export/README.md"),
 )
+# What a checkpoint is written under: those of TensorFlow, and those of orbax.
+UNFINISHED = ("out/*_temp", "out/.model.ckpt-*[0-9].unfinished*")
+JAX = "--engine=jax"
+JAX_ENVIRONMENT = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+# What JAX prints when it aborts a process whose peer has died, unless that ends by itself first.
+JAX_ABORTS = "Terminating process because the JAX distributed service detected fatal errors"
+# Read when Python starts.
+WITHOUT_TENSORFLOW = f"""
+import sys
+if "{JAX}" in sys.orig_argv:
+    sys.modules["tensorflow"] = None
+"""
 
 
 class Job(NamedTuple):
@@ -83,8 +100,8 @@ class Job(NamedTuple):
 def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
     text, model = project.folder / "train.txt", f"--spm_model_file={project.model}"
     train = (
-        *("--do_train", "--num_train_steps=1200", "--save_checkpoints_steps=3"),
-        *("--eval_every_steps=60", "--best_checkpoint_metric=loss", "--keep_checkpoint_max=3"),
+        *("--do_train", "--save_checkpoints_steps=3", "--eval_every_steps=60"),
+        *("--best_checkpoint_metric=loss", "--keep_checkpoint_max=3"),
     )
     records = (
         *("-m", "data_prep.create_pretraining_data", f"--input_file={text}", model, *RECORD_FLAGS),
@@ -93,7 +110,14 @@ def jobs(project: Project, pretrained: pathlib.Path) -> list[Job]:
     extract = ("-m", "data_prep.extract_corpus", "--num_processes=2", "--eval_fraction=0.2")
     table = "hf://datasets/org/name/*.parquet"
     return [
-        Job("training", lambda folder: project.pretrain_words(folder, *train)),
+        Job(
+            "training",
+            lambda folder: project.pretrain_words(folder, *train, "--num_train_steps=1200"),
+        ),
+        Job(
+            "training on JAX",
+            lambda folder: project.pretrain_words(folder, *train, "--num_train_steps=450", JAX),
+        ),
         Job(
             "records",
             lambda folder: (*records, f"--output_file={folder}/train.tfrecord"),
@@ -140,6 +164,7 @@ def make_inputs(folder: pathlib.Path) -> Project:
     (folder / "long.txt").write_text(
         "\n\n".join(f"Part {number}.\n{text}" for number in range(60)), "utf-8"
     )
+    (folder / "sitecustomize.py").write_text(WITHOUT_TENSORFLOW)
     served = folder / "served"
     served.mkdir()
     for part in range(3):
@@ -148,8 +173,10 @@ def make_inputs(folder: pathlib.Path) -> Project:
     return project
 
 
-def start(words: tuple[str, ...], *before: str, limit: int = 0) -> subprocess.Popen:
-    """Starts a command in a process group of its own."""
+def start(
+    words: tuple[str, ...], *before: str, limit: int = 0, **variables: str
+) -> subprocess.Popen:
+    """Starts a command in a process group of its own, with more variables of the environment."""
 
     def few() -> None:
         if limit:
@@ -158,7 +185,7 @@ def start(words: tuple[str, ...], *before: str, limit: int = 0) -> subprocess.Po
     return subprocess.Popen(
         [*before, sys.executable, *words],
         cwd=ROOT,
-        env={**os.environ, **dict([MARK.split("=")]), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **dict([MARK.split("=")]), **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -180,6 +207,10 @@ def left() -> list[int]:
             return []
         time.sleep(0.1)
     return found
+
+
+def _has_any(folder: pathlib.Path, patterns: tuple[str, ...]) -> bool:
+    return any(next(folder.glob(pattern), None) for pattern in patterns)
 
 
 def _processes() -> Iterator[int]:
@@ -204,9 +235,17 @@ def result(folder: pathlib.Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_dir() or any(part in name for part in VOLATILE):
+        in_checkpoint = any(is_checkpoint(str(each)) for each in path.parents)
+        if in_checkpoint or any(part in name for part in VOLATILE):
             continue
-        if path.suffix == ".index" and path.name.startswith("model.ckpt"):
+        if path.is_dir():
+            if is_checkpoint(str(path)):
+                content = _values_of(path)
+            elif path.name.startswith("."):
+                content = b""
+            else:
+                continue
+        elif path.suffix == ".index" and path.name.startswith("model.ckpt"):
             reader = tf.train.load_checkpoint(str(path.with_suffix("")))
             names = sorted(reader.get_variable_to_shape_map())
             names = [each for each in names if not each.startswith(("save_counter", "_CHECK"))]
@@ -215,10 +254,39 @@ def result(folder: pathlib.Path) -> dict[str, str]:
             continue
         elif path.name == "checkpoint":
             content = path.read_bytes().split(b"\n")[0]  # the rest are times
+        elif path.name == LIST_FILE and (listed := read_list(str(path.parent))):
+            content = str([listed.latest, *listed.saved]).encode()  # the rest are times
         else:
             content = path.read_bytes()
         found[name] = hashlib.sha256(content).hexdigest()
     return found
+
+
+def _values_of(checkpoint: pathlib.Path) -> bytes:
+    """The values in a checkpoint of JAX; why they cannot be read, if so."""
+    try:
+        weights = read_training_checkpoint(str(checkpoint))
+    except InputError as error:
+        return str(error).encode()
+    tensors = sorted({**weights.tensors, **weights.optimizer}.items())
+    return b"".join(name.encode() + tensor.read().tobytes() for name, tensor in tensors)
+
+
+def _difference(found: dict[str, str], expected: dict[str, str]) -> str:
+    names = {*found} ^ {*expected} or {n for n in found if found[n] != expected[n]}
+    return f"another result: {sorted(names)[:5]}"
+
+
+def _start_on_jax(*words: str, **variables: str) -> subprocess.Popen:
+    return start((*words, JAX), **variables)
+
+
+Pair: TypeAlias = Workers | Processes
+Begin: TypeAlias = Callable[[tuple[str, ...]], Pair]
+PAIRS: dict[str, Begin] = {
+    "two workers": Workers,
+    "two JAX processes": lambda words: Processes(_start_on_jax, words),
+}
 
 
 class Soak:
@@ -264,13 +332,13 @@ class Soak:
             process = start(words)
             _, errors = process.communicate()
             found = result(folder)
-            if fault == "clock":  # TensorFlow then keeps the checkpoints before, to be safe
+            if fault == "clock" and JAX not in words:
+                # TensorFlow then keeps the checkpoints before, to be safe.
                 found = {name: digest for name, digest in found.items() if name in expected}
             if process.returncode and "already exists; remove it" not in errors:
                 self._problem(job.name, fault, f"cannot be repeated: {errors[-300:]!r}")
             elif found != expected:
-                names = {*found} ^ {*expected} or {n for n in found if found[n] != expected[n]}
-                self._problem(job.name, fault, f"another result: {sorted(names)[:5]}")
+                self._problem(job.name, fault, _difference(found, expected))
             self._look_for_processes(job, fault)
         finally:
             subprocess.run(["umount", folder], check=True)
@@ -289,7 +357,7 @@ class Soak:
 
     def _end(self, process: subprocess.Popen, name: str) -> None:
         """Waits; a failure must be one line."""
-        _, errors = process.communicate()
+        _, errors = process.communicate(timeout=900)
         if process.returncode:
             lines = [line for line in errors.splitlines() if line.strip()]
             self.lines[lines[-1].replace(str(self.folder), "")[:160] if lines else "nothing"] += 1
@@ -302,7 +370,7 @@ class Soak:
         while time.monotonic() < end and process.poll() is None:
             time.sleep(0.005)
         if saving:
-            while process.poll() is None and not any(folder.glob("out/*_temp")):
+            while process.poll() is None and not _has_any(folder, UNFINISHED):
                 pass
         is_alive = process.poll() is None
         kill(process)
@@ -364,31 +432,48 @@ class Soak:
             self.kills["workers"] += 1
         self._end(process, words[0])
 
-    def disturb_two_workers(self, project: Project) -> None:
+    def disturb_two(self, name: str, begin: Begin, project: Project) -> None:
         """Stops one of two training workers, kills one, and starts both again."""
-        quiet = self.folder / "two workers"
-        words = [project.pretrain_words(each, *WORKER_FLAGS) for each in (quiet, self.folder / "2")]
+        quiet, folder = self.folder / name, self.folder / "2"
+        words = [project.pretrain_words(each, *WORKER_FLAGS) for each in (quiet, folder)]
         if not quiet.exists():
-            Workers(words[0]).end(0, 0)
-        chosen, folder = self.draw.randrange(2), self.folder / "2"
+            self._end_all(begin(words[0]), name)
+        chosen = self.draw.randrange(2)
 
         def trained(step: int) -> bool:
-            return (folder / f"model.ckpt-{step}.index").exists()
+            return _has_any(folder, (f"model.ckpt-{step}", f"model.ckpt-{step}.index"))
 
-        workers = Workers(words[1])
+        workers = begin(words[1])
         workers.send(chosen, signal.SIGSTOP, lambda: trained(16))
         time.sleep(2)
         workers.processes[chosen].send_signal(signal.SIGCONT)
         step = self.draw.choice(range(24, 112, 8))
         workers.send(chosen, signal.SIGKILL, lambda: trained(step))
         self.kills["workers"] += 1
-        workers.end(*((-9, 75) if chosen == 0 else (75, -9)))
-        Workers(words[1]).end(0, 0)
-        if result(folder) != result(quiet):
-            self._problem("two workers", "stopped and killed", "another result")
+        self._end_all(workers, name, killed=chosen)
+        self._end_all(begin(words[1]), name)
+        if (found := result(folder)) != (expected := result(quiet)):
+            self._problem(name, "stopped and killed", _difference(found, expected))
         shutil.rmtree(folder)
-        self.rounds["two workers", "worker"] += 1
-        self.rounds["two workers", "stopped"] += 1
+        self.rounds[name, "worker"] += 1
+        self.rounds[name, "stopped"] += 1
+        print(f"{name}: {len(self.problems)} problems so far", file=sys.stderr)
+
+    def _end_all(self, workers: Pair, name: str, killed: int | None = None) -> None:
+        """Waits; must end with 0 or, if another one was killed, with a line about it or by JAX."""
+        for number, process in enumerate(workers.processes):
+            _, errors = process.communicate(timeout=600)
+            code = process.returncode
+            if number == killed:
+                continue
+            if killed is not None and JAX_ABORTS in errors and code in (75, -signal.SIGABRT):
+                self.lines[f"{name}: aborted by JAX, exit code {code}"] += 1
+                continue
+            lines = errors.splitlines()
+            if code != (0 if killed is None else 75) or "Traceback" in errors or len(lines) > 5:
+                self._problem(name, f"process {number}", f"ended with {code}: {errors[-2000:]!r}")
+            elif code:
+                self.lines[f"{name}: {lines[-1]}"] += 1
 
 
 def main() -> int:
@@ -402,6 +487,7 @@ def main() -> int:
     flags = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
     project = make_inputs(folder / "inputs")
+    os.environ.update(JAX_ENVIRONMENT, PYTHONPATH=f"{project.folder}{os.pathsep}{ROOT}")
     pretrained = folder / "pretrained"
     words = project.pretrain_words(pretrained, "--do_train")
     assert start(words).wait() == 0
@@ -409,8 +495,9 @@ def main() -> int:
     with serving(project.folder / "served") as hub:
         os.environ["HF_ENDPOINT"] = hub.endpoint
         every = jobs(project, pretrained)
-        names = flags.only.split(";") if flags.only else [job.name for job in every]
+        names = flags.only.split(";") if flags.only else [*PAIRS, *(job.name for job in every)]
         chosen = [job for job in every if job.name in names]
+        pairs = [name for name in PAIRS if name in names]
         for job in chosen:
             soak.run_quietly(job)
         rounds, faults = 0, flags.faults.split(";")
@@ -422,8 +509,8 @@ def main() -> int:
                 if time.monotonic() > end:
                     break
             else:
-                if not flags.only and rounds % 3 == 0:
-                    soak.disturb_two_workers(project)
+                for name in pairs if rounds % 3 == 0 else ():
+                    soak.disturb_two(name, PAIRS[name], project)
             rounds += 1
     print("| command | " + " | ".join(FAULTS) + " |\n|---" + "|---" * len(FAULTS) + "|")
     for name in dict.fromkeys(name for name, _ in soak.rounds):

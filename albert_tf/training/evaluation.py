@@ -101,7 +101,7 @@ class BestCheckpoint:
 
     def current(self) -> Best | None:
         """The best so far; None if there is none, or one by another metric."""
-        path = self._engine.listed_checkpoint(self._folder) if exists(self._folder) else None
+        path = self._listed()
         if path is None or not exists(f"{path}.json"):
             return None
         best = read_json(f"{path}.json", Best)
@@ -128,6 +128,14 @@ class BestCheckpoint:
         best = Best(self.metric, value, step)
         write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
         self._engine.keep_only_checkpoint(copied)
+
+    def remove_others(self) -> None:
+        """Removes what a run has left that was killed after it had listed a new best."""
+        if (path := self._listed()) is not None:
+            self._engine.keep_only_checkpoint(path)
+
+    def _listed(self) -> str | None:
+        return self._engine.listed_checkpoint(self._folder) if exists(self._folder) else None
 
 
 class PeriodicEvaluation:
@@ -196,9 +204,12 @@ class PeriodicEvaluation:
         if done and self._best is not None and self._best.metric not in done[0]:
             done = []  # evaluated on examples of another objective
         results = done[0] if done else self.run(step)
-        if self.is_best(results):
-            with self._workers.synchronized():
+        is_best = self.is_best(results)
+        with self._workers.synchronized():
+            if is_best:
                 self.keep_best(checkpoint, results, step)
+            elif self._best is not None and self._workers.is_chief:
+                self._best.remove_others()
 
     def is_best(self, results: dict[str, float]) -> bool:
         """Whether a checkpoint with these results is the best so far."""

@@ -150,13 +150,13 @@ class Processes:
             for number in range(2)
         ]
 
-    def kill(self, number: int, seen) -> None:
-        """Kills one of them as soon as `seen()`, while both are at work."""
+    def send(self, index: int, number: int, seen) -> None:
+        """Sends a signal to one of them as soon as `seen()`, while both are at work."""
         while not seen():
             if any(process.poll() is not None for process in self.processes):
                 pytest.fail(str([process.communicate() for process in self.processes]))
             time.sleep(0.001)
-        self.processes[number].kill()
+        self.processes[index].send_signal(number)
 
     def end(self, seconds: float = 300) -> list[tuple[int, str, str]]:
         """Exit code, output and errors of each, once both have ended."""
@@ -190,7 +190,7 @@ def test_two_processes_train_as_one_device_and_survive_a_kill(project, start, ru
 
     folder = tmp_path / "killed"
     processes = Processes(start, words(folder))
-    processes.kill(1, (folder / "checkpoints.json").exists)
+    processes.send(1, signal.SIGKILL, (folder / "checkpoints.json").exists)
     (code, output, errors), (other, *_) = processes.end()
     # As a worker that knows of the loss, or by JAX, if it waits for the other one in vain.
     assert code in (75, -signal.SIGABRT), f"{output}\n{errors}"

@@ -57,15 +57,16 @@ def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
     assert BestCheckpoint(ENGINE, str(tmp_path), "sentence_order_accuracy").is_better(0.0)
 
 
+def killed(*arguments):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("moment", ["copy_file", "list_as_newest", "remove"])
 def test_killed_while_it_changes_there_is_still_a_whole_one(
     tmp_path, checkpoint, monkeypatch, moment
 ):
     keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss")
     keeper.keep(checkpoint(1), 2.0, 1)
-
-    def killed(*arguments):
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(f"albert_tf.engines.tensorflow.checkpoints.{moment}", killed)
@@ -78,7 +79,7 @@ def test_killed_while_it_changes_there_is_still_a_whole_one(
     assert kept(tmp_path) == (3, 0.5)
 
 
-def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint):
+def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkeypatch):
     values = iter([3.0, 2.0, 1.5, 1.0])
     done = []
 
@@ -107,12 +108,20 @@ def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint):
     # Stopped before it was evaluated.
     again().catch_up(15, checkpoint(15))
     assert kept(tmp_path) == (15, 1.5)
+    # Killed after the best was listed, before the one that it replaces was removed.
+    with monkeypatch.context() as patch:
+        patch.setattr("albert_tf.engines.tensorflow.checkpoints.remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again().keep_best(checkpoint(20), {"loss": 1.25}, 20)
+    (tmp_path / "evaluations.jsonl").write_text('{"step": 20, "loss": 1.25}\n')
+    again().catch_up(20, checkpoint(20))
+    assert kept(tmp_path) == (20, 1.25)
     # A checkpoint between two evaluations.
     again().catch_up(17, checkpoint(17))
     assert len(done) == 3
     # Gone back to an older one: what came later is forgotten.
     again().run(10)
-    assert rows() == [(5, 3.0), (10, 1.0)]
+    assert rows() == [(10, 1.0)]
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,10 @@ def _is_copy(path: str, target: str) -> bool:
 
 
 def keep_only_checkpoint(path: str) -> None:
-    """Lists a checkpoint as the only one of its folder, then removes the others."""
+    """Lists a checkpoint as the only one of its folder, then removes the others.
+
+    So too what is left of those that a run was removing when it was killed.
+    """
     folder, name = os.path.split(path)
     write_list(folder, CheckpointList(name))
     for other in matches(f"{folder}/{NAME}-*"):
@@ -336,3 +339,4 @@ def keep_only_checkpoint(path: str) -> None:
             remove(other)  # a file that belonged to a checkpoint
         else:
             discard(other)
+    checkpoint_folders.remove_unfinished(folder)

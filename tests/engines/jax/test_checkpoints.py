@@ -261,6 +261,24 @@ def test_the_best_checkpoint_is_replaced_in_one_step(tmp_path, three_steps, monk
     assert jax_checkpoints.copy_checkpoint(f"{three_steps}/model.ckpt-3", str(best))
 
 
+def test_what_a_kill_left_of_a_best_checkpoint_is_removed(tmp_path, three_steps, monkeypatch):
+    def keep(step: int) -> None:
+        path = jax_checkpoints.copy_checkpoint(f"{three_steps}/model.ckpt-{step}", str(tmp_path))
+        jax_checkpoints.keep_only_checkpoint(path)
+
+    def kill(path):
+        if os.path.exists(path):
+            raise KeyboardInterrupt
+
+    keep(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(jax_checkpoints.checkpoint_folders, "remove", kill)
+        with pytest.raises(KeyboardInterrupt):
+            keep(2)
+    keep(2)
+    assert sorted(os.listdir(tmp_path)) == ["checkpoints.json", "model.ckpt-2"]
+
+
 def test_a_checkpoint_of_the_same_step_from_another_run_is_no_longer_listed(tmp_path, three_steps):
     best = tmp_path / "best"
     best.mkdir()
