@@ -13,6 +13,7 @@ from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import WHOLE, Share
 from data_prep.tfrecords import frame
+from tests.conftest import slow
 
 SEED = 3
 COUNTS = (7, 200, 0, 500, 64, 65)
