@@ -1,4 +1,4 @@
-"""Speed of pretraining on one GPU, on Keras's JAX backend, against Hugging Face PyTorch.
+"""Speed of pretraining on one GPU, with the JAX engine, against Hugging Face PyTorch.
 
     python -m benchmarks.accelerator --models=base,large,xlarge,xxlarge --batch_sizes=16
 

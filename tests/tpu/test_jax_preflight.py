@@ -17,6 +17,9 @@ MISSING = [
     for name in ("jax", "grain", "orbax.checkpoint", "libtpu")
     if importlib.util.find_spec(name.split(".")[0]) is None
 ]
+# Compiling for each takes a minute.
+OTHERS = ("v4:2x2x1", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1")
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
@@ -70,7 +73,10 @@ def compile_step(tmp_path_factory):
     return compile_for
 
 
-@pytest.mark.parametrize("name", ["v4:2x2x1", "v5e:2x2", "v5p:2x2x1", "v6e:2x2", "tpu7x:2x2x1"])
+@pytest.mark.parametrize(
+    "name",
+    ["v5e:2x2", *(pytest.param(n, marks=pytest.mark.manual) for n in OTHERS)],
+)
 def test_the_step_compiles_for_each_generation(compile_step, name):
     fused, plain = compile_step(name, "auto"), compile_step(name, "plain")
     for result in (fused, plain):

@@ -50,9 +50,9 @@ class PrefetchedBatches(Iterator[Batch]):
         threads = min(os.cpu_count() or 1, _MOST_THREADS)
         options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=threads + _READY)
         batches = grain.MapDataset.source(source).to_iter_dataset(options)
-        self._batches = iter(batches)
-        self._batches.set_state({"next_index": min(first, len(source))})
-        self._closed = False
+        iterator = iter(batches)
+        iterator.set_state({"next_index": min(first, len(source))})
+        self._batches: Iterator[Batch] = iterator
 
     def __next__(self) -> Batch:
         """The next batch.
@@ -61,8 +61,6 @@ class PrefetchedBatches(Iterator[Batch]):
             StopIteration: after the last batch, an error, or `close`.
             InputError, OSError: whatever the source raises for the batch.
         """
-        if self._closed:
-            raise StopIteration
         try:
             return next(self._batches)
         except BaseException:
@@ -71,8 +69,10 @@ class PrefetchedBatches(Iterator[Batch]):
 
     def close(self) -> None:
         """Ends the threads, without waiting for them."""
-        self._closed = True
-        self._batches.close()
+        batches, self._batches = self._batches, iter(())
+        # Releases of grain for Python 3.10 lack it; threads end when nothing refers to them.
+        if hasattr(batches, "close"):
+            batches.close()
 
     def __enter__(self) -> PrefetchedBatches:
         return self
