@@ -355,7 +355,7 @@ def _field(content, position, end):
     if wire_type == 0:
         _, after = _varint(content, begin, end)
         return tag, begin, after
-    # Groups, which nobody writes any more, are refused.
+    # Groups, a deprecated feature of protocol buffers, are refused.
     size = 8 if wire_type == 1 else 4 if wire_type == 5 else end + 1
     return tag, begin, begin + size if size <= end - begin else -1
 

@@ -31,7 +31,7 @@ def _checkpoints(path: str) -> types.ModuleType:
         InputError: if TensorFlow is not installed, or this process runs on JAX: two frameworks in
             one process compete for the memory of its devices.
     """
-    # A program that has loaded TensorFlow before, as the conversion does, can go on to use it.
+    # A program that has already loaded TensorFlow, such as the conversion, may use it.
     if keras.backend.backend() == "jax" and "tensorflow" not in sys.modules:
         _check_exists(path)
         raise InputError(

@@ -71,9 +71,8 @@ class JaxEngine(base.Engine):
     def __init__(
         self, devices: Devices, attention: str = "auto", shard_optimizer_state: bool = False
     ):
-        self.mesh: Mesh
-        self.workers: Workers
-        self.mesh, self.workers = devices
+        self.mesh: Mesh = devices.mesh
+        self.workers: Workers = devices.workers
         self._attention = attention
         self._shards_optimizer_state = shard_optimizer_state
 

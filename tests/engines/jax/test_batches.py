@@ -86,7 +86,7 @@ def test_threads_end_with_the_iterator():
     assert next(closed, None) is None
     del dropped, batches
     assert not threads()
-    assert len(source.asked) < 2 * 30  # they did not go on
+    assert len(source.asked) < 2 * 30  # the threads have stopped
 
 
 @pytest.mark.integration
