@@ -1,6 +1,7 @@
 """What the TPU compiler reports for the recipes: the table of docs/howto/preflight.md.
 
     python benchmarks/preflight.py --only=xxlarge_v1
+    python benchmarks/preflight.py --engine=jax
 
 Compiles the training step of recipes of configs/pretraining for slices of several generations, one
 program after the other, each with the largest of some micro-batches that fits: without --remat, and
@@ -23,8 +24,8 @@ from albert_tf.tpu.bounds import Compiled, step_time
 from albert_tf.tpu.preflight import Compiler, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
 
-# Recipe, slice, micro-batches to try.
-CASES = (
+# Of each engine: recipe, slice, micro-batches to try.
+TENSORFLOW_CASES = (
     ("base_v1", "v3:8x8", (32, 16)),
     ("xxlarge_v1", "v3:16x32", (4, 2)),
     ("xxlarge_v1", "v4:4x4x8", (16, 8)),
@@ -41,9 +42,26 @@ CASES = (
     ("xxlarge_6_layers", "v3:16x32", (4, 2)),
     ("base_batch512", "v3:2x2", (64, 32)),
 )
+# The two slices of docs/tpu.md, and larger ones of v5e, whose devices have the least memory.
+JAX_CASES = (
+    ("base_v1", "v5e:2x4", (32, 16)),
+    ("base_v2", "v5e:2x4", (64, 32)),
+    ("base_batch512", "v5e:2x4", (32, 16)),
+    ("base_v1", "v5e:8x8", (32, 16)),
+    ("base_v2", "v5e:8x8", (64, 32)),
+    ("large_v1", "v5e:8x8", (16, 8)),
+    ("large_v2", "v5e:8x8", (32, 16)),
+    ("xlarge_v1", "v5e:8x8", (8, 4)),
+    ("xlarge_v2", "v5e:8x8", (8, 4)),
+    ("xxlarge_6_layers", "v5e:8x8", (16, 8)),
+    ("xxlarge_v1", "v5e:16x16", (8, 4)),
+    ("xxlarge_v2", "v5e:16x16", (8, 4)),
+)
+CASES = {"tensorflow": TENSORFLOW_CASES, "jax": JAX_CASES}
 COLUMNS = (
     "recipe", "slice", "devices", "share", "micro-batch", "remat", "HBM needed, GiB", "TFLOP",
-    "GB moved", "bound, ms", "by", "estimate, ms", "examples/s at most", "compiled in, s",
+    "GB moved", "bound, ms", "by", "estimate, ms", "of peak", "examples/s at most",
+    "compiled in, s",
 )  # fmt: skip
 
 
@@ -51,11 +69,12 @@ COLUMNS = (
 class Options:
     """Flags of the benchmark."""
 
+    engine: str = option("tensorflow", "Engine whose step is compiled.", choices=tuple(CASES))
     only: tuple[str, ...] = option((), "Recipes or slices; without it, all of the list.")
     compile_minutes: float = option(60.0, "How long one program may take to compile.")
 
 
-def recipe(name: str, where: Slice, compile_minutes: float) -> PreflightOptions:
+def recipe(name: str, where: Slice, options: Options) -> PreflightOptions:
     """The preflight's options of a recipe on a slice."""
     values = flags.FlagValues()
     define_flags(PreflightOptions, values)
@@ -64,7 +83,8 @@ def recipe(name: str, where: Slice, compile_minutes: float) -> PreflightOptions:
             "preflight",
             f"--flagfile=configs/pretraining/{name}.cfg",
             f"--topology={where.name}",
-            f"--compile_minutes={compile_minutes}",
+            f"--engine={options.engine}",
+            f"--compile_minutes={options.compile_minutes}",
         ]
     )
     return from_flags(PreflightOptions, values)
@@ -103,6 +123,7 @@ def cells(name: str, where: Slice, batch: int, micro: int, remat: bool, compiled
         f"{1e3 * time.bound:.1f}",
         time.bound_by,
         f"{1e3 * time.estimate:.1f}" if time.estimate else "",
+        f"{time.compute / time.estimate:.0%}" if time.estimate else "",
         f"{batch / time.bound:,.0f}",
         f"{compiled.seconds:.0f}",
     )
@@ -111,11 +132,11 @@ def cells(name: str, where: Slice, batch: int, micro: int, remat: bool, compiled
 def run(options: Options) -> None:
     check_installed()
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
-    for name, topology, sizes in CASES:
+    for name, topology, sizes in CASES[options.engine]:
         if options.only and not any(part in (name, topology) for part in options.only):
             continue
         where = parse_slice(topology)
-        asked = recipe(name, where, options.compile_minutes)
+        asked = recipe(name, where, options)
         for micro, remat, compiled in largest(asked, where, sizes):
             row = cells(name, where, asked.train_batch_size, micro, remat, compiled)
             print(f"| {' | '.join(map(str, row))} |", flush=True)
