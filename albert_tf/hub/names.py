@@ -116,6 +116,15 @@ def _check_weights(name: str, argument: str, repository: HubName, folder: str) -
     raise InputError(f"`{argument}`={name}: has no model.safetensors{found}")
 
 
+def pinned_name(path: str) -> str:
+    """The name under which the weights at a path can be fetched again; `path` if there is none."""
+    source = source_of(path)
+    if source is None:
+        return path
+    commit = source.revision.removeprefix("commit ")
+    return source.name if commit == source.revision else f"{source.name}@{commit}"
+
+
 def source_of(path: str) -> Source | None:
     """Where the weights at a path come from; None if they were not fetched by name."""
     path = os.path.abspath(path)
