@@ -48,6 +48,7 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
+    with_local_weights,
     write_description,
     write_results,
 )
@@ -81,7 +82,7 @@ def fine_tune(
     options.check()
     _check_inputs(options)
     with _standard_output_for_predictions(options):
-        options = with_hub_module(options)
+        options = with_local_weights(with_hub_module(options))
         config = find_config(options)
         tokenizer = find_tokenizer(options)
         config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
