@@ -169,12 +169,16 @@ def test_cmrc_in_both_formats(tmp_path):
         "context_text": CMRC_CONTEXT,
         "title": "桥",
         "qas": [
-            {"query_id": "TRAIN_0_QUERY_0", "query_text": question.text, "answers": ["1937年"]}
+            {
+                "query_id": "TRAIN_0_QUERY_0",
+                "query_text": question.text,
+                "answers": ["1937年", 1453.0],
+            }
         ],
     }
     write_json(path, [own])
     (same,) = read_squad(str(path)).questions
-    assert same == question._replace(answers=(Answer("1937年", -1),))
+    assert same == question._replace(answers=(Answer("1937年", -1), Answer("1453.0", -1)))
     assert same.placed_answer() == question.placed_answer() == Answer("1937年", start)
     del own["qas"][0]["query_id"]
     write_json(path, [own])

@@ -149,7 +149,7 @@ class _File:
 class _CmrcEntry:
     query_id: str
     query_text: str
-    answers: list[str] | None = None
+    answers: list[str | int | float] | None = None  # one of the development set is a number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _CmrcFile:
         for p, paragraph in enumerate(self.data):
             for q, entry in enumerate(paragraph.qas):
                 texts = entry.answers
-                answers = None if texts is None else [_Answer(text) for text in texts]
+                answers = None if texts is None else [_Answer(str(text)) for text in texts]
                 yield (
                     f"[{p}].qas[{q}]",
                     paragraph.context_text,
