@@ -80,7 +80,7 @@ def contexts_of(path):
 def test_every_question_has_an_answer(options, pretrained, tmp_path):
     train = contents_of(tmp_path, "files/train.json")
     first = train["data"][0]["paragraphs"][0]["qas"][0]
-    first["answers"][0]["answer_start"] += 1
+    first["answers"][0]["answer_start"] -= 1
     pathlib.Path(options.train_file).write_text(json.dumps(train))
     words = flags_of(dataclasses.replace(options, init_checkpoint=str(pretrained)))
     unused = ("--train_feature_file=unused", "--predict_feature_file=unused")
@@ -202,7 +202,7 @@ def test_real_questions(shared, project, tmp_path):
     article = content["data"][0]
     article["paragraphs"] = article["paragraphs"][:2]
     asked = [question for p in article["paragraphs"] for question in p["qas"]]
-    asked[0]["answers"][0]["answer_start"] += 1
+    asked[0]["answers"][0]["answer_start"] -= 1
     path = tmp_path / "few.json"
     path.write_text(json.dumps({"version": "1.1", "data": [article]}))
     output, _ = run(

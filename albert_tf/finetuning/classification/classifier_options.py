@@ -13,11 +13,15 @@ class ClassifierOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
     task_name: str = option(
-        "table", "A GLUE task (CoLA, MNLI, ..., in any case), or table for your own files."
+        "table",
+        "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, or table for "
+        "your own files.",
     )
-    data_dir: str | None = option(None, "Folder of GLUE, which contains CoLA/train.tsv and so on.")
+    data_dir: str | None = option(
+        None, "Folder of GLUE or CLUE, which contains CoLA/train.tsv, tnews/train.json and so on."
+    )
     submission: bool = option(
-        False, "Whether --do_predict also writes the file that the GLUE server accepts."
+        False, "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts."
     )
 
     train_file: str | None = option(None, "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx.")

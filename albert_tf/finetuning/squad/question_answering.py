@@ -202,6 +202,13 @@ class QuestionAnswering(FineTuningTask):
         for question in misplaced:
             del placed[question]
         windows = self._windows("train", list(placed), list(placed.values()))
+        moved = sum(bool(answer) and answer not in q.answers for q, answer in placed.items())
+        if moved:
+            logger.info(
+                "%s: %s answers are not at answer_start, but were found in the context",
+                file.path,
+                f"{moved:,}",
+            )
         _list_skipped(file, misplaced, "the context does not contain the answer at answer_start")
         _list_skipped(file, windows.skipped, "no token covers any of the answer")
         if not windows.windows:

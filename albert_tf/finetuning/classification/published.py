@@ -1,0 +1,144 @@
+"""Tasks of a benchmark as it publishes them: which files, which columns, and what is submitted.
+
+A task is a row of the table of its benchmark: `classification.glue`, `classification.clue`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists
+from albert_tf.finetuning.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Row,
+    RowReader,
+    RowSet,
+    TableFile,
+)
+from albert_tf.finetuning.classification.readers import read_tsv
+
+# Where `--submission` writes, in the output folder.
+SUBMISSION_FOLDER = "submission"
+
+
+def tsv_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
+    """The rows of tab-separated values, whatever the file is called.
+
+    Raises:
+        InputError: the file is missing or invalid, or a row has too many or too few fields.
+    """
+    for row in read_tsv(path, header):
+        if row.problem:
+            raise InputError(f"{row.location}: {row.problem}")
+        yield row
+
+
+def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
+    """The table that the GLUE server accepts."""
+    rows = (("index", "prediction"), *zip(ids, labels, strict=True))
+    return "".join(f"{id}\t{label}\n" for id, label in rows)
+
+
+class TaskFile(NamedTuple):
+    """A file in the task's folder.
+
+    Attributes:
+        name: of the file.
+        columns: the columns to read.
+        header: as in `TableFile`.
+        read: returns the rows.
+        needs: name of another file; this one is read only if that one exists too.
+        submission: as in `RowSet`, if it depends on the file.
+    """
+
+    name: str
+    columns: Columns
+    header: tuple[str, ...] | None = None
+    read: RowReader = tsv_rows
+    needs: str | None = None
+    submission: str | None = None
+
+
+class TaskSet(NamedTuple):
+    """Rows of the first of `files` that exists; the other fields are those of `RowSet`."""
+
+    files: tuple[TaskFile, ...]
+    name: str = ""
+    suffix: str = ""
+    submission: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task of a benchmark.
+
+    Attributes:
+        name: as `task_name` writes it.
+        folders: names of the folder with its files.
+        sets: split ("train", "eval", "predict") -> its sets.
+        submitted: ids and labels of the predicted rows -> content of the file to submit.
+
+    The other attributes are those of `ClassificationDataset`.
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    sets: dict[str, tuple[TaskSet, ...]]
+    metrics: tuple[str, ...] = ("accuracy",)
+    labels: tuple[str, ...] | None = ("0", "1")
+    target: str = "classification"
+    unlabelled: str | None = None
+    missing: dict[str, str] = dataclasses.field(default_factory=dict)
+    submitted: Callable[[Sequence[str], Sequence[str]], str] = index_and_prediction
+
+
+def published_dataset(
+    task: Task, benchmark: str, data_dir: str | None, splits: tuple[str, ...]
+) -> ClassificationDataset:
+    """The data set of a task.
+
+    Args:
+        task: of a benchmark.
+        benchmark: its name, for errors.
+        data_dir: folder with one subfolder per task, or the folder of the task itself.
+        splits: whose files are needed.
+
+    Raises:
+        InputError: one of these files is missing.
+    """
+    if data_dir is None:
+        raise InputError(f"`data_dir`: `task_name`={task.name} needs the folder of {benchmark}")
+    sets = {
+        split: tuple(_row_set(each, task.folders, data_dir) for each in task.sets[split])
+        for split in splits
+    }
+    return ClassificationDataset(
+        name=task.name,
+        sets={split: sets.get(split, ()) for split in task.sets},
+        pairs=task.sets["predict"][0].files[0].columns.pair is not None,
+        metrics=task.metrics,
+        target=task.target,
+        labels=task.labels,
+        unlabelled=task.unlabelled,
+        missing=task.missing,
+        submitted=task.submitted,
+    )
+
+
+def _row_set(wanted: TaskSet, folders: tuple[str, ...], data_dir: str) -> RowSet:
+    places = [*(os.path.join(data_dir, folder) for folder in folders), data_dir]
+    for file in wanted.files:
+        for place in places:
+            needed = [file.name] if file.needs is None else [file.name, file.needs]
+            if all(exists(os.path.join(place, name)) for name in needed):
+                path = os.path.join(place, file.name)
+                table = TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
+                submission = file.submission or wanted.submission
+                return RowSet((table,), wanted.name, wanted.suffix, submission)
+    expected = [os.path.join(places[0], file.name) for file in wanted.files]
+    raise InputError(f"`data_dir`={data_dir}: contains no {' or '.join(expected)}")
