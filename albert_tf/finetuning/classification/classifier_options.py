@@ -15,12 +15,20 @@ class ClassifierOptions(FineTuningOptions):
     task_name: str = option(
         "table", "A GLUE task (CoLA, MNLI, ..., in any case), or table for your own files."
     )
-    data_dir: str | None = option(None, "Folder of GLUE, which contains CoLA/train.tsv and so on.")
+    data_dir: str | None = option(
+        None,
+        "Folder of GLUE, as published (CoLA/train.tsv, ...) or as on the Hugging Face Hub, from "
+        "which it is taken by default; may be hf://datasets/ORGANIZATION/NAME.",
+    )
     submission: bool = option(
         False, "Whether --do_predict also writes the file that the GLUE server accepts."
     )
 
-    train_file: str | None = option(None, "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx.")
+    train_file: str | None = option(
+        None,
+        "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx; may be "
+        "hf://datasets/ORGANIZATION/NAME/FILE.",
+    )
     eval_file: str | None = option(None, "Table to evaluate on, with the same columns.")
     predict_file: str | None = option(
         None,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
 import logging
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_lines
+from albert_tf.files import exists, matches, read_lines
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -22,7 +23,9 @@ from albert_tf.finetuning.classification.datasets import (
     RowSet,
     TableFile,
 )
+from albert_tf.finetuning.classification.glue_hub import HUB_FILES, HUB_TASKS, REPOSITORY
 from albert_tf.finetuning.classification.readers import read_tsv
+from albert_tf.hub.datasets import local_folder
 
 logger = logging.getLogger(__name__)
 
@@ -63,13 +66,17 @@ def _published_mrpc(path: str, header: tuple[str, ...] | None, dev: bool) -> Ite
 
 
 class _File(NamedTuple):
-    """A file in the task's folder; it is read only if the file `needs` exists too."""
+    """A file, or a glob, in the task's folder; read only if the file `needs` exists too."""
 
     name: str
     columns: Columns
     header: tuple[str, ...] | None = None
     read: RowReader = _rows
     needs: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name, self.needs] if self.needs else [self.name]
 
 
 class _Set(NamedTuple):
@@ -278,18 +285,31 @@ def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Cl
 
     Args:
         name: key of `GLUE`.
-        data_dir: folder with one subfolder per task, or the folder of the task itself.
+        data_dir: folder with one subfolder per task, or the folder of the task itself; local or
+            `hf://datasets/ORGANIZATION/NAME`. Its files are those of GLUE, or those of the Hugging
+            Face Hub. None to take the latter from the Hub.
         splits: whose files are needed.
 
     Raises:
         InputError: one of these files is missing.
     """
     row = GLUE[name]
-    if data_dir is None:
-        raise InputError(f"`data_dir`: `task_name`={name} needs the folder of GLUE")
+    wanted = {split: [_with_hub_file(each, name) for each in row.sets[split]] for split in splits}
+    folders = (*row.folders, HUB_TASKS[name].folder)
+    alternatives = [
+        [
+            os.path.join(folder, file)
+            for each in rows.files
+            for file in each.names
+            for folder in (*folders, "")
+        ]
+        for sets in wanted.values()
+        for rows in sets
+    ]
+    data_dir = local_folder(data_dir or REPOSITORY, alternatives, "data_dir")
     sets = {
-        split: tuple(_row_set(each, row.folders, data_dir) for each in row.sets[split])
-        for split in splits
+        split: tuple(_row_set(rows, folders, data_dir) for rows in sets)
+        for split, sets in wanted.items()
     }
     return ClassificationDataset(
         name=name,
@@ -303,14 +323,26 @@ def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Cl
     )
 
 
+def _with_hub_file(rows: _Set, name: str) -> _Set:
+    """Adds the files of the same rows that the Hugging Face Hub has."""
+    task = HUB_TASKS[name]
+    file = _File(HUB_FILES[rows.files[0].name], task.columns, read=task.read)
+    return rows._replace(files=(*rows.files, file))
+
+
 def _row_set(wanted: _Set, folders: tuple[str, ...], data_dir: str) -> RowSet:
     places = [*(os.path.join(data_dir, folder) for folder in folders), data_dir]
     for file in wanted.files:
         for place in places:
-            needed = [file.name] if file.needs is None else [file.name, file.needs]
-            if all(exists(os.path.join(place, name)) for name in needed):
-                path = os.path.join(place, file.name)
-                table = TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
-                return RowSet((table,), wanted.name, wanted.suffix, wanted.submission)
-    expected = [os.path.join(places[0], file.name) for file in wanted.files]
+            if file.needs is not None and not exists(os.path.join(place, file.needs)):
+                continue
+            if paths := matches(os.path.join(glob.escape(place), file.name)):
+                tables = (
+                    TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
+                    for path in paths
+                )
+                return RowSet(tuple(tables), wanted.name, wanted.suffix, wanted.submission)
+    expected = [
+        os.path.join(places[-2 if "*" in file.name else 0], file.name) for file in wanted.files
+    ]
     raise InputError(f"`data_dir`={data_dir}: contains no {' or '.join(expected)}")

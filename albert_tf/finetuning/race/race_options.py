@@ -15,7 +15,10 @@ class RaceOptions(FineTuningOptions):
 
     task_name: str = option("race", "race, or json for any multiple choice as JSON lines.")
     data_dir: str | None = option(
-        None, "Folder of RACE, which contains RACE/{train,dev,test}/{middle,high}/*.txt."
+        None,
+        "Folder of RACE, as published (RACE/{train,dev,test}/{middle,high}/*.txt) or as on the "
+        "Hugging Face Hub, from which it is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
     )
     train_file: str | None = option(None, "With --task_name=json: JSON lines to train on.")
     eval_file: str | None = option(None, "With --task_name=json: JSON lines to evaluate on.")

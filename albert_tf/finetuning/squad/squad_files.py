@@ -1,4 +1,7 @@
-"""Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers."""
+"""Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers.
+
+A file is JSON, as published, or Parquet, as the Hugging Face Hub has the same data.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.json_files import read_json
+from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.json_files import converted, read_json
 
 
 class Answer(NamedTuple):
@@ -65,7 +69,7 @@ def read_squad(path: str) -> SquadFile:
         InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
-    content = read_json(path, _File)
+    content = _Table(path) if path.endswith(".parquet") else read_json(path, _File)
     questions, impossible, unlabelled = [], 0, []
     seen: dict[str, str] = {}
     for place, context, entry in content.entries():
@@ -127,6 +131,46 @@ class _File:
             for p, paragraph in enumerate(article.paragraphs):
                 for q, entry in enumerate(paragraph.qas):
                     yield f"data[{a}].paragraphs[{p}].qas[{q}]", paragraph.context, entry
+
+
+@dataclasses.dataclass(frozen=True)
+class _RowAnswers:
+    text: list[str]
+    answer_start: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """A question in a Parquet file."""
+
+    id: str
+    question: str
+    context: str
+    answers: _RowAnswers | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """A Parquet file, with the interface of `_File`."""
+
+    path: str
+    version = ""
+
+    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
+        contexts: dict[str, str] = {}  # each is stored once, though several rows have it
+        for location, values in parquet_rows(self.path):
+            row = converted(values, location, _Row)
+            answers = None
+            if row.answers is not None:
+                texts, starts = row.answers.text, row.answers.answer_start
+                if len(texts) != len(starts):
+                    raise InputError(
+                        f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
+                    )
+                answers = list(map(_Answer, texts, starts))
+            place = f"row {location.rpartition(':')[2]}"
+            context = contexts.setdefault(row.context, row.context)
+            yield place, context, _Entry(row.id, row.question, answers)
 
 
 def _question(location: str, context: str, entry: _Entry) -> SquadQuestion:
