@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf import original_flags
 from albert_tf.options import command
 from data_prep.pretraining_data_options import PretrainingDataOptions
 
@@ -61,7 +62,7 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
         )
 
 
-cli = command(PretrainingDataOptions, run)
+cli = command(PretrainingDataOptions, run, original=original_flags.PRETRAINING_DATA)
 
 if __name__ == "__main__":
     cli()

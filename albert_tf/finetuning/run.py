@@ -21,6 +21,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import make_folder
 from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.run_comparison import (
     checkpoint_of,
     compare_runs,
@@ -82,7 +83,7 @@ def fine_tune(
     options.check()
     _check_inputs(options)
     with _standard_output_for_predictions(options):
-        options = with_local_weights(with_hub_module(options))
+        options = with_local_weights(with_hub_module(with_local_files(options)))
         config = find_config(options)
         tokenizer = find_tokenizer(options)
         config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)

@@ -27,6 +27,7 @@ from albert_tf.finetuning.squad.squad_files import SquadFile, SquadQuestion, rea
 from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, question_scores
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
+from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.squad.windows import Windows, make_windows
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
@@ -315,9 +316,7 @@ def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
     files = {}
     for split in options.splits():
         name = "train_file" if split == "train" else "predict_file"
-        path = getattr(options, name)
-        if not path:
-            raise InputError(f"`{name}`: `do_{split}` needs a file")
+        path = split_file(options, split)
         if path not in by_path:
             by_path[path] = read_squad(path)
         file = files[split] = by_path[path]

@@ -15,7 +15,19 @@ HEAD_NAMES = ("span", "conditional")
 class SquadOptions(FineTuningOptions):
     """Flags of run_squad.py; names and defaults of the original's two programs."""
 
-    train_file: str | None = option(None, "SQuAD file (.json) to train on.")
+    task_name: str | None = option(
+        None,
+        "squad (1.1) or squad_v2 (2.0): provides the files that --train_file and --predict_file do "
+        "not name, from --data_dir or the Hugging Face Hub.",
+    )
+    data_dir: str | None = option(
+        None,
+        "With --task_name: folder with the files of SQuAD, as published or as on the Hub; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
+    )
+    train_file: str | None = option(
+        None, "SQuAD file to train on: .json, .parquet, or hf://datasets/ORGANIZATION/NAME/FILE."
+    )
     predict_file: str | None = option(
         None, "SQuAD file to predict, and to evaluate on if it contains the answers."
     )
@@ -83,6 +95,11 @@ class SquadOptions(FineTuningOptions):
             self, train_step=self.train_step or 1, warmup_step=max(self.warmup_step, 0)
         )
         super(SquadOptions, steps).check()
+        if self.data_dir and not self.task_name:
+            raise InputError(
+                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
+                "and `predict_file`"
+            )
 
     def resolved(self, train_questions: int) -> SquadOptions:
         """The options with numbers of steps computed from epochs and proportions.
