@@ -32,7 +32,7 @@ RUN_FILES = (
 Value = TypeVar("Value")
 
 # Patterns in order of preference, in the folder and in the assets of a SavedModel.
-_VOCABULARIES = ("spiece.model", "vocab.txt", "*.model")
+_VOCABULARIES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
 
 
 @dataclasses.dataclass(frozen=True)
