@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -136,6 +136,11 @@ class Classification(FineTuningTask):
         if split != "predict":
             features.arrays[self._target.feature] = self._target.encode(examples)
         return features
+
+    def texts(self, examples: Sequence[Example]) -> Iterator[str]:
+        for example in examples:
+            yield example.text
+            yield example.text_pair or ""
 
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(

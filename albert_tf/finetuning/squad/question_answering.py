@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
 import keras
@@ -212,6 +213,12 @@ class QuestionAnswering(FineTuningTask):
         if file.path not in self._windows_by_path:
             self._windows_by_path[file.path] = self._windows(split, examples)
         return self._windows_by_path[file.path]
+
+    def texts(self, examples: Sequence[SquadQuestion]) -> Iterator[str]:
+        # Questions on the same context are next to each other.
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (question.text for question in questions)
 
     def _train_windows(self, file: SquadFile) -> Windows:
         """The windows of the questions with usable answers; others are listed."""
