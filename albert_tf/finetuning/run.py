@@ -38,6 +38,7 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.unknown_tokens import unknown_tokens
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BEST_FOLDER, BestCheckpoint, PeriodicEvaluation
 from albert_tf.training.loop import predict
@@ -143,6 +144,8 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
             )
         title = f"{each.split} {each.name}".strip()
         logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
+        if unknown := unknown_tokens(task, each):
+            logger.info("%s: %s", title, unknown)
     return sets
 
 

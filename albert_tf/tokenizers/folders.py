@@ -10,9 +10,9 @@ from albert_tf.json_files import read_json
 
 CONFIG_FILE = "tokenizer_config.json"
 
-# Patterns in order of preference, in the folder and in the assets of a SavedModel. Google's Chinese
-# checkpoints have a vocab_chinese.txt.
-_VOCABULARIES = ("spiece.model", "vocab.txt", "vocab_chinese.txt", "*.model")
+# Patterns in order of preference, in the folder and in the assets of a SavedModel. Chinese
+# checkpoints have a vocab_chinese.txt or vocab_zh.txt.
+_VOCABULARIES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
 
 
 @dataclasses.dataclass(frozen=True)
