@@ -22,7 +22,7 @@ from albert_tf.hub.published import Source, fetch_archive, find_archive, source_
 
 logger = logging.getLogger(__name__)
 
-VOCABULARY_FILES = ("spiece.model", "vocab.txt", "vocab_chinese.txt", "*.model")
+VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
 _COMPANIONS = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_COMPANIONS, *VOCABULARY_FILES)
