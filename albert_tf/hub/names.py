@@ -22,6 +22,7 @@ from albert_tf.hub.published import Source, fetch_archive, find_archive, source_
 
 logger = logging.getLogger(__name__)
 
+# Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
 VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
 _COMPANIONS = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
