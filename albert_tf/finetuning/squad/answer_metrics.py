@@ -70,8 +70,6 @@ def _common_run(one: Units, other: Units) -> int:
     return difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
 
 
-# SQuAD -------------------------------------------------------------------------------------------
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -81,8 +79,6 @@ def normalize_answer(text: str) -> str:
     plain = text.lower().translate(_NO_ASCII_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
-
-# CMRC 2018 ---------------------------------------------------------------------------------------
 
 # What its script removes. Other punctuation, such as "." and "…", stays.
 _CMRC_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
@@ -116,9 +112,6 @@ def cmrc_segments(text: str) -> list[str]:
 def _english_words(text: str) -> list[str]:
     apart = _APART.sub(r" \g<0> ", text)
     return _CONTRACTED.sub(r"\g<0> ", _ENDINGS.sub(r" \g<0>", apart)).split()
-
-
-# Characters --------------------------------------------------------------------------------------
 
 
 def _characters(text: str) -> list[str]:
