@@ -80,7 +80,7 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
-# What its script removes. Other punctuation, such as "." and "…", stays.
+# What the script of CMRC 2018 removes. Other punctuation, such as "." and "…", stays.
 _CMRC_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 # Its Chinese characters: not those of the extensions, and no kana.
 _CMRC_PARTS = re.compile(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")
