@@ -36,12 +36,12 @@ def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
     Raises:
         InputError: if the layers are normalized before attention and feed-forward network.
     """
-    if values.get("ln_type", "postln") != "postln":
+    if values.get("ln_type") not in (None, "postln"):
         raise InputError(
             f"{source}: ln_type={values['ln_type']!r}: the layer normalizations come before "
             "attention and feed-forward network (pre-norm), which is another network than ALBERT's "
             "and is not computed; models with ln_type='postln' and the models in the original "
             "format (names ending in _google, Google's albert_*_zh) are"
         )
-    fields = {key: value for key, value in values.items() if key not in _UNUSED}
+    fields = {key: v for key, v in values.items() if key not in (*_UNUSED, "ln_type")}
     return {**fields, "embedding_size": values.get("hidden_size", values["embedding_size"])}

@@ -71,7 +71,10 @@ def _print_unknown(manifest: dict[str, Any]) -> None:
     if not unknown:
         return
     print(describe_unknown(unknown, manifest["tokens"], manifest["unknown_characters"]))
-    for path, share in list(manifest["unknown_share_by_file"].items())[:_MAX_LISTED_FILES]:
+    shares = manifest["unknown_share_by_file"]
+    if list(shares.values()) == [unknown / manifest["tokens"]]:
+        return  # the only file
+    for path, share in list(shares.items())[:_MAX_LISTED_FILES]:
         print(f"{path}: {share:.2%} unknown")
 
 

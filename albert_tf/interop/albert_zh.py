@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from albert_tf.errors import InputError
 from albert_tf.interop.weights import Shape, Tensor
 
 FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
@@ -35,21 +36,30 @@ def original_name(name: str) -> str:
     return name
 
 
-def multiply_factors(tensors: dict[str, Tensor]) -> tuple[str, ...]:
+def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
     """Replaces both factors of the word embeddings by their product, if there are two.
 
     The decoder of the masked language model uses the same factors, so it is tied to the product as
     the original's is to its embeddings.
 
     Args:
+        path: of the checkpoint, for errors.
         tensors: variable path -> tensor; changed in place.
 
     Returns:
         A note for the user, if there are two factors.
+
+    Raises:
+        InputError: if they cannot be multiplied.
     """
     table, projection = map(tensors.get, FACTORS)
     if table is None or projection is None:
         return ()
+    if not len(table.shape) == len(projection.shape) == 2 or table.shape[1] != projection.shape[0]:
+        raise InputError(
+            f"{path}: {table.name} {list(table.shape)} and {projection.name} "
+            f"{list(projection.shape)} are not two factors of word embeddings"
+        )
     del tensors[FACTORS[1]]
     shape = (table.shape[0], projection.shape[1])
     tensors[FACTORS[0]] = Tensor(

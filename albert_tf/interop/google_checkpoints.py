@@ -57,7 +57,7 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
     _refuse_grouped(path, tensors)
-    notes = albert_zh.multiply_factors(tensors)
+    notes = albert_zh.multiply_factors(path, tensors)
     step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
     config = adjacent_config(path)
     return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)

@@ -183,6 +183,7 @@ def test_some_questions_have_none(options, project, tmp_path):
         fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnswering)
 
 
+@pytest.mark.slow
 def test_chinese_answers_are_scored_by_characters(options, tmp_path, caplog):
     context, question = "任天堂的游戏是谜之村雨城。", "游戏是什么？"
     answers = [{"text": "谜之村雨城", "answer_start": 7}]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +20,12 @@ from albert_tf.finetuning.squad.answer_metrics import (
     exact_match,
     f1,
 )
+from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import evaluate, question_scores
-from albert_tf.finetuning.squad.squad_options import METRIC_NAMES
+from albert_tf.finetuning.squad.squad_options import METRIC_NAMES, SquadOptions
+from albert_tf.finetuning.task import ExampleSet
+from albert_tf.tokenizers import Tokenizer
 
 # Prediction, answer, exact match; longest common run, and segments of both. The official script
 # gives the same for all of them.
@@ -129,3 +136,52 @@ def test_results_have_the_name_of_the_metric():
         "character_exact_match", "character_f1", "total",
     }  # fmt: skip
     assert tuple(METRICS) == METRIC_NAMES
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, version_2):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"任天堂游戏谜之村雨城是什么？。"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    context = "任天堂游戏谜之村雨城。"
+    answers = [{"text": "村雨城", "answer_start": 7}]
+    qas = [{"id": "1", "question": "是什么？", "answers": answers}]
+    if version_2:
+        qas.append({"id": "2", "question": "什么？", "answers": [], "is_impossible": True})
+    content = {"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}
+    (tmp_path / "dev.json").write_text(json.dumps(content))
+    options = SquadOptions(
+        output_dir=str(tmp_path),
+        predict_file=str(tmp_path / "dev.json"),
+        squad_head="span",
+        max_seq_length=32,
+        max_query_length=8,
+        do_eval=True,
+    )
+    with caplog.at_level("INFO"):
+        task = QuestionAnswering(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+    assert "answer_metric=cmrc, because 100.0% of the letters" in caplog.text
+    (questions,) = task.read("eval").values()
+    examples = ExampleSet("eval", "", questions, task.encode("eval", questions))
+    # "游戏谜之村雨城", and for the second question, that there is none.
+    start, end = np.zeros([2, len(questions), 32], np.float32)
+    start[0, 6 + 3] = end[0, 6 + 9] = 9
+    start[1:, 0] = end[1:, 0] = 9
+    outputs = {"start_logits": start, "end_logits": end}
+    results = task.score(examples, outputs)
+    expected = 100 * (2 * 3 / (3 + 7) + version_2) / len(questions)
+    assert results[task.metric] == results["cmrc_f1"] == pytest.approx(expected)
+    assert results["cmrc_exact_match"] == 100 * version_2 / len(questions)
+    if version_2:
+        assert results["best_cmrc_f1"] == pytest.approx(expected)
+        assert results["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
+    sections = task.report_sections(examples, outputs)
+    assert sections[0].text.startswith("answer_metric=cmrc, because 100.0% of")
+    # A folder with its settings is scored by the same metric when there are no answers.
+    (settings,) = task.companion_files().items()
+    (tmp_path / settings[0]).write_text(settings[1])
+    del qas[0]["answers"], qas[1:]
+    (tmp_path / "dev.json").write_text(json.dumps(content))
+    predicting = dataclasses.replace(options, do_eval=False, do_predict=True)
+    assert QuestionAnswering(predicting, task.tokenizer).metric == "cmrc_f1"
+    flagged = dataclasses.replace(predicting, answer_metric="characters")
+    assert QuestionAnswering(flagged, task.tokenizer).metric == "character_f1"

@@ -61,6 +61,7 @@ from tests.references import OWN_VOCABULARY
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 CONFIG = CONFIGS["shared"]
+_ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"}
 MANIFEST = {
     "settings": {
         "max_seq_length": LENGTH,
@@ -336,6 +337,11 @@ KINDS: dict[str, Kind] = {
         "albert_config.json",
         _text("albert_config.json", CONFIG.to_json()),
         lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config.json")),
+    ),
+    "config of albert_zh": Kind(
+        "albert_config_tiny.json",
+        _text("albert_config_tiny.json", {**CONFIG.to_dict(), **_ALBERT_ZH}),
+        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json")),
     ),
     "config.json of Hugging Face": Kind(
         "config.json", _make_huggingface, _weights("model.safetensors")

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.interop.albert_zh import FACTORS
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
@@ -197,6 +198,10 @@ def test_other_networks_are_refused(albert_zh, tmp_path):
     write_checkpoint(tmp_path / "fast.ckpt", grouped)
     with pytest.raises(InputError, match=r"fast.ckpt: .*ffn_1.* divided into 4 groups"):
         open_weights(str(tmp_path / "fast.ckpt"))
+    factors = [variables[name].T for name in FACTORS]
+    write_checkpoint(tmp_path / "factors.ckpt", dict(zip(FACTORS, factors, strict=True)))
+    with pytest.raises(InputError, match=r"word_embeddings_2 \[24, 8\] are not two factors"):
+        open_weights(str(tmp_path / "factors.ckpt"))
     # A config of the original's form has no word for the product.
     plain = AlbertConfig(**{k: v for k, v in ALBERT_ZH.items() if k[:6] not in _BERTS})
     with pytest.raises(InputError, match=r"word_embeddings x word_embeddings_2 \[70, 24\]\), but"):

@@ -70,8 +70,6 @@ def _common_run(one: Units, other: Units) -> int:
     return difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
 
 
-# SQuAD -------------------------------------------------------------------------------------------
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -82,9 +80,7 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
-# CMRC 2018 ---------------------------------------------------------------------------------------
-
-# What its script removes. Other punctuation, such as "." and "…", stays.
+# What the script of CMRC 2018 removes. Other punctuation, such as "." and "…", stays.
 _CMRC_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
 # Its Chinese characters: not those of the extensions, and no kana.
 _CMRC_PARTS = re.compile(r"[\u4e00-\u9fa5]|[^\u4e00-\u9fa5]+")
@@ -116,9 +112,6 @@ def cmrc_segments(text: str) -> list[str]:
 def _english_words(text: str) -> list[str]:
     apart = _APART.sub(r" \g<0> ", text)
     return _CONTRACTED.sub(r"\g<0> ", _ENDINGS.sub(r" \g<0>", apart)).split()
-
-
-# Characters --------------------------------------------------------------------------------------
 
 
 def _characters(text: str) -> list[str]:
