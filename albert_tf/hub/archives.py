@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import gzip
 import io
@@ -85,12 +86,24 @@ def unpack(
 def _write(member: Member, path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     written = 0
-    with member.open() as source, open(path, "xb") as target:
-        while chunk := source.read(_CHUNK):
+    with open(path, "xb") as target:
+        for chunk in _chunks(member):
             written += len(chunk)
             target.write(chunk)
     if written != member.size:
         raise InputError(f"{member.name} has {written:,} bytes instead of {member.size:,}")
+
+
+def _chunks(member: Member) -> Iterator[bytes]:
+    """Reads a file in an archive, in parts."""
+    try:
+        with member.open() as source:
+            while chunk := source.read(_CHUNK):
+                yield chunk
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the beginning of the archive
+            raise
+        raise InputError(f"damaged (there is no {member.name} where it should be)") from None
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ The addresses are those that the original project, TF-Hub and Kaggle document.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -64,7 +65,8 @@ class Archive(NamedTuple):
     ending: str = ".tar.gz"
 
 
-class Source(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Source:
     """Where weights in the cache come from.
 
     Attributes:
@@ -76,6 +78,10 @@ class Source(NamedTuple):
     name: str
     address: str
     revision: str
+
+    def to_json(self) -> str:
+        """Returns the text of the file that records it."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
 def find_archive(name: str) -> Archive | None:
@@ -144,7 +150,7 @@ def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -
     sha256 = sha256_of(file)
     try:
         source = Source(name, address, f"SHA-256 {sha256}")
-        unpack(file, folder, {SOURCE_FILE: json.dumps(source._asdict(), indent=2) + "\n"})
+        unpack(file, folder, {SOURCE_FILE: source.to_json()})
     except InputError as error:
         if not given:  # nothing but fetching it again could help
             os.remove(file)
@@ -173,7 +179,7 @@ def source_in(folder: str) -> Source | None:
     path = os.path.join(folder, SOURCE_FILE)
     if not exists(path):
         return None
-    return Source(**read_json(path, dict[str, str]))
+    return read_json(path, Source)
 
 
 def _inner_folder(folder: str) -> str:

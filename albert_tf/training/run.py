@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 import logging
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -285,7 +284,7 @@ def write_description(
 def _origin_file(init_checkpoint: str) -> dict[str, str | bytes]:
     """File name -> content of the record of published weights that training starts from."""
     source = source_of(init_checkpoint)
-    return {ORIGIN_FILE: json.dumps(source._asdict(), indent=2) + "\n"} if source else {}
+    return {ORIGIN_FILE: source.to_json()} if source else {}
 
 
 def load_initial_weights(

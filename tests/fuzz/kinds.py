@@ -9,6 +9,7 @@ import importlib.util
 import json
 import pathlib
 import shutil
+import tempfile
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -34,6 +35,9 @@ from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.hub.archives import unpack
+from albert_tf.hub.names import source_of
+from albert_tf.hub.published import Source
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import (
     check_manifests,
@@ -291,6 +295,26 @@ def _read_vocabulary(name: str) -> Callable[[pathlib.Path], Any]:
     return read
 
 
+def _make_archive(ending: str) -> Callable[[pathlib.Path], Any]:
+    """Packs a checkpoint as archives of published weights are packed."""
+
+    def make(folder: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as packed:
+            (pathlib.Path(packed) / "albert_base").mkdir()
+            _make_checkpoint(pathlib.Path(packed) / "albert_base")
+            shutil.make_archive(str(folder / "a"), ending, packed)
+
+    return make
+
+
+def _read_archive(name: str) -> Callable[[pathlib.Path], Any]:
+    def read(folder: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            unpack(str(folder / name), f"{place}/out")
+
+    return read
+
+
 def _make_parquet(folder: pathlib.Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
 
@@ -333,6 +357,14 @@ DUMP = f"<mediawiki><siteinfo><dbname>enwiki</dbname></siteinfo>{WIKI}</mediawik
 BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
 
 KINDS: dict[str, Kind] = {
+    "compressed archive": Kind("a.tar.gz", _make_archive("gztar"), _read_archive("a.tar.gz")),
+    "archive": Kind("a.tar", _make_archive("tar"), _read_archive("a.tar")),
+    "zip archive": Kind("a.zip", _make_archive("zip"), _read_archive("a.zip")),
+    "source of weights": Kind(
+        "albert_tf_source.json",
+        _text("albert_tf_source.json", Source("a", "https://a", "SHA-256 1").to_json()),
+        lambda folder: source_of(str(folder)),
+    ),
     "albert_config.json": Kind(
         "albert_config.json",
         _text("albert_config.json", CONFIG.to_json()),

@@ -17,7 +17,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
 from albert_tf.hub.names import local_weights, source_of
-from albert_tf.hub.published import find_archive
+from albert_tf.hub.published import Source, find_archive
 from tests.conftest import ROOT
 from tests.weights.servers import Archives, serving
 
@@ -76,9 +76,10 @@ def test_an_archive_is_fetched_once(server, name, tmp_path, caplog):
     assert len(server.requests) == 1
     assert names_in(tmp_path / "cache") == ["albert_base_v2"]
     (tmp_path / "a").write_bytes(ARCHIVE)
-    source = (name, f"https://{ADDRESS}", f"SHA-256 {sha256_of(str(tmp_path / 'a'))}")
+    revision = f"SHA-256 {sha256_of(str(tmp_path / 'a'))}"
+    source = Source(name, f"https://{ADDRESS}", revision)
     assert source_of(str(folder / "model.ckpt-best")) == source
-    assert ", ".join(source[1:]) in caplog.text
+    assert f"{name}: https://{ADDRESS}, {revision}, in " in caplog.text
 
 
 def test_a_local_path_wins(server, caplog):
