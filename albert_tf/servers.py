@@ -40,13 +40,13 @@ def file_system(path: str) -> Iterator[tuple[Any, str]]:
     except ImportError as error:
         scheme = path.partition("://")[0]
         package = (
-            "albert-tf[hub]" if scheme == "hf" else f"fsspec[{scheme.replace('https', 'http')}]"
+            "huggingface_hub" if scheme == "hf" else f"fsspec[{scheme.replace('https', 'http')}]"
         )
         raise InputError(f"{path}: {error}; pip install '{package}'") from None
     try:
         yield fsspec.core.url_to_fs(path)
-    except FileNotFoundError:
-        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: {_reason(error)}") from None
     except Exception as error:  # every client of a server has its own
         raise OSError(f"{path}: {_reason(error)}") from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
@@ -30,4 +31,4 @@ def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str
         return reading_set.make_reading_set(options, manifests)
 
 
-main = command(PretrainingOptions, run)
+main = command(PretrainingOptions, run, original=original_flags.PRETRAINING)

@@ -12,15 +12,17 @@ A kind of task that is defined elsewhere gets its command in the same way:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.options import command
+from albert_tf.original_flags import OriginalFlag
 from albert_tf.quiet import quiet_import
 
 
@@ -30,21 +32,27 @@ class TaskKind(NamedTuple):
     Attributes:
         options: dataclass of its flags.
         task: "module:class" of its `FineTuningTask`, which is imported once there is work to do.
+        original: other flags of the original's program; see `albert_tf.options.command`.
     """
 
     options: type[FineTuningOptions]
     task: str
+    original: Mapping[str, OriginalFlag] = {}
 
 
 TASK_KINDS = {
     "classification": TaskKind(
-        ClassifierOptions, "albert_tf.finetuning.classification.classification:Classification"
+        ClassifierOptions,
+        "albert_tf.finetuning.classification.classification:Classification",
+        original_flags.CLASSIFIER,
     ),
     "multiple_choice": TaskKind(
         RaceOptions, "albert_tf.finetuning.race.multiple_choice:MultipleChoice"
     ),
     "question_answering": TaskKind(
-        SquadOptions, "albert_tf.finetuning.squad.question_answering:QuestionAnswering"
+        SquadOptions,
+        "albert_tf.finetuning.squad.question_answering:QuestionAnswering",
+        original_flags.SQUAD,
     ),
 }
 
@@ -62,7 +70,7 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """The console entry point of a kind of task."""
-    return command(kind.options, lambda options: run_kind(kind, options))
+    return command(kind.options, lambda options: run_kind(kind, options), original=kind.original)
 
 
 classify = fine_tuning_command(TASK_KINDS["classification"])

@@ -26,6 +26,8 @@ from albert_tf.export.task_settings import (
     read_settings,
 )
 from albert_tf.finetuning import run_comparison, run_report
+from albert_tf.finetuning.classification.glue import glue_dataset
+from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.readers import read_rows as read_table
 from albert_tf.finetuning.classification.targets import SavedTarget
 from albert_tf.finetuning.race.choices import read_questions
@@ -296,6 +298,33 @@ def _make_parquet(folder: pathlib.Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
 
 
+# Rows of the Hugging Face Hub's data sets, in the folders where the tasks read them.
+_HUB_ROWS = {
+    "squad_v2/train-0.parquet": {
+        "id": "1", "title": "T", "context": "The cat sat.", "question": "Who sat?",
+        "answers": {"text": ["cat"], "answer_start": [4]},
+    },
+    "high/test-0.parquet": {
+        "example_id": "high1.txt", "article": "The cat sat.", "answer": "A", "question": "Who _ ?",
+        "options": ["sat", "ran"],
+    },
+    "mrpc/train-0.parquet": {"sentence1": "a", "sentence2": "b", "label": 1, "idx": 0},
+}  # fmt: skip
+
+
+def _make_hub(name: str) -> Callable[[pathlib.Path], None]:
+    def make(folder: pathlib.Path) -> None:
+        (folder / name).parent.mkdir()
+        parquet.write_table(pyarrow.Table.from_pylist([_HUB_ROWS[name]]), folder / name)
+
+    return make
+
+
+def _read_hub_glue(folder: pathlib.Path) -> None:
+    dataset = glue_dataset("MRPC", str(folder), ("train",))
+    read_examples(dataset, dataset.sets["train"][0], labelled=True)
+
+
 def _lines(rows: list[Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -401,6 +430,20 @@ KINDS: dict[str, Kind] = {
         "a.xls",
         lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS),
         _table("a.xls"),
+    ),
+    "hub glue": Kind("mrpc/train-0.parquet", _make_hub("mrpc/train-0.parquet"), _read_hub_glue),
+    "hub squad": Kind(
+        "squad_v2/train-0.parquet",
+        _make_hub("squad_v2/train-0.parquet"),
+        lambda folder: read_squad(f"{folder}/squad_v2/train-0.parquet"),
+    ),
+    "hub race": Kind(
+        "high/test-0.parquet",
+        _make_hub("high/test-0.parquet"),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="race", data_dir=str(folder), high_only=True),
+            "predict",
+        ),
     ),
     "squad": Kind("a.json", _text("a.json", SQUAD), lambda folder: read_squad(f"{folder}/a.json")),
     "race": Kind(

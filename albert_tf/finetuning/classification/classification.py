@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -138,6 +138,11 @@ class Classification(FineTuningTask):
         if split != "predict":
             features.arrays[self._target.feature] = self._target.encode(examples)
         return features
+
+    def texts(self, examples: Sequence[Example]) -> Iterator[str]:
+        for example in examples:
+            yield example.text
+            yield example.text_pair or ""
 
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(

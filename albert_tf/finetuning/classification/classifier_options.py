@@ -18,13 +18,20 @@ class ClassifierOptions(FineTuningOptions):
         "your own files.",
     )
     data_dir: str | None = option(
-        None, "Folder of GLUE or CLUE, which contains CoLA/train.tsv, tnews/train.json and so on."
+        None,
+        "Folder of CLUE (tnews/train.json, ...), or of GLUE as published (CoLA/train.tsv, ...) or "
+        "as on the Hugging Face Hub, from which GLUE is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
     )
     submission: bool = option(
         False, "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts."
     )
 
-    train_file: str | None = option(None, "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx.")
+    train_file: str | None = option(
+        None,
+        "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx; may be "
+        "hf://datasets/ORGANIZATION/NAME/FILE.",
+    )
     eval_file: str | None = option(None, "Table to evaluate on, with the same columns.")
     predict_file: str | None = option(
         None,

@@ -5,6 +5,7 @@ A new task of this kind is a new row.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 
 from albert_tf.files import exists, read_lines
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Columns, Row
+from albert_tf.finetuning.classification.glue_hub import HUB_FILES, HUB_TASKS, REPOSITORY, HubTask
 from albert_tf.finetuning.classification.published import (
     Task,
     TaskFile,
@@ -239,10 +241,25 @@ def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Cl
 
     Args:
         name: key of `GLUE`.
-        data_dir: folder with one subfolder per task, or the folder of the task itself.
+        data_dir: folder with one subfolder per task, or the folder of the task itself; local or
+            `hf://datasets/ORGANIZATION/NAME`. Its files are those of GLUE, or those of the Hugging
+            Face Hub. None to take the latter from the Hub.
         splits: whose files are needed.
 
     Raises:
         InputError: one of these files is missing.
     """
-    return published_dataset(GLUE[name], "GLUE", data_dir, splits)
+    hub = HUB_TASKS[name]
+    task = GLUE[name]
+    sets = {
+        split: tuple(_with_hub_file(rows, hub) for rows in sets)
+        for split, sets in task.sets.items()
+    }
+    task = dataclasses.replace(task, folders=(*task.folders, hub.folder), sets=sets)
+    return published_dataset(task, "GLUE", data_dir or REPOSITORY, splits)
+
+
+def _with_hub_file(rows: TaskSet, task: HubTask) -> TaskSet:
+    """Adds the files of the same rows that the Hugging Face Hub has."""
+    file = TaskFile(HUB_FILES[rows.files[0].name], task.columns, read=task.read)
+    return rows._replace(files=(*rows.files, file))

@@ -6,12 +6,13 @@ A task is a row of the table of its benchmark: `classification.glue`, `classific
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import exists, matches
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -21,6 +22,7 @@ from albert_tf.finetuning.classification.datasets import (
     TableFile,
 )
 from albert_tf.finetuning.classification.readers import read_tsv
+from albert_tf.hub.datasets import local_folder
 
 # Where `--submission` writes, in the output folder.
 SUBMISSION_FOLDER = "submission"
@@ -48,7 +50,7 @@ class TaskFile(NamedTuple):
     """A file in the task's folder.
 
     Attributes:
-        name: of the file.
+        name: of the file, or a glob.
         columns: the columns to read.
         header: as in `TableFile`.
         read: returns the rows.
@@ -62,6 +64,11 @@ class TaskFile(NamedTuple):
     read: RowReader = tsv_rows
     needs: str | None = None
     submission: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all files that must exist."""
+        return [self.name, self.needs] if self.needs else [self.name]
 
 
 class TaskSet(NamedTuple):
@@ -105,7 +112,8 @@ def published_dataset(
     Args:
         task: of a benchmark.
         benchmark: its name, for errors.
-        data_dir: folder with one subfolder per task, or the folder of the task itself.
+        data_dir: folder with one subfolder per task, or the folder of the task itself; local or
+            `hf://datasets/ORGANIZATION/NAME`.
         splits: whose files are needed.
 
     Raises:
@@ -113,9 +121,11 @@ def published_dataset(
     """
     if data_dir is None:
         raise InputError(f"`data_dir`: `task_name`={task.name} needs the folder of {benchmark}")
+    wanted = {split: task.sets[split] for split in splits}
+    data_dir = local_folder(data_dir, _alternatives(task, wanted), "data_dir")
     sets = {
-        split: tuple(_row_set(each, task.folders, data_dir) for each in task.sets[split])
-        for split in splits
+        split: tuple(_row_set(rows, task.folders, data_dir) for rows in sets)
+        for split, sets in wanted.items()
     }
     return ClassificationDataset(
         name=task.name,
@@ -130,15 +140,34 @@ def published_dataset(
     )
 
 
+def _alternatives(task: Task, wanted: dict[str, tuple[TaskSet, ...]]) -> list[list[str]]:
+    """For each set, the paths of which one must exist."""
+    return [
+        [
+            os.path.join(folder, name)
+            for file in rows.files
+            for name in file.names
+            for folder in (*task.folders, "")
+        ]
+        for sets in wanted.values()
+        for rows in sets
+    ]
+
+
 def _row_set(wanted: TaskSet, folders: tuple[str, ...], data_dir: str) -> RowSet:
     places = [*(os.path.join(data_dir, folder) for folder in folders), data_dir]
     for file in wanted.files:
         for place in places:
-            needed = [file.name] if file.needs is None else [file.name, file.needs]
-            if all(exists(os.path.join(place, name)) for name in needed):
-                path = os.path.join(place, file.name)
-                table = TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
+            if file.needs is not None and not exists(os.path.join(place, file.needs)):
+                continue
+            if paths := matches(os.path.join(glob.escape(place), file.name)):
+                tables = (
+                    TableFile(path, file.columns, file.header, empty_texts=True, read=file.read)
+                    for path in paths
+                )
                 submission = file.submission or wanted.submission
-                return RowSet((table,), wanted.name, wanted.suffix, submission)
-    expected = [os.path.join(places[0], file.name) for file in wanted.files]
+                return RowSet(tuple(tables), wanted.name, wanted.suffix, submission)
+    expected = [
+        os.path.join(places[-2 if "*" in file.name else 0], file.name) for file in wanted.files
+    ]
     raise InputError(f"`data_dir`={data_dir}: contains no {' or '.join(expected)}")

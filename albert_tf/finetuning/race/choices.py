@@ -1,13 +1,20 @@
-"""Reads multiple-choice questions: RACE and C3 as published, and JSON lines."""
+"""Reads multiple-choice questions: RACE, C3 and JSON lines.
+
+RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import glob
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_folder, matches, read_lines
+from albert_tf.files import matches, read_lines
+from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.finetuning.race.c3 import read_c3
 from albert_tf.finetuning.race.choice_question import (
     LETTERS,
@@ -17,14 +24,18 @@ from albert_tf.finetuning.race.choice_question import (
     fill,
 )
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.json_files import parse_json, shown
+from albert_tf.hub.datasets import local_folder
+from albert_tf.json_files import converted, parse_json, shown
 
 logger = logging.getLogger(__name__)
 
 LEVELS = ("middle", "high")
 
-# Split -> folder of RACE, as published.
+# Split -> folder of RACE, as published, and start of the names of the files on the Hub.
 _FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+_HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
+
+HUB_RACE = "hf://datasets/ehovy/race"
 
 
 def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
@@ -53,12 +64,12 @@ def _files(options: RaceOptions) -> dict[str, str | None]:
 
 def _source(options: RaceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
-    return _files(options)[split] if options.task_name.lower() == "json" else options.data_dir
+    if options.task_name.lower() == "json":
+        return _files(options)[split]
+    return options.data_dir or HUB_RACE
 
 
 def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
-    if options.data_dir is None:
-        raise InputError("`data_dir`: the folder of RACE is required")
     if _files(options)[split]:
         logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
     levels = [
@@ -67,19 +78,34 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         if not (options.high_only and level != "high")
         and not (options.middle_only and level != "middle")
     ]
-    outer = f"{options.data_dir}/RACE"
-    root = outer if is_folder(outer) else options.data_dir
+    place = options.data_dir or HUB_RACE
+    needed = [
+        [f"{level}/{_HUB_SPLITS[split]}-*.parquet", *_published(split, level)] for level in levels
+    ]
+    data_dir = local_folder(place, needed, "data_dir")
     for level in levels:
-        folder = f"{root}/{_FOLDERS[split]}/{level}"
-        paths = matches(f"{folder}/*.txt")
-        if not paths:
+        root = glob.escape(data_dir)
+        tables = matches(f"{root}/{level}/{_HUB_SPLITS[split]}-*.parquet")
+        if tables:
+            yield from _hub_questions(tables, level)
+            continue
+        found = (matches(f"{root}/{each}") for each in _published(split, level))
+        paths = next(filter(None, found), None)
+        if paths is None:
             raise InputError(
-                f"`data_dir`={options.data_dir}: no .txt file in {folder}; RACE contains "
-                "RACE/{train,dev,test}/{middle,high}/*.txt"
+                f"`data_dir`={data_dir}: no .txt file in {_FOLDERS[split]}/{level}; RACE contains "
+                "RACE/{train,dev,test}/{middle,high}/*.txt, and its copy on the Hugging Face Hub "
+                "{middle,high}/{train,validation,test}-*.parquet"
             )
         for path in paths:
             for location, record in _read_json_lines(path):
                 yield from _race_questions(location, record, level, split)
+
+
+def _published(split: str, level: str) -> tuple[str, str]:
+    """Globs of the files as published, in the folder that contains RACE/ or in RACE/ itself."""
+    name = f"{_FOLDERS[split]}/{level}/*.txt"
+    return f"RACE/{name}", name
 
 
 def _race_questions(
@@ -108,6 +134,36 @@ def _race_questions(
         yield ChoiceQuestion(
             location, f"{name}-{number}", level, article, question, choices, texts, correct
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _HubQuestion:
+    """A row of the Hub's files."""
+
+    example_id: str
+    article: str
+    question: str
+    options: list[str]
+    answer: str
+
+
+def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
+    """The questions of the Hub's files, in the order in which the published ones are read."""
+    rows = []
+    articles: dict[str, str] = {}  # each is stored once, though all of its questions repeat it
+    for path in paths:
+        for location, values in parquet_rows(path):
+            row = converted(values, location, _HubQuestion)
+            rows.append((row, location, articles.setdefault(row.article, row.article)))
+    rows.sort(key=lambda each: each[0].example_id)  # keeps the questions of an article in order
+    for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
+        for number, (row, location, article) in enumerate(group, start=1):
+            choices = checked_choices(location, row.options, "options", empty=True)
+            texts = tuple(fill(row.question, choice, RACE_BLANK) for choice in choices)
+            answer = _letter(location, row.answer, choices)
+            yield ChoiceQuestion(
+                location, f"{name}-{number}", level, article, row.question, choices, texts, answer
+            )
 
 
 def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:

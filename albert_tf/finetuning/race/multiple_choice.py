@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -189,6 +189,11 @@ class MultipleChoice(FineTuningTask):
             )
         self._choices = max(self._choices, features.choices)
         return features
+
+    def texts(self, examples: Sequence[ChoiceQuestion]) -> Iterator[str]:
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (text for question in questions for text in question.candidates)
 
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForMultipleChoice:
         return AlbertForMultipleChoice(config, self.options.classifier_dropout, dtype=dtype)

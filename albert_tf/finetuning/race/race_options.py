@@ -29,8 +29,9 @@ class RaceOptions(FineTuningOptions):
     )
     data_dir: str | None = option(
         None,
-        "Folder of RACE, which contains RACE/{train,dev,test}/{middle,high}/*.txt; with "
-        "--task_name=c3, of CLUE, which contains c3/d-train.json and so on.",
+        "Folder of RACE, as published (RACE/{train,dev,test}/{middle,high}/*.txt) or as on the "
+        "Hugging Face Hub, from which it is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME. With --task_name=c3, of CLUE (c3/d-train.json, ...).",
     )
     submission: bool = option(
         False, "With --task_name=c3: whether --do_predict also writes the file for CLUE's server."

@@ -1,6 +1,7 @@
 """Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers.
 
-CMRC 2018 and DRCD are published in this format, CMRC 2018 also in one of its own.
+A file is JSON, as published, or Parquet, as the Hugging Face Hub has the same data. CMRC 2018 and
+DRCD are published in this format, CMRC 2018 also in one of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.json_files import converted, read_json
 
 # How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
@@ -177,7 +179,49 @@ class _CmrcFile:
                 )
 
 
-def _content(path: str) -> _File | _CmrcFile:
+@dataclasses.dataclass(frozen=True)
+class _RowAnswers:
+    text: list[str]
+    answer_start: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """A question in a Parquet file."""
+
+    id: str
+    question: str
+    context: str
+    answers: _RowAnswers | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """A Parquet file, with the interface of `_File`."""
+
+    path: str
+    version = ""
+
+    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
+        contexts: dict[str, str] = {}  # each is stored once, though several rows have it
+        for location, values in parquet_rows(self.path):
+            row = converted(values, location, _Row)
+            answers = None
+            if row.answers is not None:
+                texts, starts = row.answers.text, row.answers.answer_start
+                if len(texts) != len(starts):
+                    raise InputError(
+                        f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
+                    )
+                answers = list(map(_Answer, texts, starts))
+            place = f"row {location.rpartition(':')[2]}"
+            context = contexts.setdefault(row.context, row.context)
+            yield place, context, _Entry(row.id, row.question, answers)
+
+
+def _content(path: str) -> _File | _CmrcFile | _Table:
+    if path.endswith(".parquet"):
+        return _Table(path)
     content = read_json(path, object)
     if isinstance(content, list):
         return _CmrcFile(converted(content, path, list[_CmrcParagraph]))

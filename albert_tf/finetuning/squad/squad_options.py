@@ -9,13 +9,26 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.options import option
 
 HEAD_NAMES = ("span", "conditional")
+METRIC_NAMES = ("squad", "cmrc", "characters")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions(FineTuningOptions):
     """Flags of run_squad.py; names and defaults of the original's two programs."""
 
-    train_file: str | None = option(None, "SQuAD file (.json) to train on.")
+    task_name: str | None = option(
+        None,
+        "squad (1.1) or squad_v2 (2.0): provides the files that --train_file and --predict_file do "
+        "not name, from --data_dir or the Hugging Face Hub.",
+    )
+    data_dir: str | None = option(
+        None,
+        "With --task_name: folder with the files of SQuAD, as published or as on the Hub; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
+    )
+    train_file: str | None = option(
+        None, "SQuAD file to train on: .json, .parquet, or hf://datasets/ORGANIZATION/NAME/FILE."
+    )
     predict_file: str | None = option(
         None, "SQuAD file to predict, and to evaluate on if it contains the answers."
     )
@@ -27,6 +40,13 @@ class SquadOptions(FineTuningOptions):
         "span: start and end independently, like the original for 1.1; conditional: the end given "
         "the start, and whether there is an answer, like the original for 2.0; auto: by version.",
         choices=("auto", *HEAD_NAMES),
+    )
+    answer_metric: str = option(
+        "auto",
+        "How answers are scored: squad: words, as SQuAD's official script; cmrc: Chinese "
+        "characters, as CMRC 2018's; characters: those of any script without spaces; auto: by the "
+        "scripts of the answers.",
+        choices=("auto", *METRIC_NAMES),
     )
     max_seq_length: int = option(
         384, "Length of a question with a window of its context, in tokens."
@@ -83,6 +103,11 @@ class SquadOptions(FineTuningOptions):
             self, train_step=self.train_step or 1, warmup_step=max(self.warmup_step, 0)
         )
         super(SquadOptions, steps).check()
+        if self.data_dir and not self.task_name:
+            raise InputError(
+                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
+                "and `predict_file`"
+            )
 
     def resolved(self, train_questions: int) -> SquadOptions:
         """The options with numbers of steps computed from epochs and proportions.

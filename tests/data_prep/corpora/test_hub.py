@@ -103,7 +103,7 @@ def test_finished_work_is_kept_when_the_server_is_lost(folder, tmp_path):
     ("name", "message"),
     [
         ("hf://datasets/org/name/fr/*.parquet", "404 Not Found"),
-        ("hf://datasets/org/other/*.parquet", "404 Not Found"),
+        ("hf://datasets/org/other/*.parquet", "repository not found"),
         ("hf://datasets/org/name/de/none.parquet", "no file matches"),
         ("nonsense://a/b.parquet", "Protocol not known"),
     ],
@@ -120,7 +120,7 @@ def test_what_does_not_exist_is_one_line(folder, tmp_path, name, message):
 @pytest.mark.parametrize(
     ("path", "module", "package"),
     [
-        ("hf://datasets/a/b/c.txt", "huggingface_hub", "albert-tf[hub]"),
+        ("hf://datasets/a/b/c.txt", "huggingface_hub", "huggingface_hub"),
         ("https://a/b.txt", "fsspec", "fsspec[http]"),
     ],
 )

@@ -1,0 +1,158 @@
+"""Files of the Hugging Face Hub by name, through `huggingface_hub`.
+
+Its cache and its settings apply: `HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`,
+`HF_HUB_OFFLINE`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from albert_tf.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"(?P<repo_id>\w[\w.-]*/\w[\w.-]*)(@(?P<revision>[\w./-]+))?", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class HubName(NamedTuple):
+    """A repository, and the branch, tag or commit in it; None for the main branch."""
+
+    repo_id: str
+    revision: str | None
+
+
+def parse_name(name: str) -> HubName | None:
+    """Parses `ORGANIZATION/NAME` or `ORGANIZATION/NAME@REVISION`; None if `name` is neither."""
+    found = _NAME.fullmatch(name)
+    return HubName(found["repo_id"], found["revision"]) if found else None
+
+
+def download(
+    repo_id: str,
+    patterns: Iterable[str],
+    *,
+    argument: str,
+    repo_type: str = "model",
+    revision: str | None = None,
+) -> str:
+    """Fetches the files of a repository that match some patterns into the cache of the Hub.
+
+    Files that are in the cache are not fetched again. A connection that breaks is resumed; after a
+    kill, the files that were complete are kept. Without the network, what the cache has is
+    returned. The commit is logged.
+
+    Args:
+        repo_id: `ORGANIZATION/NAME`; with `@REVISION`, if `revision` is not given.
+        patterns: of file names, such as "*.json"; a file must match one.
+        argument: the caller's name of `repo_id`, for errors.
+        repo_type: "model" or "dataset".
+        revision: branch, tag or commit; None for the main branch.
+
+    Returns:
+        A local folder, whose name is the commit. It may lack files that match no pattern, and all
+        files if none does.
+
+    Raises:
+        InputError: if there is no such repository or revision, or no access to it, or it is neither
+            in the cache nor can be fetched.
+        OSError: if the cache cannot be written to, such as for a full disk.
+    """
+    name = parse_name(repo_id)
+    if name is None:
+        raise InputError(
+            f"`{argument}`={repo_id}: not a name of the Hugging Face Hub, which are written "
+            "ORGANIZATION/NAME or ORGANIZATION/NAME@REVISION"
+        )
+    from huggingface_hub import snapshot_download  # takes a quarter of a second to load
+
+    with_progress_on_terminals_only()
+    try:
+        folder = snapshot_download(
+            name.repo_id,
+            repo_type=repo_type,
+            revision=revision or name.revision,
+            allow_patterns=list(patterns),
+            library_name="albert_tf",
+        )
+    except Exception as error:
+        # The library raises errors of its own, of its HTTP client and of Python.
+        if isinstance(error, OSError) and error.errno and not isinstance(error, ConnectionError):
+            raise  # of the disk
+        raise InputError(
+            f"`{argument}`={repo_id}: {_reason(error, name, revision, repo_type)}"
+        ) from None
+    logger.info("%s: commit %s of the Hugging Face Hub, in %s", repo_id, commit_of(folder), folder)
+    return folder
+
+
+def commit_of(folder: str) -> str | None:
+    """The commit that a folder of the cache holds; None for other folders."""
+    name = os.path.basename(folder.rstrip("/"))
+    return name if _COMMIT.fullmatch(name) else None
+
+
+def list_files(repo_id: str, commit: str) -> list[str]:
+    """The names of all files of a model; [] if they cannot be looked up."""
+    from huggingface_hub import HfApi
+
+    try:
+        return HfApi().list_repo_files(repo_id, revision=commit)
+    except Exception:  # only explains another error
+        return []
+
+
+def with_progress_on_terminals_only() -> None:
+    """Turns progress bars off where they would fill a log."""
+    from huggingface_hub.utils import disable_progress_bars
+
+    if not sys.stderr.isatty() and os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") is None:
+        disable_progress_bars()
+
+
+def _reason(error: Exception, name: HubName, revision: str | None, repo_type: str) -> str:
+    """Why a repository could not be fetched, and what to do, in one line."""
+    from huggingface_hub import constants, errors
+
+    kind = {"model": "model", "dataset": "data set"}[repo_type]
+    prefix = "" if repo_type == "model" else f"{repo_type}s/"
+    address = f"{constants.ENDPOINT}/{prefix}{name.repo_id}"
+    if isinstance(error, errors.GatedRepoError):  # before the error that it is a kind of
+        return f"access must be asked for at {address}; then set HF_TOKEN, or run `hf auth login`"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return (
+            f"no local file or folder, and no {kind} of this name on the Hugging Face Hub (a "
+            "private one needs HF_TOKEN, or `hf auth login`)"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"the {kind} has no revision {revision or name.revision!r}; {address}/commits/main "
+            "lists its commits"
+        )
+    if isinstance(error, errors.HFValidationError):
+        return f"not a valid name on the Hugging Face Hub ({_first_line(error)})"
+    by_hand = (
+        f"fetch it on another machine with `hf download {name.repo_id} "
+        f"{'' if repo_type == 'model' else '--repo-type=dataset '}--local-dir=FOLDER` and name the "
+        "folder"
+    )
+    if isinstance(error, errors.LocalEntryNotFoundError) and constants.HF_HUB_OFFLINE:
+        return (
+            f"no local file or folder, nor completely in the cache {constants.HF_HUB_CACHE}, and "
+            f"HF_HUB_OFFLINE is set; unset it, or {by_hand}"
+        )
+    cause = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else None
+    return (
+        f"cannot be fetched from {constants.ENDPOINT} ({_first_line(cause or error)}); rerun the "
+        f"same command, or {by_hand}"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
