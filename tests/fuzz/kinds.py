@@ -115,6 +115,10 @@ RACE = {
     "answers": ["A"],
 }
 CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
+CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
+CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
+C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
+C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
 ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
 PAGE = (
     "<page><title>t{}</title><ns>0</ns><id>1</id>"
@@ -493,6 +497,14 @@ KINDS: dict[str, Kind] = {
         _text("a.jsonl", _lines([CHOICE] * 3)),
         lambda folder: read_questions(
             RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
+        ),
+    ),
+    "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
+    "c3": Kind(
+        "test.json",
+        _text("test.json", C3),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
         ),
     ),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),
