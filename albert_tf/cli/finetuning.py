@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from albert_tf.engines.registry import select_engine
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_options import SquadOptions
@@ -52,6 +53,7 @@ TASK_KINDS = {
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
     select_engine(options.engine)
+    check_early(options)
     module, name = kind.task.split(":")
     with quiet_import():
         from albert_tf.finetuning.run import fine_tune

@@ -55,7 +55,7 @@ class FineTuningTask(abc.ABC):
     Attributes:
         objective: what training minimises.
         metric: the result by which checkpoints and runs are compared. Higher is better, except
-            for names that end in "loss".
+            for losses and MSE.
         outputs: names of the model outputs that `score` and `decode` need.
     """
 
@@ -68,6 +68,11 @@ class FineTuningTask(abc.ABC):
     def __init__(self, options: FineTuningOptions, tokenizer: Tokenizer):
         self.options = options
         self.tokenizer = tokenizer
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The values of `--metric_for_best`: results that `score` computes."""
+        return (self.metric,)
 
     @abc.abstractmethod
     def read(self, split: str) -> Mapping[str, Sequence[Any]]:

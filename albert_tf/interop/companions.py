@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 from albert_tf.files import exists, matches, read_text
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
+from albert_tf.interop.layout import (
+    CHOICE_FILE,
+    LABELS_FILE,
+    QUESTION_ANSWERING_FILE,
+    TARGET_FILE,
+)
 from albert_tf.json_files import read_json
 
-LABELS_FILE = "labels.json"
-TARGET_FILE = "target.json"
-QUESTION_ANSWERING_FILE = "question_answering.json"
-CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
 DATA_FILE = "training_data.json"
 

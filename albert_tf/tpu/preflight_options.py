@@ -14,6 +14,7 @@ from albert_tf.training.options import PretrainingOptions
 class PreflightOptions(PretrainingOptions):
     """Flags of run_pretraining.py, so that its flag files can be used, and of the preflight."""
 
+    albert_config_file: str = option(help="The model's albert_config.json.")
     output_dir: str = option("", "Not used.")
     topology: str | None = option(
         None,

@@ -15,6 +15,7 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.files import copy_file, exists, make_folder, read_lines, write_text
 from albert_tf.interop.companions import DATA_FILE
+from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.json_files import parse_json, read_json
 from albert_tf.training.events import EventWriter
 
@@ -22,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
-BEST_FOLDER = "best"
+_LOWER_IS_BETTER = frozenset({"loss", "mse"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +38,13 @@ class Best:
 def is_better(metric: str, value: float, than: float | None) -> bool:
     """Whether a value of a metric is better than another; None is worse than any value.
 
-    Higher is better, except for metrics called `loss` or `..._loss`. A value that is not finite is
-    never better.
+    Higher is better, except for losses and the mean squared error: metrics with `loss` or `mse`
+    among the words of their names. A value that is not finite is never better.
     """
     if than is None or not math.isfinite(value):
         return math.isfinite(value)
-    return value < than if metric.split("_")[-1] == "loss" else value > than
+    lower = not _LOWER_IS_BETTER.isdisjoint(metric.lower().split("_"))
+    return value < than if lower else value > than
 
 
 _LARGEST = 1e100
@@ -82,7 +84,7 @@ class BestCheckpoint:
     Args:
         engine: that saves the checkpoints.
         folder: of training.
-        metric: higher is better, except for metrics called `loss` or `..._loss`.
+        metric: see `is_better`.
         companions: names of files in `folder` that go with the checkpoint.
     """
 
@@ -99,13 +101,17 @@ class BestCheckpoint:
         self._folder = f"{folder}/{BEST_FOLDER}"
         self.metric = metric
 
-    def current(self) -> Best | None:
-        """The best so far; None if there is none, or one by another metric."""
+    def recorded(self) -> Best | None:
+        """The best checkpoint, by whatever metric; None if there is none."""
         path = self._listed()
         if path is None or not exists(f"{path}.json"):
             return None
-        best = read_json(f"{path}.json", Best)
-        return best if best.metric == self.metric else None
+        return read_json(f"{path}.json", Best)
+
+    def current(self) -> Best | None:
+        """The best so far; None if there is none, or one by another metric."""
+        best = self.recorded()
+        return best if best and best.metric == self.metric else None
 
     def is_better(self, value: float) -> bool:
         """Whether `value` is better than that of the best checkpoint so far."""

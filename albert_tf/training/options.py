@@ -34,7 +34,11 @@ class TrainingOptions(DeviceOptions):
         @property
         def num_warmup_steps(self) -> int: ...
 
-    albert_config_file: str = option(help="The model's albert_config.json.")
+    albert_config_file: str | None = option(
+        None,
+        "The model's albert_config.json; by default the config in --output_dir, else the one next "
+        "to --init_checkpoint.",
+    )
     output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
         None,
@@ -171,7 +175,7 @@ class TrainingOptions(DeviceOptions):
 
     def _check_minimum(self, name: str, minimum: int) -> None:
         value = getattr(self, name)
-        if value < minimum:
+        if value is not None and value < minimum:
             raise InputError(f"`{name}`={value}: must be at least {minimum}")
 
 

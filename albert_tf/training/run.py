@@ -28,6 +28,7 @@ from albert_tf.training.advice import what_to_try
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
+from albert_tf.training.model_config import find_config
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
@@ -40,14 +41,14 @@ def prepare(
 
     Args:
         options: of the program.
-        config: of the model; None for that of `albert_config_file`.
+        config: of the model; None for the one that `find_config` finds.
 
     Raises:
         InputError: an option names something missing, is out of range, or contradicts the model
             in the output folder.
     """
     options.check()
-    config = config or AlbertConfig.from_json_file(options.albert_config_file)
+    config = config or find_config(options)
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"`max_seq_length`={options.max_seq_length}: "

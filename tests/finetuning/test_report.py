@@ -27,7 +27,8 @@ NASTY = "<script>alert(1)</script>"
 def options(tmp_path):
     return RaceOptions(
         output_dir=str(tmp_path), albert_config_file="c.json", spm_model_file="v.model",
-        data_dir="some data", max_seq_length=9, learning_rate=2e-5, do_train=False,
+        data_dir="some data", max_seq_length=9, max_qa_length=128, learning_rate=2e-5,
+        do_train=False,
     )  # fmt: skip
 
 

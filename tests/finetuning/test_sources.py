@@ -21,6 +21,7 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.model_config import check_trained_folder
 from tests.finetuning.small import options_of, write_files
 
 
@@ -112,7 +113,8 @@ def test_what_is_missing_is_named(files):
     nothing = {"albert_config_file": None, "vocab_file": None}
     weights = {**nothing, "init_checkpoint": str(empty)}
     assert message(find_config, **nothing).startswith("`albert_config_file`: ")
-    assert "contains no trained model" in message(find_config, **nothing, do_train=False)
+    fresh = message(check_trained_folder, **nothing, do_train=False)
+    assert "contains no trained model; without `do_train`, name" in fresh
     assert f"no albert_config.json next to {empty}" in message(find_config, **weights)
     assert message(find_tokenizer, **weights).startswith("`spm_model_file`: ")
     assert f"next to {empty}" in message(find_tokenizer, **weights)

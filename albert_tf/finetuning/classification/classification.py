@@ -56,6 +56,12 @@ class Classification(FineTuningTask):
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target: Target | None = None
 
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        keys = [*(METRICS[name].key for name in self._dataset.metrics), "eval_loss"]
+        suffixes = [rows.suffix for rows in self._dataset.sets["eval"]] or [""]
+        return tuple(f"{key}{suffix}" for suffix in suffixes for key in keys)
+
     def read(self, split: str) -> dict[str, list[Example]]:
         dataset = self._dataset
         if dataset.held_out and split in ("train", "eval"):
@@ -150,6 +156,7 @@ class Classification(FineTuningTask):
             pairs=self._dataset.pairs,
             max_seq_length=self.options.max_seq_length,
             label_separator=self._dataset.label_separator,
+            **self._dataset.record,
         )
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:

@@ -100,6 +100,7 @@ class ClassificationDataset:
         missing: split -> the error if it is needed and has no set.
         held_out: share of the training rows used for evaluation instead; 0: none.
         held_out_seed: chooses these rows.
+        record: options that the trained folder records, so that other rows are read alike.
     """
 
     name: str
@@ -113,6 +114,7 @@ class ClassificationDataset:
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     held_out: float = 0.0
     held_out_seed: int = 0
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Example(NamedTuple):

@@ -285,10 +285,10 @@ def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Cl
         InputError: one of these files is missing.
     """
     row = GLUE[name]
-    if data_dir is None:
+    if data_dir is None and splits:
         raise InputError(f"`data_dir`: `task_name`={name} needs the folder of GLUE")
     sets = {
-        split: tuple(_row_set(each, row.folders, data_dir) for each in row.sets[split])
+        split: tuple(_row_set(each, row.folders, data_dir or "") for each in row.sets[split])
         for split in splits
     }
     return ClassificationDataset(

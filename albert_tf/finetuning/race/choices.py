@@ -68,7 +68,7 @@ def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
         InputError: there is no such data set, or a file is missing or invalid; the message names
             file and line.
     """
-    name = options.task_name.lower()
+    name = options.with_defaults().task_name.lower()
     if name not in DATASETS:
         raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
     questions = list(DATASETS[name](options, split))
@@ -87,7 +87,17 @@ def _files(options: RaceOptions) -> dict[str, str | None]:
 
 def _source(options: RaceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
-    return _files(options)[split] if options.task_name.lower() == "json" else options.data_dir
+    return _files(options)[split] if options.reads_json else options.data_dir
+
+
+def levels_of(options: RaceOptions) -> list[str]:
+    """The school levels of RACE that are read."""
+    return [
+        level
+        for level in LEVELS
+        if not (options.high_only and level != "high")
+        and not (options.middle_only and level != "middle")
+    ]
 
 
 def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
@@ -95,15 +105,9 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         raise InputError("`data_dir`: the folder of RACE is required")
     if _files(options)[split]:
         logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
-    levels = [
-        level
-        for level in LEVELS
-        if not (options.high_only and level != "high")
-        and not (options.middle_only and level != "middle")
-    ]
     outer = f"{options.data_dir}/RACE"
     root = outer if is_folder(outer) else options.data_dir
-    for level in levels:
+    for level in levels_of(options):
         folder = f"{root}/{_FOLDERS[split]}/{level}"
         paths = matches(f"{folder}/*.txt")
         if not paths:

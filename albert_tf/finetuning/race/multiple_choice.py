@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.race.choice_report import choice_sections
-from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion, read_questions
+from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion, levels_of, read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
@@ -161,6 +161,12 @@ class MultipleChoice(FineTuningTask):
         super().__init__(options, tokenizer)
         self.objective = MultipleChoiceObjective()
         self._choices = 0  # most of any question
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        options = self.options
+        levels = () if options.reads_json else levels_of(options)
+        return ("eval_accuracy", *(f"eval_accuracy_{level}" for level in levels), "eval_loss")
 
     def read(self, split: str) -> dict[str, list[ChoiceQuestion]]:
         return {"": read_questions(self.options, split)}

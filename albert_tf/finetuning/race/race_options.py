@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.interop.layout import CHOICE_FILE
 from albert_tf.options import option
 
 
@@ -13,7 +16,18 @@ from albert_tf.options import option
 class RaceOptions(FineTuningOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
-    task_name: str = option("race", "race, or json for any multiple choice as JSON lines.")
+    settings_file: ClassVar[str] = CHOICE_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "task_name": "race",
+        "max_seq_length": 512,
+        "max_qa_length": 128,
+    }
+
+    task_name: str = option(
+        None,
+        "race, or json for any multiple choice as JSON lines; by default that of the model in "
+        "--output_dir, else race.",
+    )
     data_dir: str | None = option(
         None, "Folder of RACE, which contains RACE/{train,dev,test}/{middle,high}/*.txt."
     )
@@ -25,7 +39,9 @@ class RaceOptions(FineTuningOptions):
     high_only: bool = option(False, "Only the high school questions of RACE.")
     middle_only: bool = option(False, "Only the middle school questions of RACE.")
     max_qa_length: int = option(
-        128, "Maximum tokens of question and choice together; truncated at the beginning."
+        None,
+        "Maximum tokens of question and choice together; truncated at the beginning. By default "
+        "that of the model in --output_dir, else 128.",
     )
 
     do_train: bool = option(True, "Whether to train.")
@@ -46,7 +62,7 @@ class RaceOptions(FineTuningOptions):
         super().check()
         if self.high_only and self.middle_only:
             raise InputError("`high_only` and `middle_only` exclude each other")
-        if self.task_name.lower() == "json":
+        if self.reads_json:
             for name in ("data_dir", "high_only", "middle_only"):
                 if getattr(self, name):
                     raise InputError(
@@ -54,3 +70,14 @@ class RaceOptions(FineTuningOptions):
                         f"`task_name`={self.task_name} reads `train_file`, `eval_file` and "
                         "`predict_file`"
                     )
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
+        names = [files[split] for split in self.splits()] if self.reads_json else ["data_dir"]
+        return super().input_files() | {name: getattr(self, name) for name in names}
+
+    @property
+    def reads_json(self) -> bool:
+        """Whether questions are JSON lines, not those of RACE."""
+        return (self.task_name or "").lower() == "json"

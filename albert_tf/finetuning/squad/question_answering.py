@@ -140,8 +140,7 @@ class QuestionAnswering(FineTuningTask):
 
     def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
-        train = self._files.get("train")
-        super().__init__(options.resolved(len(train.questions) if train else 0), tokenizer)
+        super().__init__(options, tokenizer)
         self._version_2, self._head_name = self._settings()
         self._head = ANSWER_HEADS[self._head_name]
         self.objective = self._head.objective()
@@ -155,6 +154,13 @@ class QuestionAnswering(FineTuningTask):
                 self.options.doc_stride,
                 room,
             )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        if not self._version_2:
+            return ("f1", "exact_match")
+        groups = [f"{group}_{name}" for group in ("HasAns", "NoAns") for name in ("exact", "f1")]
+        return ("f1", "exact_match", *groups, "best_exact", "best_f1")
 
     def _settings(self) -> tuple[bool, str]:
         """Whether questions may have no answer, and the name of the head."""
