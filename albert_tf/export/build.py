@@ -31,6 +31,7 @@ from albert_tf.export.task_exports import (
 )
 from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
 from albert_tf.interop import layout, model_card
+from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -57,6 +58,9 @@ def export_saved_model(options: ExportOptions) -> None:
             fit together; or TensorFlow Text is required but missing.
     """
     manifest.check_free(options.export_path)
+    options = dataclasses.replace(
+        options, init_checkpoint=described_checkpoint(options.init_checkpoint)
+    )
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
     settings: Any = None

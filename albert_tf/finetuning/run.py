@@ -205,6 +205,7 @@ def _run_all(
     path = checkpoint_of(context.engine, variants[best], records[best])
     write_description(context.engine, options.output_dir, context.config, context.description)
     run = FineTuningRun(dataclasses.replace(variants[best], output_dir=options.output_dir), context)
-    run.best.keep(path, records[best]["results"][metric], records[best]["step"])
+    results = records[best]["results"]
+    run.best.keep(path, results[metric], records[best]["step"], results)
     run.load_best()
     return run

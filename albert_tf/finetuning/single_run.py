@@ -10,12 +10,20 @@ from typing import NamedTuple
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
+from albert_tf.files import copy_file, write_text
 from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
-from albert_tf.training.evaluation import BEST_FOLDER, BestCheckpoint, PeriodicEvaluation
+from albert_tf.interop.companions import (
+    EVALUATION_DATA_FILE,
+    RESULTS_FILE,
+    EvaluatedSet,
+    evaluation_data,
+)
+from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
     find_trained,
@@ -53,7 +61,18 @@ class RunContext(NamedTuple):
     @property
     def description(self) -> dict[str, str | bytes]:
         """All files that go next to the checkpoints, except the model's config."""
-        return {**self.files, **self.task.companion_files()}
+        files = {**self.files, **self.task.companion_files()}
+        if self.of_split("eval"):
+            files[EVALUATION_DATA_FILE] = self.evaluation_data
+        return files
+
+    @property
+    def evaluation_data(self) -> str:
+        """The content of `evaluation_data.json`."""
+        return evaluation_data(
+            EvaluatedSet(each.name, self.task.data_name(each), len(each.examples))
+            for each in self.of_split("eval")
+        )
 
 
 class Evaluation(NamedTuple):
@@ -206,10 +225,14 @@ class FineTuningRun:
         return self._evaluation
 
     def write_results(self) -> None:
-        """Prints and writes `eval_results.txt`."""
-        evaluation = self.evaluation
-        results = {**evaluation.results, "global_step": self.step}
-        write_results(self.engine, self.options.output_dir, results)
+        """Prints and writes `eval_results.txt`, and what it is about."""
+        evaluation, folder = self.evaluation, self.options.output_dir
+        write_results(self.engine, folder, {**evaluation.results, "global_step": self.step})
+        if self.engine.workers.is_chief:
+            write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.context.evaluation_data)
+            if self.checkpoint.startswith(f"{folder}/{BEST_FOLDER}/"):
+                for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
+                    copy_file(f"{folder}/{name}", f"{folder}/{BEST_FOLDER}/{name}")
         if evaluation.collapsed:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -109,6 +110,11 @@ class FineTuningTask(abc.ABC):
     def flops_per_example(self, config: AlbertConfig) -> float:
         """Operations of a training step per example of the full length."""
         return TRAINING * encoder_flops(config, self.options.max_seq_length)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        """What a set of the split "eval" is, for model cards; by default the name of its file."""
+        path = getattr(self.options, "eval_file", None) or getattr(self.options, "data_dir", None)
+        return os.path.basename((path or "").rstrip("/"))
 
     def companion_files(self) -> dict[str, str]:
         """File name -> text of what prediction and exports need next to the checkpoints."""

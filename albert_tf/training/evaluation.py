@@ -7,14 +7,19 @@ import dataclasses
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.files import copy_file, exists, make_folder, read_lines, write_text
-from albert_tf.interop.companions import DATA_FILE
+from albert_tf.interop.companions import (
+    DATA_FILE,
+    EVALUATION_DATA_FILE,
+    RESULTS_FILE,
+    results_text,
+)
 from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.json_files import parse_json, read_json
 from albert_tf.training.events import EventWriter
@@ -93,7 +98,7 @@ class BestCheckpoint:
         engine: Engine,
         folder: str,
         metric: str,
-        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE),
+        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
     ):
         self._engine = engine
         self._training_folder = folder
@@ -118,19 +123,25 @@ class BestCheckpoint:
         best = self.current()
         return is_better(self.metric, value, best.value if best else None)
 
-    def keep(self, path: str, value: float, step: int) -> None:
+    def keep(
+        self, path: str, value: float, step: int, results: Mapping[str, float] | None = None
+    ) -> None:
         """Replaces the best checkpoint.
 
         Args:
             path: of the new one, complete.
             value: of the metric.
             step: of the checkpoint.
+            results: of its evaluation, for `best/eval_results.txt`.
         """
         make_folder(self._folder, "output_dir")
         copied = self._engine.copy_checkpoint(path, self._folder)
         for name in self._companions:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
+        if results is not None:
+            text = results_text({**results, "global_step": step})
+            write_text(f"{self._folder}/{RESULTS_FILE}", text)
         best = Best(self.metric, value, step)
         write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
         self._engine.keep_only_checkpoint(copied)
@@ -227,7 +238,7 @@ class PeriodicEvaluation:
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
         """Keeps a complete checkpoint as the best; only the chief does so."""
         if self._best is not None and self._workers.is_chief:
-            self._best.keep(checkpoint, results[self._best.metric], step)
+            self._best.keep(checkpoint, results[self._best.metric], step, results)
 
     def stop_reason(self, step: int) -> str | None:
         """Why training stops at `step`, by the results so far; None if it continues."""

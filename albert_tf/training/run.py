@@ -18,7 +18,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.interop.checkpoint_folders import check_engine
-from albert_tf.interop.companions import RESULTS_FILE
+from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
@@ -366,6 +366,6 @@ def write_results(engine: Engine, output_dir: str, results: dict[str, float]) ->
     """
     if not engine.workers.is_chief:
         return
-    text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
+    text = results_text(results)
     write_text(f"{output_dir}/{RESULTS_FILE}", text)
     _logger.info("%s", text.rstrip("\n"))

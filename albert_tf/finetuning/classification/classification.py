@@ -151,6 +151,14 @@ class Classification(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return classification_flops(config, self.options.max_seq_length, self._target.outputs)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        dataset = self._dataset
+        if dataset.held_out:
+            (rows,) = dataset.sets["train"]
+            return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
+        names = self._row_sets[examples.name].file_names
+        return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
+
     def companion_files(self) -> dict[str, str]:
         return self._target.companion_files(
             pairs=self._dataset.pairs,

@@ -7,6 +7,7 @@ user's own files.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -82,6 +83,11 @@ class RowSet:
     name: str = ""
     suffix: str = ""
     submission: str | None = None
+
+    @property
+    def file_names(self) -> str:
+        """The names of the files, without their folders."""
+        return ", ".join(os.path.basename(file.path) for file in self.files)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ LETTERS = string.ascii_uppercase
 LEVELS = ("middle", "high")
 
 # Split -> folder of RACE, as published.
-_FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
 
 # Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
 # part of a name unless they touch no letter or digit.
@@ -108,7 +108,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
     outer = f"{options.data_dir}/RACE"
     root = outer if is_folder(outer) else options.data_dir
     for level in levels_of(options):
-        folder = f"{root}/{_FOLDERS[split]}/{level}"
+        folder = f"{root}/{FOLDERS[split]}/{level}"
         paths = matches(f"{folder}/*.txt")
         if not paths:
             raise InputError(

@@ -17,7 +17,13 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.race.choice_report import choice_sections
-from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion, levels_of, read_questions
+from albert_tf.finetuning.race.choices import (
+    FOLDERS,
+    LETTERS,
+    ChoiceQuestion,
+    levels_of,
+    read_questions,
+)
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
@@ -198,6 +204,11 @@ class MultipleChoice(FineTuningTask):
 
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._choices * classification_flops(config, self.options.max_seq_length, 1)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        if self.options.reads_json:
+            return super().data_name(examples)
+        return f"RACE, {FOLDERS[examples.split]} ({' and '.join(levels_of(self.options))})"
 
     def companion_files(self) -> dict[str, str]:
         options = self.options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, cast
 
@@ -32,7 +33,7 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.companions import THRESHOLD, find_companions
 from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
@@ -42,7 +43,6 @@ from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-THRESHOLD = "null_score_diff_threshold"
 # Options that exports need to answer questions.
 _FOR_EXPORTS = (
     "max_seq_length",
@@ -242,6 +242,9 @@ class QuestionAnswering(FineTuningTask):
 
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._head.flops(config, self.options.max_seq_length)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        return os.path.basename(self._files[examples.split].path)
 
     def companion_files(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
