@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -39,6 +39,18 @@ class ExampleSet:
     name: str
     examples: Sequence[Any]
     features: Features
+
+
+class Majority(NamedTuple):
+    """The best that can be had without a model.
+
+    Attributes:
+        answer: what is always predicted, such as "always 'neutral'".
+        results: as of `FineTuningTask.score`.
+    """
+
+    answer: str
+    results: dict[str, float]
 
 
 class FineTuningTask(abc.ABC):
@@ -140,6 +152,17 @@ class FineTuningTask(abc.ABC):
 
         Args:
             outputs: for all examples of a set of the split "eval", as for `score`.
+        """
+        return None
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        """The results of the same answer for all examples, which a report compares.
+
+        Args:
+            examples: a set of the split "eval".
+
+        Returns:
+            None if there is no answer that suits all.
         """
         return None
 

@@ -19,7 +19,7 @@ from albert_tf.finetuning.classification.tables import find_dataset, hold_out
 from albert_tf.finetuning.classification.target_report import target_sections
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target, restore
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
@@ -156,7 +156,7 @@ class Classification(FineTuningTask):
         if dataset.held_out:
             (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
-        names = self._row_sets[examples.name].file_names
+        (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
         return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
 
     def companion_files(self) -> dict[str, str]:
@@ -175,6 +175,11 @@ class Classification(FineTuningTask):
 
     def collapse(self, outputs: Outputs) -> str | None:
         return self._target.collapse(outputs["logits"])
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        truth = examples.features.arrays[self._target.feature]
+        answer, logits = self._target.majority(truth)
+        return Majority(answer, self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The label, and the probability of every label in the order of `labels.json`."""

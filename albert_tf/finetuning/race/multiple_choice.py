@@ -25,7 +25,7 @@ from albert_tf.finetuning.race.choices import (
     read_questions,
 )
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import CHOICE_FILE
@@ -221,6 +221,13 @@ class MultipleChoice(FineTuningTask):
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        answers = np.array([question.answer for question in examples.examples])
+        letter = np.bincount(answers).argmax()
+        choices = examples.features.arrays["choice_mask"].shape[-1]
+        logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
+        return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and the letter of its answer."""

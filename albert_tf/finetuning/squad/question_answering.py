@@ -29,7 +29,7 @@ from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, q
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.finetuning.squad.windows import Windows, make_windows
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
@@ -272,6 +272,13 @@ class QuestionAnswering(FineTuningTask):
         thresholds[THRESHOLD] = thresholds["best_f1_thresh"] if chosen is None else chosen
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
         return {**evaluate(questions, answers, version_2=True), **thresholds}
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        questions = examples.examples
+        if not self._version_2:
+            return None
+        nothing = {question.id: "" for question in questions}
+        return Majority("never an answer", evaluate(questions, nothing, version_2=True))
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         return predict_answers(
