@@ -12,6 +12,7 @@ A kind of task that is defined elsewhere gets its command in the same way:
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -67,6 +68,16 @@ def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     return command(kind.options, lambda options: run_kind(kind, options))
 
 
-classify = fine_tuning_command(TASK_KINDS["classification"])
+def run_classifier(options: ClassifierOptions) -> None:
+    """Fine-tunes on one data set, or on every task of GLUE."""
+    if (options.task_name or "").lower() != "all":
+        run_kind(TASK_KINDS["classification"], options)
+        return
+    from albert_tf.cli.glue import run_all
+
+    run_all(options, sys.argv[1:])
+
+
+classify = command(ClassifierOptions, run_classifier)
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])

@@ -52,7 +52,7 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
     name = names.get(_plain(options.task_name or "table"))
     if name is None:
         raise InputError(
-            f"`task_name`={options.task_name}: must be one of {', '.join((*GLUE, 'table'))}"
+            f"`task_name`={options.task_name}: must be one of {', '.join((*GLUE, 'all', 'table'))}"
         )
     if options.submission and (name == "table" or not options.do_predict):
         raise InputError("`submission`: needs a GLUE task and `do_predict`")
