@@ -39,5 +39,5 @@ def described_checkpoint(path: str) -> str:
 def _steps(folder: str) -> list[str]:
     """Steps of the checkpoints in a folder, in ascending order."""
     prefixes = [path.removesuffix(".index") for path in matches(f"{folder}/{NAME}-*.index")]
-    steps = {step_of(path) for path in (*prefixes, *checkpoints_in(folder))} - {None}
-    return [str(step) for step in sorted(steps, key=int)]
+    steps = {step_of(path) for path in (*prefixes, *checkpoints_in(folder))}
+    return [str(step) for step in sorted(step for step in steps if step is not None)]

@@ -102,7 +102,7 @@ class BestCheckpoint:
     ):
         self._engine = engine
         self._training_folder = folder
-        self._companions = tuple(companions)
+        self.companions = tuple(companions)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self.metric = metric
 
@@ -136,7 +136,7 @@ class BestCheckpoint:
         """
         make_folder(self._folder, "output_dir")
         copied = self._engine.copy_checkpoint(path, self._folder)
-        for name in self._companions:
+        for name in self.companions:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
         if results is not None:

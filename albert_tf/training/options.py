@@ -222,7 +222,16 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     eval_input_file: tuple[str, ...] = option(
         (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
     )
-    max_predictions_per_seq: int = option(20, "Masked tokens per example, as in the TFRecords.")
+    max_seq_length: int = option(
+        None,
+        "Length of an example, in tokens, as in the TFRecords; by default that of the data of the "
+        "model in --output_dir, else 512.",
+    )
+    max_predictions_per_seq: int = option(
+        None,
+        "Masked tokens per example, as in the TFRecords; by default that of the data of the model "
+        "in --output_dir, else 20.",
+    )
     num_train_steps: int = option(125000, "Total number of steps, with those before a restart.")
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")
