@@ -20,6 +20,7 @@ from typing import NamedTuple
 from absl import flags
 
 from albert_tf import configs
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import (
     exists,
@@ -40,9 +41,9 @@ from albert_tf.finetuning.classification.glue_results import (
     write_results,
 )
 from albert_tf.interop.companions import find_companions
+from albert_tf.interop.layout import folder_of
 from albert_tf.json_files import read_json
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
-from albert_tf.training.model_config import named_config
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +102,7 @@ def run_all(options: ClassifierOptions, words: Sequence[str]) -> None:
             for job in jobs
             if job.name not in _OF_MNLI
         ]
-        config = named_config(jobs[0].options)
-        table = result_table([*results, *left_out], config)
+        table = result_table([*results, *left_out], _pretrained_config(options))
         write_results(options.output_dir, table)
     logger.info("%s\n%s.", aligned(table), PAPER_TEXT)
     logger.info("written to %s/{%s,%s}", options.output_dir, TABLE_FILE, PAGE_FILE)
@@ -235,6 +235,15 @@ def _forwarded(process: subprocess.Popen) -> Iterator[None]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _pretrained_config(options: ClassifierOptions) -> AlbertConfig | None:
+    """The config of the weights to start from; those of the tasks have other dropout rates."""
+    path = options.albert_config_file
+    if path is None and options.init_checkpoint:
+        adjacent = os.path.join(folder_of(options.init_checkpoint), CONFIG_FILE)
+        path = adjacent if exists(adjacent) else None
+    return AlbertConfig.from_json_file(path) if path else None
 
 
 def _result(job: _Job) -> TaskResult:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import is_folder, open_file
+from albert_tf.files import exists, is_folder, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.layout import encoder_folder
 from albert_tf.servers import is_read_only
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training import model_config
+
+logger = logging.getLogger(__name__)
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
@@ -69,7 +72,26 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     companions = [find_companions(path) for path in places]
     path = _vocabulary_of(options, companions)
+    if is_folder(options.output_dir):
+        _warn_of_another_tokenizer(options, path, companions[0])
     return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
+
+
+def _warn_of_another_tokenizer(
+    options: FineTuningOptions, vocabulary: str, trained: Companions
+) -> None:
+    """Warns if text becomes other ids than those that the model in `output_dir` was trained on."""
+    before = trained.vocabulary
+    if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
+        logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
+    given = options.do_lower_case
+    if None not in (given, trained.do_lower_case) and given != trained.do_lower_case:
+        logger.warning(
+            "do_lower_case=%s: the model in %s was trained with %s",
+            given,
+            options.output_dir,
+            trained.do_lower_case,
+        )
 
 
 def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> str:

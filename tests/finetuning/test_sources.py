@@ -70,7 +70,7 @@ def test_dropout_of_the_model_is_replaced(files):
         )
 
 
-def test_what_is_written_beside_a_model_is_read_again(files):
+def test_what_is_written_beside_a_model_is_read_again(files, caplog):
     for lower in (True, False):
         folder = files / f"out-{lower}"
         folder.mkdir()
@@ -80,8 +80,17 @@ def test_what_is_written_beside_a_model_is_read_again(files):
         options = dataclasses.replace(options_of(files, folder), vocab_file=None)
         found = find_tokenizer(options)
         assert (found.path, found.do_lower_case) == (str(folder / "vocab.txt"), lower)
-        chosen = find_tokenizer(dataclasses.replace(options, do_lower_case=not lower))
-        assert chosen.do_lower_case is not lower
+        assert not caplog.messages
+        other = files / "other.txt"
+        other.write_text((files / "vocab.txt").read_text() + "lion\n")
+        given = {"vocab_file": str(other), "do_lower_case": not lower}
+        chosen = find_tokenizer(dataclasses.replace(options, **given))
+        assert (chosen.path, chosen.do_lower_case) == (str(other), not lower)
+        assert caplog.messages == [
+            f"{other}: differs from {folder}/vocab.txt, the model's vocabulary",
+            f"do_lower_case={not lower}: the model in {folder} was trained with {lower}",
+        ]
+        caplog.clear()
 
 
 def test_a_hub_module_gives_weights_config_and_vocabulary(files):
