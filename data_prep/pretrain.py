@@ -14,10 +14,12 @@ from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_folder import check_early
 
 
 def run(options: PretrainingOptions) -> None:
     select_engine(options.engine)
+    check_early(options)
     with quiet_import():
         from albert_tf.training.pretraining import pretrain
 

@@ -12,12 +12,14 @@ A kind of task that is defined elsewhere gets its command in the same way:
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_options import SquadOptions
@@ -60,6 +62,7 @@ TASK_KINDS = {
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
     select_engine(options.engine)
+    check_early(options)
     module, name = kind.task.split(":")
     with quiet_import():
         from albert_tf.finetuning.run import fine_tune
@@ -73,6 +76,16 @@ def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     return command(kind.options, lambda options: run_kind(kind, options), original=kind.original)
 
 
-classify = fine_tuning_command(TASK_KINDS["classification"])
+def run_classifier(options: ClassifierOptions) -> None:
+    """Fine-tunes on one data set, or on every task of GLUE."""
+    if (options.task_name or "").lower() != "all":
+        run_kind(TASK_KINDS["classification"], options)
+        return
+    from albert_tf.cli.glue import run_all
+
+    run_all(options, sys.argv[1:])
+
+
+classify = command(ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER)
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])

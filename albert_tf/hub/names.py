@@ -57,6 +57,11 @@ def local_weights(name: str, *, argument: str) -> str:
     return _local(name, argument, _WEIGHTS, _check_weights)
 
 
+def may_be_published(name: str) -> bool:
+    """Whether `local_weights` would fetch something of this name if there is no such path."""
+    return bool(find_archive(name) or _repository(name))
+
+
 def local_vocabulary(name: str, *, argument: str) -> str:
     """Returns a local path for the name of some weights, of which the vocabulary is needed.
 

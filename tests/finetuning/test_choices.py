@@ -215,7 +215,7 @@ def test_flags_are_the_originals():
     define_flags(RaceOptions, values)
     needed = ["--albert_config_file=c", "--spm_model_file=v", "--output_dir=o"]
     values(["run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7"])
-    options = from_flags(RaceOptions, values)
+    options = from_flags(RaceOptions, values).with_defaults()
     assert options.classifier_dropout == 0.2
     assert options.keep_checkpoint_max == 7
     assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)

@@ -398,6 +398,11 @@ KINDS: dict[str, Kind] = {
         _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
         lambda folder: (find_companions(str(folder)), run_report._results(str(folder), {})),
     ),
+    "evaluation_data.json": Kind(
+        "evaluation_data.json",
+        _text("evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]),
+        lambda folder: find_companions(str(folder)),
+    ),
     "training_data.json": Kind(
         "training_data.json",
         _text("training_data.json", {"a.manifest.json": MANIFEST}),

@@ -20,7 +20,7 @@ from albert_tf.finetuning.classification.tables import find_dataset, hold_out
 from albert_tf.finetuning.classification.target_report import target_sections
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target, restore
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
@@ -57,6 +57,12 @@ class Classification(FineTuningTask):
         self.objective = TARGETS[self._dataset.target].objective
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target: Target | None = None
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        keys = [*(METRICS[name].key for name in self._dataset.metrics), "eval_loss"]
+        suffixes = [rows.suffix for rows in self._dataset.sets["eval"]] or [""]
+        return tuple(f"{key}{suffix}" for suffix in suffixes for key in keys)
 
     def read(self, split: str) -> dict[str, list[Example]]:
         dataset = self._dataset
@@ -152,11 +158,20 @@ class Classification(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return classification_flops(config, self.options.max_seq_length, self._target.outputs)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        dataset = self._dataset
+        if dataset.held_out:
+            (rows,) = dataset.sets["train"]
+            return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
+        (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
+        return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
+
     def companion_files(self) -> dict[str, str]:
         return self._target.companion_files(
             pairs=self._dataset.pairs,
             max_seq_length=self.options.max_seq_length,
             label_separator=self._dataset.label_separator,
+            **self._dataset.record,
         )
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
@@ -167,6 +182,11 @@ class Classification(FineTuningTask):
 
     def collapse(self, outputs: Outputs) -> str | None:
         return self._target.collapse(outputs["logits"])
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        truth = examples.features.arrays[self._target.feature]
+        answer, logits = self._target.majority(truth)
+        return Majority(answer, self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The label, and the probability of every label in the order of `labels.json`."""

@@ -7,6 +7,7 @@ The data sets of GLUE and CLUE are the tables in `classification.glue` and `clas
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -83,6 +84,11 @@ class RowSet:
     suffix: str = ""
     submission: str | None = None
 
+    @property
+    def file_names(self) -> str:
+        """The names of the files, without their folders."""
+        return ", ".join(os.path.basename(file.path) for file in self.files)
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationDataset:
@@ -102,6 +108,7 @@ class ClassificationDataset:
         held_out_seed: chooses these rows.
         submitted: ids and labels of predicted rows -> content of the file for the benchmark's
             server; None if there is no benchmark.
+        record: options that the trained folder records, so that other rows are read alike.
     """
 
     name: str
@@ -116,6 +123,7 @@ class ClassificationDataset:
     held_out: float = 0.0
     held_out_seed: int = 0
     submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Example(NamedTuple):

@@ -119,12 +119,13 @@ def published_dataset(
     Raises:
         InputError: one of these files is missing.
     """
-    if data_dir is None:
+    if data_dir is None and splits:
         raise InputError(f"`data_dir`: `task_name`={task.name} needs the folder of {benchmark}")
     wanted = {split: task.sets[split] for split in splits}
-    data_dir = local_folder(data_dir, _alternatives(task, wanted), "data_dir")
+    if data_dir is not None and splits:
+        data_dir = local_folder(data_dir, _alternatives(task, wanted), "data_dir")
     sets = {
-        split: tuple(_row_set(rows, task.folders, data_dir) for rows in sets)
+        split: tuple(_row_set(rows, task.folders, data_dir or "") for rows in sets)
         for split, sets in wanted.items()
     }
     return ClassificationDataset(

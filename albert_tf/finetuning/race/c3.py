@@ -16,13 +16,13 @@ from albert_tf.files import exists
 from albert_tf.finetuning.race.choice_question import ChoiceQuestion, checked_choices, fill
 from albert_tf.json_files import converted, read_json, shown
 
-_GROUPS = {"d": "dialogue", "m": "mixed"}
+GROUPS = {"d": "dialogue", "m": "mixed"}
 _FOLDERS = ("c3", "c3_public", "C3")
 
 
 def _both(form: str) -> dict[str, str]:
     """File name -> group, for the two files of a split."""
-    return {form.format(letter): group for letter, group in _GROUPS.items()}
+    return {form.format(letter): group for letter, group in GROUPS.items()}
 
 
 # Split -> its possible layouts: file name -> group of the questions. The first that exists is read.

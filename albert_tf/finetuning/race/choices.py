@@ -9,13 +9,13 @@ import dataclasses
 import glob
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import matches, read_lines
 from albert_tf.finetuning.parquet_rows import parquet_rows
-from albert_tf.finetuning.race.c3 import read_c3
+from albert_tf.finetuning.race.c3 import GROUPS, read_c3
 from albert_tf.finetuning.race.choice_question import (
     LETTERS,
     RACE_BLANK,
@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 LEVELS = ("middle", "high")
 
-# Split -> folder of RACE, as published, and start of the names of the files on the Hub.
-_FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+# Split -> folder of RACE, as published; and start of the names of the files on the Hub.
+FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
 _HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
 
 HUB_RACE = "hf://datasets/ehovy/race"
@@ -45,7 +45,7 @@ def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
         InputError: there is no such data set, or a file is missing or invalid; the message names
             file and line.
     """
-    name = options.task_name.lower()
+    name = options.with_defaults().task_name.lower()
     if name not in DATASETS:
         raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
     questions = list(DATASETS[name](options, split))
@@ -64,20 +64,32 @@ def _files(options: RaceOptions) -> dict[str, str | None]:
 
 def _source(options: RaceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
-    if options.task_name.lower() == "json":
+    if options.reads_json:
         return _files(options)[split]
     return options.data_dir or HUB_RACE
 
 
-def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
-    if _files(options)[split]:
-        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
-    levels = [
+def groups_of(options: RaceOptions) -> Sequence[str]:
+    """The groups of questions for which results are also reported."""
+    if options.reads_json:
+        return ()
+    return _levels(options) if options.reads_race else tuple(GROUPS.values())
+
+
+def _levels(options: RaceOptions) -> list[str]:
+    """The school levels of RACE that are read."""
+    return [
         level
         for level in LEVELS
         if not (options.high_only and level != "high")
         and not (options.middle_only and level != "middle")
     ]
+
+
+def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
+    if _files(options)[split]:
+        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
+    levels = _levels(options)
     place = options.data_dir or HUB_RACE
     needed = [
         [f"{level}/{_HUB_SPLITS[split]}-*.parquet", *_published(split, level)] for level in levels
@@ -93,7 +105,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         paths = next(filter(None, found), None)
         if paths is None:
             raise InputError(
-                f"`data_dir`={data_dir}: no .txt file in {_FOLDERS[split]}/{level}; RACE contains "
+                f"`data_dir`={data_dir}: no .txt file in {FOLDERS[split]}/{level}; RACE contains "
                 "RACE/{train,dev,test}/{middle,high}/*.txt, and its copy on the Hugging Face Hub "
                 "{middle,high}/{train,validation,test}-*.parquet"
             )
@@ -104,7 +116,7 @@ def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
 
 def _published(split: str, level: str) -> tuple[str, str]:
     """Globs of the files as published, in the folder that contains RACE/ or in RACE/ itself."""
-    name = f"{_FOLDERS[split]}/{level}/*.txt"
+    name = f"{FOLDERS[split]}/{level}/*.txt"
     return f"RACE/{name}", name
 
 

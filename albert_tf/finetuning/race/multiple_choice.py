@@ -19,9 +19,9 @@ from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.race.c3 import submission_file
 from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
 from albert_tf.finetuning.race.choice_report import choice_sections
-from albert_tf.finetuning.race.choices import read_questions
+from albert_tf.finetuning.race.choices import FOLDERS, groups_of, read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import CHOICE_FILE
@@ -165,6 +165,11 @@ class MultipleChoice(FineTuningTask):
         self.objective = MultipleChoiceObjective()
         self._choices = 0  # most of any question
 
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        groups = groups_of(self.options)
+        return ("eval_accuracy", *(f"eval_accuracy_{group}" for group in groups), "eval_loss")
+
     def read(self, split: str) -> dict[str, list[ChoiceQuestion]]:
         return {"": read_questions(self.options, split)}
 
@@ -201,6 +206,12 @@ class MultipleChoice(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._choices * classification_flops(config, self.options.max_seq_length, 1)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        if self.options.reads_json:
+            return super().data_name(examples)
+        name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
+        return f"{name}, {FOLDERS[examples.split]} ({groups})"
+
     def companion_files(self) -> dict[str, str]:
         options = self.options
         settings = {
@@ -212,6 +223,13 @@ class MultipleChoice(FineTuningTask):
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        answers = np.array([question.answer for question in examples.examples])
+        letter = np.bincount(answers).argmax()
+        choices = examples.features.arrays["choice_mask"].shape[-1]
+        logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
+        return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and the letter of its answer."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.interop.layout import CHOICE_FILE
 from albert_tf.options import option
 
 # Option -> the tasks that it is for.
@@ -24,8 +27,17 @@ _TASKS_OF = {
 class RaceOptions(FineTuningOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
+    settings_file: ClassVar[str] = CHOICE_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "task_name": "race",
+        "max_seq_length": 512,
+        "max_qa_length": 128,
+    }
+
     task_name: str = option(
-        "race", "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines."
+        None,
+        "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines; by default "
+        "that of the model in --output_dir, else race.",
     )
     data_dir: str | None = option(
         None,
@@ -44,7 +56,9 @@ class RaceOptions(FineTuningOptions):
     high_only: bool = option(False, "Only the high school questions of RACE.")
     middle_only: bool = option(False, "Only the middle school questions of RACE.")
     max_qa_length: int = option(
-        128, "Maximum tokens of question and choice together; truncated at the beginning."
+        None,
+        "Maximum tokens of question and choice together; truncated at the beginning. By default "
+        "that of the model in --output_dir, else 128.",
     )
 
     do_train: bool = option(True, "Whether to train.")
@@ -65,7 +79,7 @@ class RaceOptions(FineTuningOptions):
         super().check()
         if self.high_only and self.middle_only:
             raise InputError("`high_only` and `middle_only` exclude each other")
-        task = self.task_name.lower()
+        task = (self.task_name or "race").lower()
         for name, tasks in _TASKS_OF.items():
             value = getattr(self, name)
             # The original's commands for RACE name files, which have no effect.
@@ -73,3 +87,19 @@ class RaceOptions(FineTuningOptions):
                 raise InputError(f"`{name}`={value}: needs `task_name`={' or '.join(tasks)}")
         if self.submission and not self.do_predict:
             raise InputError("`submission`: needs `do_predict`")
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
+        names = [files[split] for split in self.splits()] if self.reads_json else ["data_dir"]
+        return super().input_files() | {name: getattr(self, name) for name in names}
+
+    @property
+    def reads_race(self) -> bool:
+        """Whether questions are those of RACE."""
+        return (self.task_name or "race").lower() == "race"
+
+    @property
+    def reads_json(self) -> bool:
+        """Whether questions are JSON lines."""
+        return (self.task_name or "").lower() == "json"

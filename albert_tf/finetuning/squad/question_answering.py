@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
@@ -31,11 +32,11 @@ from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.squad.windows import Windows, make_windows
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.companions import THRESHOLD, find_companions
 from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
@@ -45,7 +46,6 @@ from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-THRESHOLD = "null_score_diff_threshold"
 # Options that exports need to answer questions.
 _FOR_EXPORTS = (
     "max_seq_length",
@@ -143,8 +143,7 @@ class QuestionAnswering(FineTuningTask):
 
     def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
-        train = self._files.get("train")
-        super().__init__(options.resolved(len(train.questions) if train else 0), tokenizer)
+        super().__init__(options, tokenizer)
         self._version_2, self._head_name = self._settings()
         self._head = ANSWER_HEADS[self._head_name]
         self._answer_metric, self._metric_reason = self._choose_metric()
@@ -177,6 +176,16 @@ class QuestionAnswering(FineTuningTask):
                 logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
                 return metric, reason
         return METRICS[self._trained().answer_metric or "squad"], ""
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        exact, f1 = (f"{self._answer_metric.prefix}{name}" for name in ("exact", "f1"))
+        if not self._version_2:
+            return (f1, f"{exact}_match")
+        groups = [
+            f"{group}_{name}" for group in ("HasAns", "NoAns", "best") for name in (exact, f1)
+        ]
+        return (f1, f"{exact}_match", *groups)
 
     def _settings(self) -> tuple[bool, str]:
         """Whether questions may have no answer, and the name of the head."""
@@ -270,6 +279,9 @@ class QuestionAnswering(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._head.flops(config, self.options.max_seq_length)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        return os.path.basename(self._files[examples.split].path)
+
     def companion_files(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
         settings |= {"answer_metric": self._answer_metric.name}
@@ -300,6 +312,14 @@ class QuestionAnswering(FineTuningTask):
         thresholds[THRESHOLD] = found if chosen is None else chosen
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
         return {**evaluate(questions, answers, True, metric), **thresholds}
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        questions = examples.examples
+        if not self._version_2:
+            return None
+        nothing = {question.id: "" for question in questions}
+        results = evaluate(questions, nothing, True, self._answer_metric)
+        return Majority("never an answer", results)
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         return predict_answers(
