@@ -249,8 +249,9 @@ def glue_dataset(name: str, data_dir: str | None, splits: tuple[str, ...]) -> Cl
     Raises:
         InputError: one of these files is missing.
     """
-    hub = HUB_TASKS[name]
-    task = GLUE[name]
+    task, hub = GLUE[name], HUB_TASKS.get(name)
+    if hub is None:  # a task that was added to the table, and that the Hub's data set lacks
+        return published_dataset(task, "GLUE", data_dir, splits)
     sets = {
         split: tuple(_with_hub_file(rows, hub) for rows in sets)
         for split, sets in task.sets.items()
