@@ -53,7 +53,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
             return
         start = 0
-        if wanted and server.ranges and self.headers["If-Range"] == server.tag:
+        if wanted and server.ranges and self.headers["If-Range"] in (None, server.tag):
             start = int(wanted.removeprefix("bytes=").partition("-")[0])
         self.send_response(206 if start else 200)
         if start:
