@@ -41,6 +41,7 @@ _PUBLIC = {
     # Text and weights
     "Tokenizer": "albert_tf.tokenizers",
     "load_weights": "albert_tf.interop.formats",
+    "from_preset": "albert_tf.interop.presets",
 }
 
 __all__ = sorted(_PUBLIC)

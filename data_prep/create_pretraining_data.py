@@ -40,6 +40,7 @@ def run(options: PretrainingDataOptions) -> None:
         f"({megabytes / seconds:.1f} MB/s); {', '.join(shares)}"
     )
     _print_losses(options, manifest)
+    _print_unknown(manifest)
     if manifest["skipped_lines"]:
         print(f"{manifest['skipped_lines']:,} lines longer than a megabyte were skipped")
     for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
@@ -60,6 +61,21 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
             "--packing=fit or a larger --max_seq_length loses less; other copies of a document "
             "(--dupe_factor) are cut elsewhere"
         )
+
+
+def _print_unknown(manifest: dict[str, Any]) -> None:
+    """Tokens that the vocabulary has no piece for, in all and in the files with the most."""
+    from albert_tf.tokenizers.unknown import describe_unknown
+
+    unknown = manifest.get("unknown_tokens", 0)  # manifests of earlier versions have none
+    if not unknown:
+        return
+    print(describe_unknown(unknown, manifest["tokens"], manifest["unknown_characters"]))
+    shares = manifest["unknown_share_by_file"]
+    if list(shares.values()) == [unknown / manifest["tokens"]]:
+        return  # the only file
+    for path, share in list(shares.items())[:_MAX_LISTED_FILES]:
+        print(f"{path}: {share:.2%} unknown")
 
 
 cli = command(PretrainingDataOptions, run, original=original_flags.PRETRAINING_DATA)

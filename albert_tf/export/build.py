@@ -30,6 +30,7 @@ from albert_tf.export.task_exports import (
     write_task,
 )
 from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
+from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
@@ -57,6 +58,8 @@ def export_saved_model(options: ExportOptions) -> None:
             fit together; or TensorFlow Text is required but missing.
     """
     manifest.check_free(options.export_path)
+    path = local_weights(options.init_checkpoint, argument="init_checkpoint")
+    options = dataclasses.replace(options, init_checkpoint=path)
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
     settings: Any = None
@@ -89,7 +92,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "%s: %d of %d variables loaded", matched.source, len(matched.loaded), len(model.weights)
     )
     content = {
-        "init_checkpoint": options.init_checkpoint,
+        "init_checkpoint": pinned_name(options.init_checkpoint),
         "head": source.head,
         "step": source.weights.step,
         "tensorflow": tf.__version__,
@@ -189,6 +192,7 @@ def _write_card(
         parameters=model.count_params(),
         step=source.weights.step or 0,
         source=source.weights.format,
+        origin=source_of(source.weights.path),
         companions=source.companions,
         license=options.license,
     )

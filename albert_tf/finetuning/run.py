@@ -38,6 +38,7 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.unknown_tokens import unknown_tokens
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BEST_FOLDER, BestCheckpoint, PeriodicEvaluation
 from albert_tf.training.loop import predict
@@ -49,6 +50,7 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
+    with_local_weights,
     write_description,
     write_results,
 )
@@ -82,7 +84,7 @@ def fine_tune(
     options.check()
     _check_inputs(options)
     with _standard_output_for_predictions(options):
-        options = with_hub_module(with_local_files(options))
+        options = with_local_weights(with_hub_module(with_local_files(options)))
         config = find_config(options)
         tokenizer = find_tokenizer(options)
         config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
@@ -142,6 +144,8 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
             )
         title = f"{each.split} {each.name}".strip()
         logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
+        if unknown := unknown_tokens(task, each):
+            logger.info("%s: %s", title, unknown)
     return sets
 
 

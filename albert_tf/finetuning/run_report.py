@@ -21,6 +21,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.hub.names import pinned_name
 from albert_tf.interop.companions import RESULTS_FILE
 from albert_tf.json_files import read_json
 from albert_tf.options import flag_name
@@ -230,11 +231,20 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
 
 def _flags(options: FineTuningOptions) -> dict[str, Any]:
     """Flag -> value of all options."""
+    options = _as_given(options)
     return {flag_name(field): getattr(options, field.name) for field in dataclasses.fields(options)}
+
+
+def _as_given(options: FineTuningOptions) -> FineTuningOptions:
+    """The options with names of weights, and their revision, instead of where they were put."""
+    path = options.init_checkpoint
+    given = pinned_name(path) if path and not options.albert_hub_module_handle else None
+    return dataclasses.replace(options, init_checkpoint=given)
 
 
 def command_line(options: FineTuningOptions) -> str:
     """The command: the program, and the flags that differ from their defaults."""
+    options = _as_given(options)
     words = [os.path.basename(sys.argv[0])]
     if words[0].endswith(".py"):
         words.insert(0, "python")

@@ -10,6 +10,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, open_file
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.hub.names import local_weights
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
@@ -26,7 +27,7 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
     """The options with `albert_hub_module_handle` as the weights to start from.
 
     Raises:
-        InputError: it is not a local folder, or contradicts `init_checkpoint`.
+        InputError: it is no module, cannot be fetched, or contradicts `init_checkpoint`.
     """
     handle = options.albert_hub_module_handle
     if not handle:
@@ -39,10 +40,15 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
             f"`albert_hub_module_handle`={handle}: give either this or "
             f"`init_checkpoint`={options.init_checkpoint}, not both"
         )
-    if is_read_only(handle) or not is_folder(handle):
-        where = "download the module and name its folder" if "://" in handle else "not a folder"
-        raise InputError(f"`albert_hub_module_handle`={handle}: {where}")
-    return dataclasses.replace(options, init_checkpoint=encoder_folder(handle))
+    # The original's README writes `--albert_hub_module_handle==https://...`.
+    name = handle.removeprefix("=")
+    folder = local_weights(name, argument="albert_hub_module_handle")
+    if is_read_only(folder) or not is_folder(folder):
+        raise InputError(
+            f"`albert_hub_module_handle`={handle}: neither a folder nor a handle such as "
+            "https://tfhub.dev/google/albert_base/1"
+        )
+    return dataclasses.replace(options, init_checkpoint=encoder_folder(folder))
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -83,6 +83,10 @@ class FineTuningTask(abc.ABC):
     @abc.abstractmethod
     def encode(self, split: str, examples: Sequence[Any]) -> Features:
         """Tokenizes examples, with their labels unless the split is "predict"."""
+
+    def texts(self, examples: Sequence[Any]) -> Iterable[str]:
+        """Returns the texts of examples, in which the runner looks for unknown characters."""
+        return ()
 
     @abc.abstractmethod
     def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:

@@ -122,12 +122,14 @@ def _reason(error: Exception, name: HubName, revision: str | None, repo_type: st
 
     kind = {"model": "model", "dataset": "data set"}[repo_type]
     prefix = "" if repo_type == "model" else f"{repo_type}s/"
+    # A name of a model could have been meant as a path.
+    no_path = "no local file or folder, and " if repo_type == "model" else ""
     address = f"{constants.ENDPOINT}/{prefix}{name.repo_id}"
     if isinstance(error, errors.GatedRepoError):  # before the error that it is a kind of
         return f"access must be asked for at {address}; then set HF_TOKEN, or run `hf auth login`"
     if isinstance(error, errors.RepositoryNotFoundError):
         return (
-            f"no local file or folder, and no {kind} of this name on the Hugging Face Hub (a "
+            f"{no_path}no {kind} of this name on the Hugging Face Hub (a "
             "private one needs HF_TOKEN, or `hf auth login`)"
         )
     if isinstance(error, errors.RevisionNotFoundError):
@@ -144,13 +146,13 @@ def _reason(error: Exception, name: HubName, revision: str | None, repo_type: st
     )
     if isinstance(error, errors.LocalEntryNotFoundError) and constants.HF_HUB_OFFLINE:
         return (
-            f"no local file or folder, nor completely in the cache {constants.HF_HUB_CACHE}, and "
+            f"{no_path}not, or not completely, in the cache {constants.HF_HUB_CACHE}, and "
             f"HF_HUB_OFFLINE is set; unset it, or {by_hand}"
         )
     cause = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else None
     return (
-        f"cannot be fetched from {constants.ENDPOINT} ({_first_line(cause or error)}); rerun the "
-        f"same command, or {by_hand}"
+        f"{no_path}cannot be fetched from {constants.ENDPOINT} ({_first_line(cause or error)}); "
+        f"rerun the same command, or {by_hand}"
     )
 
 

@@ -6,10 +6,11 @@ import dataclasses
 import os
 from typing import Any, TypeVar
 
-from albert_tf.files import exists, matches, read_text
+from albert_tf.files import exists, read_text
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
 from albert_tf.json_files import read_json
+from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
 
 LABELS_FILE = "labels.json"
 TARGET_FILE = "target.json"
@@ -31,9 +32,6 @@ RUN_FILES = (
 
 Value = TypeVar("Value")
 
-# Patterns in order of preference, in the folder and in the assets of a SavedModel.
-_VOCABULARIES = ("spiece.model", "vocab.txt", "*.model")
-
 
 @dataclasses.dataclass(frozen=True)
 class Companions:
@@ -51,11 +49,6 @@ class Companions:
     labels: tuple[str, ...] = ()
     results: dict[str, str] = dataclasses.field(default_factory=dict)
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
-    do_lower_case: bool | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _TokenizerConfig:
     do_lower_case: bool | None = None
 
 
@@ -95,29 +88,19 @@ def find_companions(path: str) -> Companions:
     data = read(DATA_FILE, dict[str, dict[str, Any]], {})
     manifests = read(DATA_FILE, dict[str, Manifest], {}).values()
     lower = [manifest.settings.do_lower_case for manifest in manifests]
-    lower.append(read("tokenizer_config.json", _TokenizerConfig, _TokenizerConfig()).do_lower_case)
+    lower.append(read_lower_case(folder))
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         lower.append(read_do_lower_case(folder))
     return Companions(
-        vocabulary=_find_vocabulary(folder),
+        vocabulary=find_vocabulary(folder),
         labels=read(LABELS_FILE, tuple[str, ...], ())
         or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         data=data,
         do_lower_case=next((value for value in lower if value is not None), None),
     )
-
-
-def _find_vocabulary(folder: str) -> str | None:
-    """Returns the vocabulary: the first pattern that matches exactly one file decides."""
-    for place in (folder, os.path.join(folder, "assets")):
-        for pattern in _VOCABULARIES:
-            found = matches(os.path.join(place, pattern))
-            if len(found) == 1:
-                return found[0]
-    return None
 
 
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:

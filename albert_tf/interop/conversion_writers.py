@@ -18,6 +18,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.hub.names import source_of
 from albert_tf.interop import huggingface, model_card, orbax_checkpoints
 from albert_tf.interop.companions import (
     DATA_FILE,
@@ -173,6 +174,7 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
             parameters=sum(value.size for value in model.values.values()),
             step=model.step,
             source=model.source.format,
+            origin=source_of(model.source.path),
             companions=model.companions,
             license=model.license,
         )

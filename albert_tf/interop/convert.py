@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.hub.names import local_weights
 from albert_tf.interop.checkpoint_folders import FORMAT_OF_ENGINE
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
@@ -33,6 +35,8 @@ def convert(options: ConvertOptions) -> None:
         raise InputError(
             f"`output`={options.output}: already exists; remove it or choose another name"
         )
+    path = local_weights(options.input, argument="input")
+    options = dataclasses.replace(options, input=path)
     given = AlbertConfig.from_json_file(options.config) if options.config else None
     with arguments_renamed(path="input"):
         weights = open_weights(options.input, options.from_format, given)

@@ -12,6 +12,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, matches
+from albert_tf.hub.names import local_weights
 from albert_tf.interop import checkpoint_folders, huggingface, layout
 from albert_tf.interop.checkpoint_folders import conversion_command
 from albert_tf.interop.weights import (
@@ -156,12 +157,13 @@ def load_weights(
 ) -> MatchedWeights:
     """Loads the weights that a file, in any format, and a model have in common.
 
-        matched = load_weights(AlbertEncoder(config), "albert_base_v2")
+        matched = load_weights(AlbertEncoder(config), "albert/albert-base-v2")
         matched.missing     # variables that kept their initial values
 
     Args:
         model: any model of this package.
-        path: as for `open_weights`.
+        path: as for `open_weights`, or the name of published weights, such as
+            "albert/albert-base-v2" or "albert_base_v2", which are fetched.
         init_from_group0: whether every group of layers is loaded from the file's first group, as
             the paper initializes its deeper models from shallower ones.
 
@@ -172,6 +174,7 @@ def load_weights(
         InputError: if `path` contains no weights, shapes or attention heads differ, or weights of
             the encoder are missing.
     """
+    path = local_weights(path, argument="path")
     weights = open_weights(path, config=adjacent_config(path) or model.config)
     with arguments_renamed(weights="path"):
         notes = config_differences(model.config, weights)

@@ -8,6 +8,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
+from albert_tf.hub.published import Source
 from albert_tf.interop.companions import Companions
 
 FILE = "README.md"
@@ -46,6 +47,7 @@ class Facts:
         source: format of the original weights.
         companions: files next to the original weights.
         license: identifier as on the Hub, such as apache-2.0; None if unknown.
+        origin: where the original weights were fetched from; None if they were not.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Facts:
     source: str
     companions: Companions
     license: str | None
+    origin: Source | None = None
 
 
 def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
@@ -105,6 +108,8 @@ def _card(
         f"{form}, created by albert_tf from {facts.source} weights. Parameters: "
         f"{facts.parameters:,}."
     )
+    if facts.origin:
+        summary += f" The original weights are {facts.origin.address}, {facts.origin.revision}."
     parts = [
         _header(facts, library),
         f"# {facts.name}",

@@ -17,6 +17,7 @@ from albert_tf.interop.model_garden import (
     read_model_garden,
     read_reshaped,
 )
+from albert_tf.interop.module_configs import find_preset
 from albert_tf.interop.tensorflow_checkpoints import (
     OBJECT_GRAPH,
     open_checkpoint,
@@ -43,7 +44,8 @@ def read_saved_model(path: str) -> Weights:
         raise InputError(f"{path}: a SavedModel without weights: {prefix}.index is missing")
     weights = _read(path, prefix)
     config = adjacent_config(os.path.join(path, "assets", ""))
-    return dataclasses.replace(weights, config=config or find_keras_config(path, weights))
+    config = config or find_keras_config(path, weights) or find_preset(path, weights)
+    return dataclasses.replace(weights, config=config)
 
 
 def read_do_lower_case(path: str) -> bool | None:

@@ -1,6 +1,6 @@
 """Turns text into subword ids as the original ALBERT does; loads no TensorFlow.
 
-    tokenizer = Tokenizer.load("30k-clean.model")
+    tokenizer = Tokenizer.load("30k-clean.model")      # or "albert/albert-base-v2"
     tokenizer.tokenize("The cat sat.")      # ['▁the', '▁cat', '▁sat', '.']
     tokenizer.encode("The cat sat.")        # [14, 2008, 847, 9]
 
@@ -27,7 +27,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from albert_tf.errors import InputError
+from albert_tf.files import is_folder
+from albert_tf.hub.names import local_vocabulary
 from albert_tf.tokenizers import alignment
+from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
 
 WORD_START = "\u2581"  # SentencePiece writes the space before a word as this character
 
@@ -87,17 +90,26 @@ class Tokenizer(abc.ABC):
         self.do_lower_case = do_lower_case
 
     @staticmethod
-    def load(path: str, do_lower_case: bool = True) -> Tokenizer:
-        """Loads a vocabulary file; the suffix of its name determines the class.
+    def load(path: str, do_lower_case: bool | None = None) -> Tokenizer:
+        """Loads a vocabulary; the suffix of its name determines the class.
 
         Args:
-            path: a SentencePiece `.model`, or a WordPiece vocabulary `.txt` with one piece per
-                line.
-            do_lower_case: whether to lower-case text, as when the vocabulary was trained.
+            path: a SentencePiece `.model`, a WordPiece vocabulary `.txt` with one piece per line,
+                a folder that contains one of them, or the name of published weights, such as
+                "albert/albert-base-v2".
+            do_lower_case: whether to lower-case text, as when the vocabulary was trained; None for
+                what a folder records, or else True.
 
         Raises:
-            InputError: if the file is missing, of an unknown kind, or not a vocabulary for ALBERT.
+            InputError: if the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
+                or the name cannot be fetched.
         """
+        path = local_vocabulary(path, argument="path")
+        if is_folder(path):
+            recorded = read_lower_case(path)
+            do_lower_case = recorded if do_lower_case is None else do_lower_case
+            path = _vocabulary_in(path)
+        do_lower_case = True if do_lower_case is None else do_lower_case
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
             raise InputError(
@@ -215,6 +227,12 @@ class Tokenizer(abc.ABC):
         """Returns the text of some ids, without control symbols."""
 
 
+def _vocabulary_in(folder: str) -> str:
+    if vocabulary := find_vocabulary(folder):
+        return vocabulary
+    raise InputError(f"{folder}: contains no vocabulary, such as spiece.model or vocab.txt")
+
+
 def preprocess(text: str, do_lower_case: bool) -> str:
     """Collapses white space, removes accents (NFKD) and optionally lower-cases.
 
@@ -263,8 +281,13 @@ def starts_word(piece: str) -> bool:
 def _continues_word(character: str) -> bool:
     if character.isascii():
         return character.isalpha()
+    return unicodedata.category(character)[0] in "LM" and not is_unspaced(character)
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character is a letter or mark of a script written without spaces."""
     letter_or_mark = unicodedata.category(character)[0] in "LM"
-    return letter_or_mark and not unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS)
+    return letter_or_mark and unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS)
 
 
 @functools.cache

@@ -40,6 +40,7 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
+    with_local_weights,
     write_results,
 )
 
@@ -145,6 +146,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
     Raises:
         InputError: an option or file is invalid.
     """
+    options = with_local_weights(options)
     config, engine = prepare(options)
     train_records, eval_records = _find_records(options, config, engine)
     with training_folder(options, engine):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.race.choices import ChoiceQuestion
+from albert_tf.finetuning.race.choice_question import ChoiceQuestion
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice, featurize
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet

@@ -119,8 +119,8 @@ def test_what_is_missing_is_named(files):
     assert "`spm_model_file`=from_tf_hub: needs `albert_hub" in message(
         with_hub_module, spm_model_file="from_tf_hub"
     )
-    assert "download the module and" in message(
-        with_hub_module, albert_hub_module_handle="https://tfhub.dev/google/albert_base/3"
+    assert "neither a folder nor a handle such as https://tfhub.dev/google/" in message(
+        with_hub_module, albert_hub_module_handle="nothing"
     )
     assert "not both" in message(
         with_hub_module, albert_hub_module_handle=str(empty), init_checkpoint="x"

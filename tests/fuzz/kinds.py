@@ -9,6 +9,7 @@ import importlib.util
 import json
 import pathlib
 import shutil
+import tempfile
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -34,6 +35,9 @@ from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.hub.archives import unpack
+from albert_tf.hub.names import source_of
+from albert_tf.hub.published import Source
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import (
     check_manifests,
@@ -61,6 +65,7 @@ from tests.references import OWN_VOCABULARY
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 CONFIG = CONFIGS["shared"]
+_ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"}
 MANIFEST = {
     "settings": {
         "max_seq_length": LENGTH,
@@ -110,6 +115,10 @@ RACE = {
     "answers": ["A"],
 }
 CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
+CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
+CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
+C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
+C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
 ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
 PAGE = (
     "<page><title>t{}</title><ns>0</ns><id>1</id>"
@@ -290,6 +299,26 @@ def _read_vocabulary(name: str) -> Callable[[pathlib.Path], Any]:
     return read
 
 
+def _make_archive(ending: str) -> Callable[[pathlib.Path], Any]:
+    """Packs a checkpoint as archives of published weights are packed."""
+
+    def make(folder: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as packed:
+            (pathlib.Path(packed) / "albert_base").mkdir()
+            _make_checkpoint(pathlib.Path(packed) / "albert_base")
+            shutil.make_archive(str(folder / "a"), ending, packed)
+
+    return make
+
+
+def _read_archive(name: str) -> Callable[[pathlib.Path], Any]:
+    def read(folder: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            unpack(str(folder / name), f"{place}/out")
+
+    return read
+
+
 def _make_parquet(folder: pathlib.Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
 
@@ -332,10 +361,23 @@ DUMP = f"<mediawiki><siteinfo><dbname>enwiki</dbname></siteinfo>{WIKI}</mediawik
 BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
 
 KINDS: dict[str, Kind] = {
+    "compressed archive": Kind("a.tar.gz", _make_archive("gztar"), _read_archive("a.tar.gz")),
+    "archive": Kind("a.tar", _make_archive("tar"), _read_archive("a.tar")),
+    "zip archive": Kind("a.zip", _make_archive("zip"), _read_archive("a.zip")),
+    "source of weights": Kind(
+        "albert_tf_source.json",
+        _text("albert_tf_source.json", Source("a", "https://a", "SHA-256 1").to_json()),
+        lambda folder: source_of(str(folder)),
+    ),
     "albert_config.json": Kind(
         "albert_config.json",
         _text("albert_config.json", CONFIG.to_json()),
         lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config.json")),
+    ),
+    "config of albert_zh": Kind(
+        "albert_config_tiny.json",
+        _text("albert_config_tiny.json", {**CONFIG.to_dict(), **_ALBERT_ZH}),
+        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json")),
     ),
     "config.json of Hugging Face": Kind(
         "config.json", _make_huggingface, _weights("model.safetensors")
@@ -455,6 +497,14 @@ KINDS: dict[str, Kind] = {
         _text("a.jsonl", _lines([CHOICE] * 3)),
         lambda folder: read_questions(
             RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
+        ),
+    ),
+    "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
+    "c3": Kind(
+        "test.json",
+        _text("test.json", C3),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
         ),
     ),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),

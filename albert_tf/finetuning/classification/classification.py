@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -13,7 +14,7 @@ from albert_tf.files import exists, make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.datasets import Example, RowSet
-from albert_tf.finetuning.classification.glue import SUBMISSION_FOLDER
+from albert_tf.finetuning.classification.published import SUBMISSION_FOLDER
 from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.tables import find_dataset, hold_out
 from albert_tf.finetuning.classification.target_report import target_sections
@@ -35,7 +36,8 @@ class Classification(FineTuningTask):
     """Predicts one label, several labels or a number for each text, or pair of texts.
 
     Predictions are `test_results.tsv` (a row of probabilities, or a number, per input row),
-    `predictions.tsv` (the rows' ids and labels) and, for GLUE, `submit_results.tsv`.
+    `predictions.tsv` (the rows' ids and labels) and, for tasks of a benchmark, `submit_results.tsv`
+    or `.json`, in the form that its server expects.
 
     Args:
         options: of run_classifier.py.
@@ -137,6 +139,11 @@ class Classification(FineTuningTask):
             features.arrays[self._target.feature] = self._target.encode(examples)
         return features
 
+    def texts(self, examples: Sequence[Example]) -> Iterator[str]:
+        for example in examples:
+            yield example.text
+            yield example.text_pair or ""
+
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
             config, self._target.outputs, self.options.classifier_dropout, dtype=dtype
@@ -175,16 +182,15 @@ class Classification(FineTuningTask):
         path = f"{folder}/predictions{rows.suffix}.tsv"
         _write_columns(path, ("id", "label"), ids, self._target.decode(logits))
         logger.info("%s predictions in %s", f"{len(ids):,}", path)
-        if rows.submission:
-            submitted = self._target.submitted(logits)
-            header = ("index", "prediction")
-            path = f"{folder}/submit_results{rows.suffix}.tsv"
-            _write_columns(path, header, ids, submitted)
+        if rows.submission and self._dataset.submitted:
+            content = self._dataset.submitted(ids, self._target.submitted(logits))
+            ending = os.path.splitext(rows.submission)[1]
+            write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
             if self.options.submission:
                 make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
                 path = f"{folder}/{SUBMISSION_FOLDER}/{rows.submission}"
-                _write_columns(path, header, ids, submitted)
-                logger.info("for the GLUE server: %s", path)
+                write_text(path, content)
+                logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         truth = examples.features.arrays.get(self._target.feature)

@@ -13,15 +13,18 @@ class ClassifierOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
     task_name: str = option(
-        "table", "A GLUE task (CoLA, MNLI, ..., in any case), or table for your own files."
+        "table",
+        "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, or table for "
+        "your own files.",
     )
     data_dir: str | None = option(
         None,
-        "Folder of GLUE, as published (CoLA/train.tsv, ...) or as on the Hugging Face Hub, from "
-        "which it is taken by default; may be hf://datasets/ORGANIZATION/NAME.",
+        "Folder of CLUE (tnews/train.json, ...), or of GLUE as published (CoLA/train.tsv, ...) or "
+        "as on the Hugging Face Hub, from which GLUE is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
     )
     submission: bool = option(
-        False, "Whether --do_predict also writes the file that the GLUE server accepts."
+        False, "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts."
     )
 
     train_file: str | None = option(

@@ -1,4 +1,4 @@
-"""The data set that the options name: one of GLUE, or the user's own tables."""
+"""The data set that the options name: one of GLUE or CLUE, or the user's own tables."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sklearn.model_selection import train_test_split
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.clue import CLUE, clue_dataset
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -24,6 +25,8 @@ _METRICS = {
     "multi_label": ("micro_f1", "macro_f1", "exact_match"),
 }
 
+# Task -> the function that finds its files.
+_PUBLISHED = {**dict.fromkeys(GLUE, glue_dataset), **dict.fromkeys(CLUE, clue_dataset)}
 
 _OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
 
@@ -48,14 +51,14 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
     Raises:
         InputError: there is none of that name, or options exclude each other.
     """
-    names = {_plain(name): name for name in (*GLUE, "table")} | _OTHER_NAMES
+    names = {_plain(name): name for name in (*_PUBLISHED, "table")} | _OTHER_NAMES
     name = names.get(_plain(options.task_name))
     if name is None:
         raise InputError(
-            f"`task_name`={options.task_name}: must be one of {', '.join((*GLUE, 'table'))}"
+            f"`task_name`={options.task_name}: must be one of {', '.join((*_PUBLISHED, 'table'))}"
         )
     if options.submission and (name == "table" or not options.do_predict):
-        raise InputError("`submission`: needs a GLUE task and `do_predict`")
+        raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
     if name == "table":
         return table_dataset(options)
     for option in _TABLE_OPTIONS:
@@ -63,7 +66,7 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    return glue_dataset(name, options.data_dir, options.splits())
+    return _PUBLISHED[name](name, options.data_dir, options.splits())
 
 
 def _plain(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads multiple-choice questions: RACE and JSON lines.
+"""Reads multiple-choice questions: RACE, C3 and JSON lines.
 
 RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
 """
@@ -9,21 +9,26 @@ import dataclasses
 import glob
 import itertools
 import logging
-import re
-import string
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import matches, read_lines
 from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.finetuning.race.c3 import read_c3
+from albert_tf.finetuning.race.choice_question import (
+    LETTERS,
+    RACE_BLANK,
+    ChoiceQuestion,
+    checked_choices,
+    fill,
+)
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.hub.datasets import local_folder
 from albert_tf.json_files import converted, parse_json, shown
 
 logger = logging.getLogger(__name__)
 
-LETTERS = string.ascii_uppercase
 LEVELS = ("middle", "high")
 
 # Split -> folder of RACE, as published, and start of the names of the files on the Hub.
@@ -31,45 +36,6 @@ _FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
 _HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
 
 HUB_RACE = "hf://datasets/ehovy/race"
-
-# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
-# part of a name unless they touch no letter or digit.
-_RACE_BLANK = re.compile("[_\uff3f]+")
-_BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
-
-
-class ChoiceQuestion(NamedTuple):
-    """A question about a context, and its choices.
-
-    Attributes:
-        location: "file:line", for errors.
-        id: identifies its prediction.
-        group: results are also reported per group, such as "middle"; "" for none.
-        context: text that the question is about; may be empty.
-        question: may be empty, or contain blanks that the choices fill.
-        choices: at least two.
-        candidates: question and choice as one text, per choice.
-        answer: index of the correct choice; None if unknown.
-    """
-
-    location: str
-    id: str
-    group: str
-    context: str
-    question: str
-    choices: tuple[str, ...]
-    candidates: tuple[str, ...]
-    answer: int | None
-
-
-def fill(question: str, choice: str, blank: re.Pattern[str] = _BLANK) -> str:
-    """A question and one of its choices as one text.
-
-    The choice fills every blank of the question; without a blank it follows the question.
-    """
-    choice = choice.strip()
-    filled, blanks = blank.subn(lambda _: choice, question)
-    return filled if blanks else f"{question} {choice}".strip()
 
 
 def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
@@ -162,9 +128,9 @@ def _race_questions(
         if not isinstance(question, str):
             raise InputError(f"{where}: must be a text, not {shown(question)}")
         # Published files contain a few empty options.
-        choices = _choices(where, choices, "options", empty=True)
+        choices = checked_choices(where, choices, "options", empty=True)
         correct = None if answer is None else _letter(where, answer, choices)
-        texts = tuple(fill(question, choice, _RACE_BLANK) for choice in choices)
+        texts = tuple(fill(question, choice, RACE_BLANK) for choice in choices)
         yield ChoiceQuestion(
             location, f"{name}-{number}", level, article, question, choices, texts, correct
         )
@@ -192,8 +158,8 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
     rows.sort(key=lambda each: each[0].example_id)  # keeps the questions of an article in order
     for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
         for number, (row, location, article) in enumerate(group, start=1):
-            choices = _choices(location, row.options, "options", empty=True)
-            texts = tuple(fill(row.question, choice, _RACE_BLANK) for choice in choices)
+            choices = checked_choices(location, row.options, "options", empty=True)
+            texts = tuple(fill(row.question, choice, RACE_BLANK) for choice in choices)
             answer = _letter(location, row.answer, choices)
             yield ChoiceQuestion(
                 location, f"{name}-{number}", level, article, row.question, choices, texts, answer
@@ -210,7 +176,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
             raise InputError(f"{location}: has neither context nor question")
         if "choices" not in record:
             raise InputError(f"{location}: no field 'choices'; the fields are {_fields(record)}")
-        choices = _choices(location, record["choices"], "choices")
+        choices = checked_choices(location, record["choices"], "choices")
         answer = None
         if split != "predict" or record.get("answer") is not None:
             if "answer" not in record:
@@ -227,6 +193,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
 
 DATASETS: dict[str, Callable[[RaceOptions, str], Iterator[ChoiceQuestion]]] = {
     "race": _read_race,
+    "c3": lambda options, split: read_c3(options.data_dir, split),
     "json": _read_json,
 }
 
@@ -258,18 +225,6 @@ def _text(location: str, record: dict[str, Any], name: str) -> str:
 
 def _list(location: str, record: dict[str, Any], name: str) -> list:
     return _field(location, record, name, list, "list")
-
-
-def _choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
-    if not 2 <= len(value) <= len(LETTERS):
-        raise InputError(
-            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
-        )
-    if not empty and not all(choice.strip() for choice in value):
-        raise InputError(f"{location}: a choice is empty in {shown(value)}")
-    return tuple(value)
 
 
 def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:

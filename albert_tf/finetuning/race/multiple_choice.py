@@ -1,11 +1,11 @@
-"""Multiple choice: chooses the text that fits a context best (RACE)."""
+"""Multiple choice: chooses the text that fits a context best (RACE, C3)."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +14,12 @@ from sklearn import metrics
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.race.c3 import submission_file
+from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
 from albert_tf.finetuning.race.choice_report import choice_sections
-from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion, read_questions
+from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
@@ -144,7 +146,8 @@ class MultipleChoice(FineTuningTask):
 
     Predictions are `test_results.tsv` (a row of probabilities per question, 0 for choices that it
     does not have) and `predictions.tsv` (id and letter); if the answers are known,
-    `predict_results.txt` contains the accuracy.
+    `predict_results.txt` contains the accuracy. For C3, `submission/` contains the file that the
+    CLUE server accepts, if the options ask for it.
 
     Args:
         options: of run_race.py.
@@ -187,6 +190,11 @@ class MultipleChoice(FineTuningTask):
         self._choices = max(self._choices, features.choices)
         return features
 
+    def texts(self, examples: Sequence[ChoiceQuestion]) -> Iterator[str]:
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (text for question in questions for text in question.candidates)
+
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForMultipleChoice:
         return AlbertForMultipleChoice(config, self.options.classifier_dropout, dtype=dtype)
 
@@ -220,11 +228,21 @@ class MultipleChoice(FineTuningTask):
         lines = self.decode(examples, outputs)
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
         logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
+        if self.options.submission:
+            self._write_submission(f"{folder}/submission", probabilities.argmax(axis=-1))
         if all(question.answer is not None for question in examples.examples):
             scores = sorted(_scores(examples, outputs).items())
             text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
             write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
             logger.info("%s", text.rstrip("\n"))
+
+    def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
+        """Writes the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
+        make_folder(folder, "output_dir")
+        path = f"{folder}/{submission_file(self.options.data_dir)}"
+        objects = ({"id": row, "label": choice} for row, choice in enumerate(predicted.tolist()))
+        write_text(path, "".join(f"{json.dumps(each)}\n" for each in objects))
+        logger.info("to submit: %s", path)
 
     def collapse(self, outputs: Outputs) -> str | None:
         """Describes a model that answers every question with the same letter."""

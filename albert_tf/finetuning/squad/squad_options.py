@@ -9,6 +9,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.options import option
 
 HEAD_NAMES = ("span", "conditional")
+METRIC_NAMES = ("squad", "cmrc", "characters")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,13 @@ class SquadOptions(FineTuningOptions):
         "span: start and end independently, like the original for 1.1; conditional: the end given "
         "the start, and whether there is an answer, like the original for 2.0; auto: by version.",
         choices=("auto", *HEAD_NAMES),
+    )
+    answer_metric: str = option(
+        "auto",
+        "How answers are scored: squad: words, as SQuAD's official script; cmrc: Chinese "
+        "characters, as CMRC 2018's; characters: those of any script without spaces; auto: by the "
+        "scripts of the answers.",
+        choices=("auto", *METRIC_NAMES),
     )
     max_seq_length: int = option(
         384, "Length of a question with a window of its context, in tokens."

@@ -1,0 +1,203 @@
+"""Fetches a file from a server: resumed, and checked against what the server says of it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import logging
+import os
+import re
+import shutil
+import urllib.error
+import urllib.request
+from typing import Any
+
+import google_crc32c
+
+from albert_tf.durability import sync
+from albert_tf.errors import InputError
+from albert_tf.files import remove, write_text
+from albert_tf.progress import ProgressLine
+
+logger = logging.getLogger(__name__)
+
+# Where addresses are looked up instead: MIRROR/HOST/PATH. For networks with a mirror, and tests.
+MIRROR_VARIABLE = "ALBERT_TF_MIRROR"
+
+_CHUNK = 1 << 20
+_TIMEOUT_SECONDS = 30
+_ATTEMPTS = 3
+
+
+class Unavailable(Exception):
+    """A file that could not be fetched; the message is the reason, in a few words."""
+
+
+def is_offline() -> bool:
+    """Whether `HF_HUB_OFFLINE`, which also applies to other servers, forbids the network."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def fetch(address: str, path: str) -> None:
+    """Fetches a file; a later call resumes one that was interrupted.
+
+    The unfinished file is kept next to `path` under a hidden name, with what identifies the
+    version on the server. If it changed in between, or the server gives no parts of files,
+    fetching starts from the beginning.
+
+    Args:
+        address: `https://...`.
+        path: of the file to write; its folder must exist.
+
+    Raises:
+        Unavailable: if the server cannot be reached, has no such file, or the file is damaged.
+        OSError: if the file cannot be written.
+    """
+    if is_offline():
+        raise Unavailable("HF_HUB_OFFLINE is set")
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, f".{name}.download")
+    for attempt in range(_ATTEMPTS):
+        try:
+            checksum = _receive(address, partial)
+            break
+        except _Interrupted as error:
+            if attempt == _ATTEMPTS - 1:
+                raise Unavailable(f"{error}; what was received is kept") from None
+    _check(partial, checksum)
+    sync(partial)
+    os.replace(partial, path)
+    remove(_version_file(partial))
+
+
+class _Interrupted(Exception):
+    """A connection that broke, after which fetching can resume."""
+
+
+def _version_file(partial: str) -> str:
+    return f"{partial.removesuffix('.download')}.version"
+
+
+def _receive(address: str, partial: str) -> str | None:
+    """Fetches what is missing of a file.
+
+    Returns:
+        The CRC-32C that the server gives for the whole file, in base64; None if it gives none.
+    """
+    version_file = _version_file(partial)
+    received = os.path.getsize(partial) if os.path.exists(partial) else 0
+    version = _read_version(version_file) if received else None
+    headers = {"User-Agent": "albert_tf"}
+    if version:
+        headers |= {"Range": f"bytes={received}-", "If-Range": version}
+    try:
+        response = _open(address, headers)
+    except urllib.error.HTTPError as error:
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and version:
+            remove(partial)
+            raise _Interrupted("the unfinished file does not belong to this one") from None
+        raise Unavailable(f"HTTP {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise Unavailable(_reason(error.reason)) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise Unavailable(_reason(error)) from None
+    with response:
+        resumed = response.status == http.client.PARTIAL_CONTENT
+        start = _start_of(response) if resumed else 0
+        if start != (received if resumed else 0):
+            remove(partial)
+            raise _Interrupted("the server answered with another part of the file")
+        length = response.headers.get("Content-Length")
+        total = start + int(length) if length and length.isdecimal() else None
+        _check_space(partial, (total or start) - start)
+        if not resumed:
+            remove(partial)
+            _write_version(version_file, response)
+        elif start:
+            logger.info("%s: resuming after %s bytes", address, f"{start:,}")
+        _copy(response, partial, start, total)
+        stored = response.headers.get("x-goog-stored-content-encoding", "identity")
+        hashes = response.headers.get("x-goog-hash", "") if stored == "identity" else ""
+    found = re.search(r"crc32c=([A-Za-z0-9+/=]+)", hashes)
+    return found[1] if found else None
+
+
+def _open(address: str, headers: dict[str, str]) -> Any:
+    """Opens an address, or its mirror."""
+    if mirror := os.environ.get(MIRROR_VARIABLE):
+        address = f"{mirror.rstrip('/')}/{address.partition('://')[2]}"
+    request = urllib.request.Request(address, headers=headers)
+    response = urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)
+    if address.startswith("https:") and not response.url.startswith("https:"):
+        response.close()
+        raise Unavailable(f"redirects to {response.url}, which is not encrypted")
+    return response
+
+
+def _start_of(response: Any) -> int:
+    found = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
+    return int(found[1]) if found else -1
+
+
+def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
+    """Appends what a server sends to a file."""
+    progress = ProgressLine()
+    received = start
+    with open(partial, "ab") as file:
+        while True:
+            try:
+                chunk = response.read1(_CHUNK)
+            except (OSError, http.client.HTTPException) as error:
+                raise _Interrupted(_reason(error)) from None
+            if not chunk:
+                break
+            file.write(chunk)
+            received += len(chunk)
+            of_total = f" of {total / 1e6:,.0f}" if total else ""
+            progress.update(f"{received / 1e6:,.0f}{of_total} MB fetched")
+    progress.clear()
+    if total is not None and received != total:
+        raise _Interrupted(f"the connection broke after {received:,} of {total:,} bytes")
+
+
+def _check_space(partial: str, size: int) -> None:
+    free = shutil.disk_usage(os.path.dirname(partial)).free
+    if size > free:
+        raise InputError(
+            f"{os.path.dirname(partial)}: {size:,} bytes are needed, but only {free:,} are free"
+        )
+
+
+def _check(partial: str, checksum: str | None) -> None:
+    """Removes a file whose CRC-32C is not `checksum`."""
+    if checksum is None:
+        return
+    digest = google_crc32c.Checksum()
+    with open(partial, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    if base64.b64encode(digest.digest()).decode() != checksum:
+        remove(partial)
+        remove(_version_file(partial))
+        raise Unavailable("the checksum does not match that of the server; rerun to fetch it again")
+
+
+def _write_version(path: str, response: Any) -> None:
+    """Records what identifies the version of a file; a weak tag does not, byte by byte."""
+    tag = response.headers.get("ETag", "")
+    if tag.startswith("W/"):
+        tag = ""
+    version = tag or response.headers.get("Last-Modified", "")
+    write_text(path, version, durable=False)
+
+
+def _read_version(path: str) -> str | None:
+    with contextlib.suppress(OSError, UnicodeDecodeError), open(path, encoding="utf-8") as file:
+        return file.read() or None
+    return None
+
+
+def _reason(error: object) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return text.splitlines()[0]

@@ -1,0 +1,140 @@
+"""Names of weights: a local path, an archive, a TF-Hub or Kaggle handle, or a Hub repository.
+
+    local_weights("albert/albert-base-v2", argument="init_checkpoint")
+    local_weights("https://tfhub.dev/google/albert_base/1", argument="albert_hub_module_handle")
+    local_weights("out/model.ckpt-1000", argument="init_checkpoint")    # stays as it is
+
+Everything behind an argument that names weights is given the local path.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists
+from albert_tf.hub import huggingface
+from albert_tf.hub.huggingface import HubName
+from albert_tf.hub.published import Source, fetch_archive, find_archive, source_in
+
+logger = logging.getLogger(__name__)
+
+# Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
+VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
+_COMPANIONS = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
+_SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
+_WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_COMPANIONS, *VOCABULARY_FILES)
+_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+# Endings of files, which a repository is never named after: a path that ends so is a typing error.
+_FILE_ENDINGS = (".safetensors", ".h5", ".bin", ".index", ".ckpt", ".model", ".txt", ".json", ".pb")
+_CHECKPOINT = re.compile(r"model\.ckpt-\w+")
+# Folders between the record of an archive and a checkpoint in it: KEY/albert_base/model.ckpt-best.
+_DEEPEST = 3
+_SNAPSHOT = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)/snapshots/(?P<commit>[0-9a-f]{40})")
+
+
+def local_weights(name: str, *, argument: str) -> str:
+    """Returns a local path for a name of weights, fetching them if necessary.
+
+    A local file or folder of that name wins, and so does a checkpoint whose files begin with it.
+
+    Args:
+        name: a path, which may also be remote (`gs://`, `hf://`); `ORGANIZATION/NAME[@REVISION]`
+            of the Hugging Face Hub; a name of Google's checkpoints such as `albert_base_v2`; a
+            TF-Hub or Kaggle handle; or the `https://` address of an archive.
+        argument: the caller's name of `name`, for errors.
+
+    Returns:
+        A path: `name` itself if it names no published weights.
+
+    Raises:
+        InputError: if the weights cannot be fetched, or are published as a pickle only.
+    """
+    return _local(name, argument, _WEIGHTS, _check_weights)
+
+
+def local_vocabulary(name: str, *, argument: str) -> str:
+    """Returns a local path for the name of some weights, of which the vocabulary is needed.
+
+    As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
+    """
+    patterns = ("tokenizer_config.json", *VOCABULARY_FILES)
+    return _local(name, argument, patterns, _accept)
+
+
+def _local(
+    name: str,
+    argument: str,
+    patterns: tuple[str, ...],
+    check: Callable[[str, str, HubName, str], None],
+) -> str:
+    archive, repository = find_archive(name), _repository(name)
+    if not archive and not repository:
+        return name
+    if "://" not in name and (exists(name) or exists(f"{name}.index")):
+        # Folders that training writes are named like repositories, but look otherwise.
+        if archive or exists(os.path.join(name, "config.json")):
+            logger.info("%s: the local path, not the published weights of this name", name)
+        return name
+    if archive:
+        return fetch_archive(name, archive, argument)
+    assert repository is not None
+    folder = huggingface.download(name, patterns, argument=argument)
+    check(name, argument, repository, folder)
+    return folder
+
+
+def _repository(name: str) -> HubName | None:
+    """The repository that a name seems to stand for."""
+    last = os.path.basename(name)
+    if last.endswith(_FILE_ENDINGS) or _CHECKPOINT.fullmatch(last):
+        return None
+    return huggingface.parse_name(name)
+
+
+def _accept(name: str, argument: str, repository: HubName, folder: str) -> None:
+    """Accepts any files of a repository."""
+
+
+def _check_weights(name: str, argument: str, repository: HubName, folder: str) -> None:
+    """Raises InputError if a repository has no weights that can be read without running code."""
+    if any(exists(os.path.join(folder, file)) for file in _SAFETENSORS):
+        return
+    files = huggingface.list_files(repository.repo_id, huggingface.commit_of(folder) or "main")
+    if any(file in files for file in _PICKLES):
+        raise InputError(
+            f"`{argument}`={name}: has only pytorch_model.bin, a pickle, which can run any code "
+            "when it is read; if you trust it, convert it with transformers: "
+            f"AutoModelForPreTraining.from_pretrained({repository.repo_id!r})"
+            ".save_pretrained('FOLDER'), or name a revision that has model.safetensors "
+            f"(the Hub's converter proposes one: {repository.repo_id}@refs/pr/NUMBER)"
+        )
+    found = f", but {', '.join(sorted(files)[:5])}" if files else ""
+    raise InputError(f"`{argument}`={name}: has no model.safetensors{found}")
+
+
+def pinned_name(path: str) -> str:
+    """The name under which the weights at a path can be fetched again; `path` if there is none."""
+    source = source_of(path)
+    if source is None:
+        return path
+    commit = source.revision.removeprefix("commit ")
+    return source.name if commit == source.revision else f"{source.name}@{commit}"
+
+
+def source_of(path: str) -> Source | None:
+    """Where the weights at a path come from; None if they were not fetched by name."""
+    path = os.path.abspath(path)
+    if found := _SNAPSHOT.search(path):
+        repo_id = f"{found['owner']}/{found['name']}"
+        address = f"https://huggingface.co/{repo_id}"
+        return Source(repo_id, address, f"commit {found['commit']}")
+    for _ in range(_DEEPEST):
+        if source := source_in(path):
+            return source
+        path = os.path.dirname(path)
+    return None

@@ -1,0 +1,201 @@
+"""Every place that publishes weights: fetched by name from an imitation, loaded, and the same."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.hub.names import pinned_name, source_of
+from albert_tf.interop import huggingface
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.module_configs import find_preset
+from albert_tf.interop.weights import Tensor, Weights
+from tests import hub as huggingface_server
+from tests.conftest import GOLDEN
+from tests.interop.models import random_model
+from tests.weights import layouts
+from tests.weights.servers import serving
+
+VOCABULARY = GOLDEN / "own_text" / "vocabulary.model"
+
+
+def config_for(vocab_size: int) -> AlbertConfig:
+    return AlbertConfig(
+        vocab_size=vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+@pytest.fixture
+def chinese_vocabulary(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "chinese.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "中", "文"]) + "\n")
+    return path
+
+
+def check_loads(name: str, config: AlbertConfig, values: dict[str, np.ndarray]) -> None:
+    """Loads published weights in every way that takes a name, and compares the values."""
+    tokenizer = albert_tf.Tokenizer.load(name)
+    assert tokenizer.vocab_size == config.vocab_size
+    encoder = albert_tf.from_preset(name)
+    assert encoder.config == config
+    again = albert_tf.AlbertEncoder(config)
+    assert albert_tf.load_weights(again, name).missing == []
+    for model in (encoder, again):
+        for weight in model.weights:
+            np.testing.assert_array_equal(weight.numpy(), values[weight.path], weight.path)
+    classifier = albert_tf.from_preset(
+        name, albert_tf.AlbertForSequenceClassification, num_labels=3
+    )
+    np.testing.assert_array_equal(classifier.encoder.weights[0].numpy(), encoder.weights[0].numpy())
+
+
+NAMES = {
+    "albert_base_v2": (
+        layouts.google_checkpoint,
+        "storage.googleapis.com/albert_models/albert_base_v2.tar.gz",
+    ),
+    "albert_base_zh.tar.gz": (
+        layouts.google_checkpoint,
+        "storage.googleapis.com/albert_models/albert_base_zh.tar.gz",
+    ),
+    "https://tfhub.dev/google/albert_base/3": (
+        layouts.module_of_tensorflow_1,
+        "tfhub.dev/google/albert_base/3?tf-hub-format=compressed",
+    ),
+    "https://tfhub.dev/tensorflow/albert_en_base/3": (
+        layouts.module_of_tensorflow_2,
+        "tfhub.dev/tensorflow/albert_en_base/3?tf-hub-format=compressed",
+    ),
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NAMES)
+def test_archives(name, tmp_path, monkeypatch, chinese_vocabulary):
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    vocabulary = chinese_vocabulary if "_zh" in name else VOCABULARY
+    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
+    write, address = NAMES[name]
+    write(tmp_path / "published", config, values, vocabulary)
+    with serving({address: layouts.packed(tmp_path / "published")}) as server:
+        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
+        check_loads(name, config, values)
+    assert len(server.requests) == 1
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A Hugging Face Hub with an empty folder to fill."""
+    from huggingface_hub import constants
+
+    folder = tmp_path / "published"
+    folder.mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with huggingface_server.serving(folder, "models/albert/albert-base-v2") as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("{")
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.endpoint}/{''.join(template[1:])}"
+        )
+        yield hub
+
+
+def write_repository(folder: pathlib.Path) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
+    """albert/albert-base-v2 in small: the keys of its config, and its tensors."""
+    config = config_for(albert_tf.Tokenizer.load(str(VOCABULARY)).vocab_size)
+    values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
+    huggingface.write_huggingface(
+        str(folder), values, config, {"architectures": ["AlbertForMaskedLM"]}
+    )
+    published = {
+        **json.loads((folder / "config.json").read_text()),
+        "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0,
+        "bos_token_id": 2, "classifier_dropout_prob": 0.1, "down_scale_factor": 1,
+        "eos_token_id": 3, "gap_size": 0, "hidden_act": "gelu_new", "hidden_dropout_prob": 0,
+        "inner_group_num": 1, "layer_norm_eps": 1e-12, "model_type": "albert",
+        "net_structure_type": 0, "num_memory_blocks": 0, "pad_token_id": 0,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(published))
+    (folder / "spiece.model").write_bytes(VOCABULARY.read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (folder / "rust_model.ot").write_bytes(b"another framework's")
+    return config, values
+
+
+@pytest.mark.integration
+def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
+    config, values = write_repository(hub.folder)
+    check_loads("albert/albert-base-v2", config, values)
+    assert albert_tf.Tokenizer.load("albert/albert-base-v2").do_lower_case is False
+    output = tmp_path / "converted"
+    convert(
+        ConvertOptions(input="albert/albert-base-v2", output=str(output), to_format="huggingface")
+    )
+    card = (output / "README.md").read_text()
+    commit = huggingface_server.COMMIT
+    assert f"weights are https://huggingface.co/albert/albert-base-v2, commit {commit}." in card
+    snapshot = next((tmp_path / "cache").glob("**/snapshots/*"))
+    assert not (snapshot / "rust_model.ot").exists()
+    assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
+    assert source_of(str(output)) is None
+
+
+def test_a_repository_with_a_pickle_only(hub):
+    write_repository(hub.folder)
+    (hub.folder / "model.safetensors").rename(hub.folder / "pytorch_model.bin")
+    with pytest.raises(InputError) as error:
+        albert_tf.from_preset("albert/albert-base-v2")
+    assert "`name`=albert/albert-base-v2: has only pytorch_model.bin, a pickle" in str(error.value)
+    assert "from_pretrained('albert/albert-base-v2')" in str(error.value)
+    (hub.folder / "pytorch_model.bin").rename(hub.folder / "tf_model.h5")
+    with pytest.raises(InputError, match=r"has no model.safetensors, but .*tf_model\.h5"):
+        albert_tf.from_preset(f"albert/albert-base-v2@{huggingface_server.COMMIT}")
+
+
+def shapes_of(size: str, vocab_size: int) -> dict[str, tuple[int, ...]]:
+    config = AlbertConfig.preset(size, vocab_size=vocab_size)
+    hidden, block = config.hidden_size, "bert/encoder/transformer/group_0/inner_group_0"
+    return {
+        "bert/embeddings/word_embeddings": (vocab_size, 128),
+        "bert/embeddings/position_embeddings": (512, 128),
+        "bert/embeddings/token_type_embeddings": (2, 128),
+        "bert/encoder/embedding_hidden_mapping_in/kernel": (128, hidden),
+        f"{block}/attention_1/self/query/kernel": (hidden, hidden),
+        f"{block}/ffn_1/intermediate/dense/kernel": (hidden, 4 * hidden),
+    }
+
+
+def opened(shapes: dict[str, tuple[int, ...]]) -> Weights:
+    tensors = {name: Tensor(name, shape, shape, np.empty) for name, shape in shapes.items()}
+    return Weights("module", "saved_model", tensors)
+
+
+@pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
+def test_a_module_without_a_config_is_a_preset_by_its_shapes(size, tmp_path):
+    found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
+    assert found == AlbertConfig.preset(size)
+    for version, handle in ((1, "google/albert_base/1"), (2, "google/albert_base/2")):
+        source = {"name": f"https://tfhub.dev/{handle}", "address": "a", "revision": "b"}
+        (tmp_path / "albert_tf_source.json").write_text(json.dumps(source))
+        found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
+        assert found == AlbertConfig.preset(size, version)
+    other = {**shapes_of(size, 30000), "bert/embeddings/position_embeddings": (256, 128)}
+    assert find_preset(str(tmp_path), opened(other)) is None
+    unshared = {**shapes_of(size, 30000), "bert/encoder/transformer/group_1/x": (1,)}
+    assert find_preset(str(tmp_path), opened(unshared)) is None
