@@ -103,12 +103,15 @@ class Engine(abc.ABC):
 
     Attributes:
         name: its key in `albert_tf.engines.registry.ENGINES`.
+        checks_lengths: whether the length that a record declares is checked before it is read. If
+            not, the lengths of all records are checked when training starts.
         order_version: incremented whenever `record_training_batches` gives another order for the
             same arguments.
         workers: the processes that train together.
     """
 
     name: ClassVar[str]
+    checks_lengths: ClassVar[bool] = False
     order_version: ClassVar[int]
     workers: Workers
 

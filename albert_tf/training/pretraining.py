@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -22,7 +23,7 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.record_index import RecordIndex, find_indexes
+from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.interop.companions import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -57,6 +58,8 @@ _logger = logging.getLogger(__name__)
 
 # What the order of the training examples of a run depends on.
 ORDER_FILE = "data_order.json"
+# The TFRecord files in which the length of every record was checked.
+CHECKED_FILE = "checked_records.json"
 
 # Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
 # manifests (by name; empty if unknown), and returns their TFRecord file.
@@ -72,6 +75,7 @@ class Records(NamedTuple):
         masks: how to draw masks; None where the files contain them.
         task: the objective that they were made for.
         manifests: of the files, by path.
+        checked: file -> fingerprint of its index, which fits the lengths of the records.
     """
 
     record_index: RecordIndex
@@ -79,6 +83,7 @@ class Records(NamedTuple):
     masks: DynamicMasks | None
     task: PretrainingTask
     manifests: dict[str, Any]
+    checked: Mapping[str, str] = {}
 
     @classmethod
     def find(
@@ -104,8 +109,9 @@ class Records(NamedTuple):
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             features = limited(features, config.vocab_size, config.type_vocab_size)
             engine.check_records(files, features)
-        index = RecordIndex.create(files, engine.workers.from_chief(lambda: find_indexes(files)))
-        return cls(index, features, masks, task, manifests)
+        indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
+        index = RecordIndex.create(files, indexes)
+        return cls(index, features, masks, task, manifests, checked)
 
     @property
     def manifests_by_name(self) -> dict[str, Any]:
@@ -186,6 +192,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
                 {
                     DATA_FILE: _to_json(train_records.manifests_by_name),
                     ORDER_FILE: _to_json(order),
+                    **_checked_file(train_records, eval_records),
                     **vocabulary,
                     **evaluation.data_files(),
                 },
@@ -193,6 +200,30 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
             )
         if options.do_eval:
             evaluation.of_checkpoints()
+
+
+def _find_indexes(
+    engine: Engine, options: PretrainingOptions, files: Sequence[str]
+) -> tuple[list[FileIndex], dict[str, str]]:
+    """The indexes of TFRecord files, and `Records.checked`.
+
+    TensorFlow's reader takes memory for the length that a record declares, and the process ends if
+    there is not as much. All lengths are therefore followed before a run reads its files for the
+    first time; a run that resumes believes the indexes of files that have not changed since.
+    """
+    if engine.checks_lengths:
+        return find_indexes(files), {}
+    before: dict[str, str] = {}
+    with contextlib.suppress(InputError):  # missing or damaged: check again
+        before = read_json(f"{options.output_dir}/{CHECKED_FILE}", dict[str, str])
+    indexes = find_indexes(files, before)
+    return indexes, dict(zip(files, map(fingerprint, files, indexes), strict=True))
+
+
+def _checked_file(*records: Records | None) -> dict[str, str]:
+    """`CHECKED_FILE` and its content, if lengths were checked."""
+    checked = {file: mark for each in records if each for file, mark in each.checked.items()}
+    return {CHECKED_FILE: _to_json(checked)} if checked else {}
 
 
 def _evaluates(options: PretrainingOptions) -> bool:

@@ -311,7 +311,7 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
     for name, split in (("MRPC", "eval"), ("RTE", "train")):
         with pytest.raises(InputError) as error:
             glue_examples(name, None, split)
-        assert str(error.value).startswith("`data_dir`=hf://datasets/nyu-mll/glue: no ")
+        assert str(error.value).startswith("`data_dir`=hf://datasets/nyu-mll/glue: no")
         assert "hf download nyu-mll/glue --repo-type=dataset" in str(error.value)
     assert hub.requests == 1
 
