@@ -79,7 +79,7 @@ class FineTuningTask(abc.ABC):
     reads_standard_input: ClassVar[bool] = False
 
     def __init__(self, options: FineTuningOptions, tokenizer: Tokenizer):
-        self.options = options
+        self.options = options.with_defaults()
         self.tokenizer = tokenizer
 
     @property
