@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.report.sections import Section, Table
 
+# Words in names of results: a constant answer has no meaningful loss, and totals are no scores.
+_NOT_SCORES = frozenset({"loss", "total"})
+
 _COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 
 
@@ -34,7 +37,7 @@ def sanity_sections(
             rows = [
                 (name, results[name], f"{value:.8g}")
                 for name, value in majority.results.items()
-                if name in results and "loss" not in name.split("_")
+                if name in results and _NOT_SCORES.isdisjoint(name.split("_"))
             ]
             table = Table(("result", "model", majority.answer), rows, frozenset({1, 2}))
             text = "The scores of the same answer for every example, without a model."

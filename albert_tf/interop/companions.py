@@ -91,10 +91,10 @@ class Companions:
         """The same without results of another checkpoint.
 
         Args:
-            step: of the weights; None if it is unknown.
+            step: of the weights; None or 0 if it is unknown.
         """
         evaluated = self.results.get("global_step")
-        if None in (step, evaluated) or evaluated == str(step):
+        if not step or evaluated in (None, str(step)):
             return self
         # Answers are found with the same threshold whatever the checkpoint.
         kept = {name: value for name, value in self.results.items() if name == THRESHOLD}

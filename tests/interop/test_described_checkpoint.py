@@ -50,7 +50,7 @@ def test_results_of_another_checkpoint_are_left_out(tmp_path):
     (tmp_path / "evaluation_data.json").write_text(evaluation_data(sets))
     found = find_companions(str(tmp_path))
     assert found.evaluated == sets
-    for step in (5, None):
+    for step in (5, 0, None):
         assert found.about(step) == found
     other = found.about(10)
     assert other.results == {"null_score_diff_threshold": "0.5"}, "which answers depend on"
