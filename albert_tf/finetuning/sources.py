@@ -101,7 +101,8 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     companions = [find_companions(path) for path in places]
     path = _vocabulary_of(options, companions)
-    return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
+        return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
 
 
 def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> str:
