@@ -65,6 +65,7 @@ def test_files_are_fetched_once_and_are_there_offline(hub, monkeypatch, capsys):
     assert f"org/name: commit {COMMIT}" in capsys.readouterr().out
     served = hub.served
     assert fetch(f"org/name@{COMMIT}") == folder
+    assert fetch("org/name@refs/pr/1") == folder
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert fetch() == folder
     assert hub.served == served
