@@ -13,6 +13,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 COMMIT = "a" * 40
+REVISIONS = ("main", "refs/pr/1", COMMIT)
 
 
 class Hub(http.server.ThreadingHTTPServer):
@@ -77,7 +78,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self._send_json(self.server.entries(folder, "recursive" in query))
             else:
                 self._send_json({"error": "no such folder"}, 404)
-        elif path.startswith(f"{api}/revision/") and not path.endswith(("/main", COMMIT)):
+        elif path.startswith(revision := f"{api}/revision/") and (
+            path.removeprefix(revision) not in REVISIONS
+        ):
             self._send_json({"error": "revision"}, 404, {"X-Error-Code": "RevisionNotFound"})
         elif path == api or path.startswith(f"{api}/"):
             self._send_json({

@@ -14,7 +14,8 @@ class ExportOptions:
 
     init_checkpoint: str = option(
         help="Weights to export: a training folder or checkpoint of this project, a checkpoint of "
-        "the original project, a Hugging Face folder, a SavedModel, or a Keras .weights.h5 file."
+        "the original project, a Hugging Face folder, a SavedModel, a Keras .weights.h5 file, or "
+        "the name of published weights, such as albert/albert-base-v2."
     )
     export_path: str = option(
         help="Folder to write; must not exist, unless it is an export of the same weights."

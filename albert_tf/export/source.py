@@ -60,7 +60,9 @@ def open_source(options: ExportOptions) -> Source:
             "`spm_model_file`: required, as there is no vocabulary next to "
             f"{options.init_checkpoint}"
         )
-    tokenizer = Tokenizer.load(vocabulary, resolve_lower_case(options.do_lower_case, companions))
+    lower_case = resolve_lower_case(options.do_lower_case, companions)
+    with arguments_renamed(path="spm_model_file"):
+        tokenizer = Tokenizer.load(vocabulary, lower_case)
     config.check_vocabulary(tokenizer.vocab_size, vocabulary)
     return Source(find_head(options, weights), weights, config, tokenizer, companions)
 

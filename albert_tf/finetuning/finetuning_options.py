@@ -47,7 +47,8 @@ class FineTuningOptions(TrainingOptions):
     )
     albert_hub_module_handle: str | None = option(
         None,
-        "Folder of a TF-Hub module, or of an export that contains encoder/: provides the initial "
+        "TF-Hub handle such as https://tfhub.dev/google/albert_base/1, folder of a module, or an "
+        "export that contains encoder/: provides the initial "
         "weights, the model's config and, without --spm_model_file or with "
         "--spm_model_file=from_tf_hub, the vocabulary.",
     )

@@ -8,7 +8,7 @@ import logging
 import os
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
@@ -80,7 +80,8 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     path = _vocabulary_of(options, companions)
     if is_folder(options.output_dir):
         _warn_of_another_tokenizer(options, path, companions[0])
-    return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
+    with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
+        return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
 
 
 def _warn_of_another_tokenizer(

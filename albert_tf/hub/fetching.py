@@ -11,6 +11,7 @@ import re
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 import google_crc32c
@@ -144,21 +145,31 @@ def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
     """Appends what a server sends to a file."""
     progress = ProgressLine()
     received = start
-    with open(partial, "ab") as file:
-        while True:
-            try:
-                chunk = response.read1(_CHUNK)
-            except (OSError, http.client.HTTPException) as error:
-                raise _Interrupted(_reason(error)) from None
-            if not chunk:
-                break
-            file.write(chunk)
-            received += len(chunk)
-            of_total = f" of {total / 1e6:,.0f}" if total else ""
-            progress.update(f"{received / 1e6:,.0f}{of_total} MB fetched")
-    progress.clear()
+    of_total = f" of {total / 1e6:,.0f}" if total else ""
+    try:
+        with open(partial, "ab") as file:
+            for chunk in _chunks(response):
+                file.write(chunk)
+                received += len(chunk)
+                progress.update(f"{received / 1e6:,.0f}{of_total} MB fetched")
+    except OSError as error:  # of the disk, which does not name the file
+        raise OSError(error.errno, error.strerror, partial) from None
+    finally:
+        progress.clear()
     if total is not None and received != total:
         raise _Interrupted(f"the connection broke after {received:,} of {total:,} bytes")
+
+
+def _chunks(response: Any) -> Iterator[bytes]:
+    """What a server sends, in parts."""
+    while True:
+        try:
+            chunk = response.read1(_CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _Interrupted(_reason(error)) from None
+        if not chunk:
+            return
+        yield chunk
 
 
 def _check_space(partial: str, size: int) -> None:

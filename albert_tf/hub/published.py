@@ -14,7 +14,7 @@ import re
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, sha256_of
+from albert_tf.files import exists, remove, sha256_of
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.cache import cache_folder, one_at_a_time
 from albert_tf.hub.fetching import Unavailable, fetch
@@ -146,20 +146,18 @@ def fetch_archive(name: str, archive: Archive, argument: str) -> str:
 def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -> None:
     file = f"{folder}{archive.ending}"
     given = exists(file)
-    address = file if given else _fetch_first(name, archive, file, argument)
-    sha256 = sha256_of(file)
     try:
-        source = Source(name, address, f"SHA-256 {sha256}")
+        address = file if given else _fetch_first(archive, file)
+        source = Source(name, address, f"SHA-256 {sha256_of(file)}")
         unpack(file, folder, {SOURCE_FILE: source.to_json()})
     except InputError as error:
-        if not given:  # nothing but fetching it again could help
-            os.remove(file)
         raise InputError(f"`{argument}`={name}: {error}") from None
-    if not given:
-        os.remove(file)
+    finally:
+        if not given:  # what could not be unpacked is of no use either
+            remove(file)
 
 
-def _fetch_first(name: str, archive: Archive, file: str, argument: str) -> str:
+def _fetch_first(archive: Archive, file: str) -> str:
     """Fetches an archive from the first address that has it, and returns the address."""
     reasons = []
     for address in archive.addresses:
@@ -169,8 +167,8 @@ def _fetch_first(name: str, archive: Archive, file: str, argument: str) -> str:
         except Unavailable as error:
             reasons.append(f"{address} ({error})")
     raise InputError(
-        f"`{argument}`={name}: no local file or folder, and cannot be fetched from "
-        f"{', nor from '.join(reasons)}; fetch it on another machine and put it here as {file}"
+        f"no local file or folder, and cannot be fetched from {', nor from '.join(reasons)}; "
+        f"fetch it on another machine and put it here as {file}"
     )
 
 

@@ -204,6 +204,7 @@ def _find_tokenizer(
     if path is None:
         return None, companions
     lower_case = resolve_lower_case(options.do_lower_case, companions)
-    tokenizer = Tokenizer.load(path, lower_case)
+    with arguments_renamed(path="spm_model_file"):
+        tokenizer = Tokenizer.load(path, lower_case)
     config.check_vocabulary(tokenizer.vocab_size, path)
     return tokenizer, companions

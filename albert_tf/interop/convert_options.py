@@ -36,7 +36,10 @@ class ConvertOptions:
         choices=("google", "albert_tf", "jax", "huggingface"),
         flag="to",
     )
-    input: str = option(help="Weights to convert: a file, the name of a checkpoint, or a folder.")
+    input: str = option(
+        help="Weights to convert: a file, the name of a checkpoint, a folder, or the name of "
+        "published weights, such as albert/albert-base-v2 or albert_base_v2."
+    )
     output: str = option(
         help="Folder to write; must not exist. With --to=albert_tf, a name that ends in "
         ".weights.h5 writes a Keras weights file."

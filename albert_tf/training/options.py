@@ -44,7 +44,9 @@ class TrainingOptions(DeviceOptions):
         None,
         "Initial weights if there is no checkpoint to resume from: a training folder or a "
         "checkpoint, of this project or the original, a Hugging Face folder, a TF-Hub SavedModel, "
-        "or a Keras .weights.h5 file.",
+        "a Keras .weights.h5 file, or the name of published weights, which are fetched: "
+        "albert/albert-base-v2, albert_base_v2, https://tfhub.dev/google/albert_base/1 or others "
+        "(docs/weights.md).",
     )
     init_from_group0: bool = option(
         False,

@@ -103,6 +103,9 @@ def test_a_hub_module_gives_weights_config_and_vocabulary(files):
         spm_model_file="from_tf_hub",
         albert_hub_module_handle=str(module),
     )
+    # As in the README of the original: --albert_hub_module_handle==https://...
+    doubled = dataclasses.replace(options, albert_hub_module_handle=f"={module}")
+    assert with_hub_module(doubled).init_checkpoint == str(module)
     options = with_hub_module(options)
     assert options.init_checkpoint == str(module)
     assert find_config(options).hidden_size == 32

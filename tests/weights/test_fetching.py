@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
 import json
 import logging
@@ -16,6 +17,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.files import sha256_of
+from albert_tf.hub import fetching
 from albert_tf.hub.names import local_weights, source_of
 from albert_tf.hub.published import Source, find_archive
 from tests.conftest import ROOT
@@ -118,6 +120,20 @@ def test_a_killed_process_leaves_what_the_next_one_resumes(server, tmp_path):
     assert (fetch() / "model").read_bytes() == WEIGHTS
     assert server.requests[1][1] == f"bytes={received}-"
     assert names_in(tmp_path / "cache") == ["albert_base_v2"]
+
+
+def test_two_processes_fetch_once(server):
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        folders = list(threads.map(fetch, ["albert_base_v2"] * 4))
+    assert len(set(folders)) == 1
+    assert len(server.requests) == 1
+
+
+def test_a_full_disk_is_noticed_before_anything_is_fetched(server, monkeypatch, tmp_path):
+    usage = fetching.shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda path: usage)
+    assert f"{len(ARCHIVE):,} bytes are needed, but only 1,000 are free" in error_of()
+    assert names_in(tmp_path / "cache") == []
 
 
 def test_an_archive_that_changed_in_between_starts_again(server):

@@ -13,6 +13,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.hub.huggingface import commit_of, download, parse_name
+from albert_tf.hub.names import local_weights
 from tests.conftest import ROOT
 from tests.hub import COMMIT, Hub, serving
 
@@ -64,9 +65,21 @@ def test_files_are_fetched_once_and_are_there_offline(hub, monkeypatch, capsys):
     assert f"org/name: commit {COMMIT}" in capsys.readouterr().out
     served = hub.served
     assert fetch(f"org/name@{COMMIT}") == folder
+    assert fetch("org/name@refs/pr/1") == folder
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert fetch() == folder
     assert hub.served == served
+
+
+def test_a_local_folder_wins(hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "org" / "name").mkdir(parents=True)
+    assert local_weights("org/name", argument="path") == "org/name"
+    assert capsys.readouterr().out == "", "training folders have such names, too"
+    (tmp_path / "org" / "name" / "config.json").write_text("{}")
+    assert local_weights("org/name", argument="path") == "org/name"
+    assert "org/name: the local path, not the published weights" in capsys.readouterr().out
+    assert hub.requests == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -19,6 +20,7 @@ from albert_tf.interop.module_configs import find_preset
 from albert_tf.interop.weights import Tensor, Weights
 from tests import hub as huggingface_server
 from tests.conftest import GOLDEN
+from tests.end_to_end.conftest import call
 from tests.interop.models import random_model
 from tests.weights import layouts
 from tests.weights.servers import serving
@@ -154,6 +156,28 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
     assert not (snapshot / "rust_model.ot").exists()
     assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
     assert source_of(str(output)) is None
+
+
+PROGRAMS = {
+    "run_pretraining.py": (
+        "--init_checkpoint", "--albert_config_file=base_v2", "--output_dir=out", "--do_train",
+        "--input_file=a.tfrecord",
+    ),
+    "run_classifier.py": ("--init_checkpoint", "--task_name=CoLA", "--output_dir=out", "--do_eval"),
+    "run_squad.py": ("--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=a.json"),
+    "export_saved_model.py": ("--init_checkpoint", "--export_path=out"),
+    "convert_checkpoint.py": ("--input", "--output=out", "--to=google"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_looks_names_up(hub, program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flag, *words = PROGRAMS[program]
+    with pytest.raises(InputError) as error:
+        call(program, f"{flag}=albert/another", *words)
+    assert f"`{flag[2:]}`=albert/another: no local file or folder, and no model" in str(error.value)
+    assert os.listdir(tmp_path) == ["published"]
 
 
 def test_a_repository_with_a_pickle_only(hub):
