@@ -12,6 +12,8 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.run_report import command_line
 from albert_tf.hub.names import pinned_name, source_of
 from albert_tf.interop import huggingface
 from albert_tf.interop.convert import convert
@@ -156,6 +158,8 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
     assert not (snapshot / "rust_model.ot").exists()
     assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
     assert source_of(str(output)) is None
+    options = ClassifierOptions(output_dir="out", init_checkpoint=str(snapshot))
+    assert f"--init_checkpoint=albert/albert-base-v2@{commit}" in command_line(options)
 
 
 PROGRAMS = {
