@@ -39,6 +39,7 @@ from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BEST_FOLDER, BestCheckpoint, PeriodicEvaluation
+from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
     find_trained,
@@ -48,7 +49,6 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
-    with_local_weights,
     write_description,
     write_results,
 )
