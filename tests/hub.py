@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 COMMIT = "a" * 40
-REVISIONS = ("main", "refs/pr/1", COMMIT)
+BRANCHES = ("main", "refs/pr/1")
 
 
 class Hub(http.server.ThreadingHTTPServer):
@@ -25,6 +25,7 @@ class Hub(http.server.ThreadingHTTPServer):
         requests: number of requests for parts of files; `on_request` is called at each.
         pause_after: number of bytes after which an answer with part of a file breaks off, once this
             is 0 again; `paused` is set before.
+        commit: the newest one, of all branches.
         refusal: code and `X-Error-Code` of all answers; None to serve.
     """
 
@@ -37,6 +38,7 @@ class Hub(http.server.ThreadingHTTPServer):
         self.on_request = lambda number: None
         self.pause_after = 0
         self.paused = threading.Event()
+        self.commit = COMMIT
         self.refusal: tuple[int, str] | None = None
 
     @property
@@ -79,13 +81,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             else:
                 self._send_json({"error": "no such folder"}, 404)
         elif path.startswith(revision := f"{api}/revision/") and (
-            path.removeprefix(revision) not in REVISIONS
+            path.removeprefix(revision) not in (*BRANCHES, self.server.commit)
         ):
             self._send_json({"error": "revision"}, 404, {"X-Error-Code": "RevisionNotFound"})
         elif path == api or path.startswith(f"{api}/"):
             self._send_json({
-                "id": self.server.repository.partition("/")[2], "sha": COMMIT, "private": False,
-                "tags": [], "siblings": [{"rfilename": each["path"]} for each in
+                "id": self.server.repository.partition("/")[2], "sha": self.server.commit,
+                "private": False, "tags": [], "siblings": [{"rfilename": each["path"]} for each in
                 self.server.entries(self.server.folder, True) if each["type"] == "file"],
             })  # fmt: skip
         elif path.startswith(self.server.files):
@@ -111,7 +113,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.server.on_request(self.server.requests)
         self.send_response(206 if "Range" in self.headers else 200)
         self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("X-Repo-Commit", self.server.commit)
         end = int(first) + len(part) - 1
         self.send_header("Content-Range", f"bytes {first}-{end}/{len(content)}")
         self.send_header("Content-Length", str(len(part)))

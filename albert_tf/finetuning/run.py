@@ -37,12 +37,12 @@ from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.finetuning.unknown_tokens import unknown_tokens
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint
+from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.model_config import check_trained_folder
 from albert_tf.training.run import (
     micro_batches,
     prepare,
     training_folder,
-    with_local_weights,
     write_description,
 )
 

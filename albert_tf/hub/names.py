@@ -127,8 +127,7 @@ def pinned_name(path: str) -> str:
     source = source_of(path)
     if source is None:
         return path
-    commit = source.revision.removeprefix("commit ")
-    return source.name if commit == source.revision else f"{source.name}@{commit}"
+    return f"{source.name}@{source.commit}" if source.commit else source.name
 
 
 def source_of(path: str) -> Source | None:

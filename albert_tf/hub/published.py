@@ -79,6 +79,12 @@ class Source:
     address: str
     revision: str
 
+    @property
+    def commit(self) -> str | None:
+        """The commit, if the weights come from the Hugging Face Hub."""
+        kind, _, value = self.revision.partition(" ")
+        return value if kind == "commit" else None
+
     def to_json(self) -> str:
         """Returns the text of the file that records it."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"

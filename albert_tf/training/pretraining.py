@@ -33,6 +33,7 @@ from albert_tf.interop.companions import (
 from albert_tf.json_files import read_json
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
 from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
@@ -50,7 +51,6 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
-    with_local_weights,
     write_results,
 )
 

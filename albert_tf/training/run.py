@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import TypeVar
 
 import keras
 
@@ -18,7 +17,6 @@ from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
-from albert_tf.hub.names import local_weights, source_of
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
@@ -29,27 +27,12 @@ from albert_tf.optimization.schedules import create_schedule
 from albert_tf.training.advice import what_to_try
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
+from albert_tf.training.initial_weights import load_initial_weights, origin_file
 from albert_tf.training.loop import train
 from albert_tf.training.model_config import find_config
 from albert_tf.training.options import TrainingOptions
 
-ORIGIN_FILE = "initial_weights.json"
-
-Options = TypeVar("Options", bound=TrainingOptions)
-
 _logger = logging.getLogger(__name__)
-
-
-def with_local_weights(options: Options) -> Options:
-    """The options with a local path in `init_checkpoint`, which may be a name that is fetched.
-
-    Raises:
-        InputError: the weights cannot be fetched.
-    """
-    if not options.init_checkpoint:
-        return options
-    path = local_weights(options.init_checkpoint, argument="init_checkpoint")
-    return dataclasses.replace(options, init_checkpoint=path)
 
 
 def prepare(
@@ -222,7 +205,7 @@ def train_model(
     elif options.init_checkpoint:
         with engine.workers.synchronized():
             load_initial_weights(model, options.init_checkpoint, options.init_from_group0)
-        description = {**(description or {}), **_origin_file(options.init_checkpoint)}
+        description = {**(description or {}), **origin_file(options.init_checkpoint)}
     else:
         _logger.info("starting from random weights")
     _warn_of_steps(training_step.step, options)
@@ -280,32 +263,6 @@ def write_description(
                 write_text(f"{folder}/{name}", content)
             else:
                 write_bytes(f"{folder}/{name}", content)
-
-
-def _origin_file(init_checkpoint: str) -> dict[str, str | bytes]:
-    """File name -> content of the record of published weights that training starts from."""
-    source = source_of(init_checkpoint)
-    return {ORIGIN_FILE: source.to_json()} if source else {}
-
-
-def load_initial_weights(
-    model: keras.Model, init_checkpoint: str, init_from_group0: bool = False
-) -> None:
-    """Loads `init_checkpoint` and reports how much of it and of the model matched."""
-    with arguments_renamed(path="init_checkpoint"):
-        loaded = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
-    missing = f"; left at initial values: {', '.join(loaded.missing)}" if loaded.missing else ""
-    unused = f"; not used: {', '.join(loaded.unused)}" if loaded.unused else ""
-    _logger.info(
-        "%s: %d of %d variables loaded%s%s",
-        loaded.source,
-        len(loaded.loaded),
-        len(model.weights),
-        missing,
-        unused,
-    )
-    for note in loaded.notes:
-        _logger.info("%s", note)
 
 
 def restore_trained(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -12,12 +13,15 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.run_report import command_line
 from albert_tf.hub.names import pinned_name, source_of
 from albert_tf.interop import huggingface
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.module_configs import find_preset
 from albert_tf.interop.weights import Tensor, Weights
+from albert_tf.training.initial_weights import origin_file, with_local_weights
 from tests import hub as huggingface_server
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
@@ -156,6 +160,8 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
     assert not (snapshot / "rust_model.ot").exists()
     assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
     assert source_of(str(output)) is None
+    options = ClassifierOptions(output_dir="out", init_checkpoint=str(snapshot))
+    assert f"--init_checkpoint=albert/albert-base-v2@{commit}" in command_line(options)
 
 
 PROGRAMS = {
@@ -226,3 +232,20 @@ def test_a_module_without_a_config_is_a_preset_by_its_shapes(size, tmp_path):
     assert find_preset(str(tmp_path), opened(other)) is None
     unshared = {**shapes_of(size, 30000), "bert/encoder/transformer/group_1/x": (1,)}
     assert find_preset(str(tmp_path), opened(unshared)) is None
+
+
+def test_a_repeated_command_takes_the_same_commit(hub, tmp_path):
+    """All runs of a comparison start from the same weights, whatever was published meanwhile."""
+    write_repository(hub.folder)
+    options = ClassifierOptions(
+        output_dir=str(tmp_path / "out"), init_checkpoint="albert/albert-base-v2"
+    )
+    first = with_local_weights(options).init_checkpoint
+    run = tmp_path / "out" / "seed-1"
+    run.mkdir(parents=True)
+    for name, content in origin_file(first).items():
+        (run / name).write_text(content)
+    hub.commit = "b" * 40
+    assert with_local_weights(options).init_checkpoint == first
+    elsewhere = dataclasses.replace(options, output_dir=str(tmp_path / "elsewhere"))
+    assert with_local_weights(elsewhere).init_checkpoint.endswith("b" * 40)
