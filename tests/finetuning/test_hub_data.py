@@ -342,6 +342,18 @@ def test_offline_without_a_cache_the_way_around_is_named(repository, tmp_path, m
     assert f"hf download {repository} --repo-type=dataset" in str(error.value)
 
 
+def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
+    """Such as predictions of standard input."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    offline(monkeypatch)
+    options = ClassifierOptions(
+        output_dir="out", task_name="mrpc", do_predict=True, predict_file="-"
+    )
+    assert find_dataset(options).pairs
+
+
 def test_squad_and_race_by_name(serve, tmp_path):
     published = write_squad(tmp_path, "squad_v2", 2)
     serve(tmp_path / "hub", "rajpurkar/squad_v2")
