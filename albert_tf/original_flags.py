@@ -109,11 +109,14 @@ def _checked(name: str, flag: OriginalFlag, value: Any) -> Any:
     return value
 
 
+def _help(flag: OriginalFlag) -> str:
+    replacement = flag.replacement.format(value="VALUE")
+    return f"Of the original: {replacement}" if replacement else "Of the original; changes nothing."
+
+
 class _TextFlag(flags.Flag):
     def __init__(self, name: str, flag: OriginalFlag):
-        super().__init__(
-            flags.ArgumentParser(), None, name, None, f"Of the original: {flag.replacement}"
-        )
+        super().__init__(flags.ArgumentParser(), None, name, None, _help(flag))
         self._original = flag
 
     def parse(self, argument: Any) -> None:
@@ -122,7 +125,7 @@ class _TextFlag(flags.Flag):
 
 class _BooleanFlag(flags.BooleanFlag):
     def __init__(self, name: str, flag: OriginalFlag):
-        super().__init__(name, None, f"Of the original: {flag.replacement}")
+        super().__init__(name, None, _help(flag))
         self._original = flag
 
     def parse(self, argument: Any) -> None:

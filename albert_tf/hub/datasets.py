@@ -76,7 +76,8 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
 
     Args:
         folder: the folder; others are returned unchanged.
-        needed: groups of paths or globs in the folder; of each group, one must exist.
+        needed: groups of paths or globs in the folder; of each group, one must exist. Nothing is
+            fetched if there is none.
         argument: the caller's name of `folder`, for errors.
 
     Returns:
@@ -85,7 +86,7 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
     Raises:
         InputError, OSError: as `local_file`.
     """
-    if not folder.startswith(PREFIX):
+    if not needed or not folder.startswith(PREFIX):
         return folder
     place = _parsed(folder, argument)
     inner = [[os.path.join(place.path, path) for path in group] for group in needed]

@@ -17,6 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.glue import GLUE, glue_dataset
 from albert_tf.finetuning.classification.readers import read_examples
@@ -24,6 +25,7 @@ from albert_tf.finetuning.classification.tables import find_dataset
 from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_sets import split_file
@@ -340,6 +342,18 @@ def test_offline_without_a_cache_the_way_around_is_named(repository, tmp_path, m
     assert f"hf download {repository} --repo-type=dataset" in str(error.value)
 
 
+def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
+    """Such as predictions of standard input."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    offline(monkeypatch)
+    options = ClassifierOptions(
+        output_dir="out", task_name="mrpc", do_predict=True, predict_file="-"
+    )
+    assert find_dataset(options).pairs
+
+
 def test_squad_and_race_by_name(serve, tmp_path):
     published = write_squad(tmp_path, "squad_v2", 2)
     serve(tmp_path / "hub", "rajpurkar/squad_v2")
@@ -388,6 +402,12 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
             InputError, match=message.replace("*", r"\*") if "/*" in path else message
         ):
             with_local_files(wrong)
+
+
+def test_fine_tuning_takes_such_files():
+    options = ClassifierOptions(output_dir="out", do_train=True, train_file="hf://datasets/name")
+    with pytest.raises(InputError, match="`train_file`=hf://datasets/name: must be hf://"):
+        fine_tune(options, Classification)
 
 
 @pytest.mark.integration
