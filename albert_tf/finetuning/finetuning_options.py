@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
+from albert_tf.interop.layout import SETTINGS_FILE
 from albert_tf.options import option
 from albert_tf.training.options import TrainingOptions
 
@@ -32,12 +33,11 @@ class FineTuningOptions(TrainingOptions):
     them from the model in `output_dir`, and `with_defaults` completes the others.
 
     Attributes:
-        settings_file: file next to the checkpoints that records the options in `inherited`; "" if
-            the task records none.
+        settings_file: file next to the checkpoints that records the options in `inherited`.
         inherited: option -> its default.
     """
 
-    settings_file: ClassVar[str] = ""
+    settings_file: ClassVar[str] = SETTINGS_FILE
     inherited: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
 
     max_seq_length: int = option(

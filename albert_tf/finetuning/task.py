@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -133,8 +134,13 @@ class FineTuningTask(abc.ABC):
         return os.path.basename((path or "").rstrip("/"))
 
     def companion_files(self) -> dict[str, str]:
-        """File name -> text of what prediction and exports need next to the checkpoints."""
-        return {}
+        """File name -> text of what prediction and exports need next to the checkpoints.
+
+        By default, the options that a trained folder is used with unless they are given.
+        """
+        options = self.options
+        recorded = {name: getattr(options, name) for name in options.inherited}
+        return {options.settings_file: json.dumps(recorded) + "\n"}
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
         """Writes the files of `--do_predict`; by default `predictions.tsv`, from `decode`."""

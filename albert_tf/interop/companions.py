@@ -15,6 +15,7 @@ from albert_tf.interop.layout import (
     CHOICE_FILE,
     LABELS_FILE,
     QUESTION_ANSWERING_FILE,
+    SETTINGS_FILE,
     TARGET_FILE,
 )
 from albert_tf.json_files import read_json
@@ -33,6 +34,7 @@ RUN_FILES = (
     TARGET_FILE,
     QUESTION_ANSWERING_FILE,
     CHOICE_FILE,
+    SETTINGS_FILE,
     "tokenizer_config.json",
     "metrics.jsonl",
     "evaluations.jsonl",

@@ -19,6 +19,7 @@ LABELS_FILE = "labels.json"
 TARGET_FILE = "target.json"
 QUESTION_ANSWERING_FILE = "question_answering.json"
 CHOICE_FILE = "multiple_choice.json"
+SETTINGS_FILE = "fine_tuning.json"  # of other kinds of tasks
 
 
 def encoder_folder(path: str) -> str:

@@ -72,12 +72,15 @@ def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkey
     ]
     assert steps == [20, 40]
 
+    recorded = json.loads((folder / "fine_tuning.json").read_text())
+    assert recorded == {"max_seq_length": small.LENGTH}
     # The folder alone predicts, from a file by default, and from standard input.
     expected = write_lines(tmp_path / "predict.txt", 9, seed=3)
     predicting = dataclasses.replace(
         options,
         albert_config_file=None,
         vocab_file=None,
+        max_seq_length=None,
         do_train=False,
         do_eval=False,
         do_predict=True,

@@ -27,6 +27,7 @@ from albert_tf.export.task_settings import (
     read_settings,
 )
 from albert_tf.finetuning import run_comparison, run_report
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.glue import glue_dataset
 from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.readers import read_rows as read_table
@@ -35,6 +36,7 @@ from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
 from albert_tf.hub.published import Source
@@ -414,17 +416,24 @@ KINDS: dict[str, Kind] = {
         lambda folder: (
             read_json(str(folder / "target.json"), SavedTarget),
             read_settings(ClassifierSettings, str(folder), "target.json", {}),
+            with_trained_settings(ClassifierOptions(output_dir=str(folder))),
         ),
     ),
     "question_answering.json": Kind(
         "question_answering.json",
         _text("question_answering.json", {"squad_head": "span", "doc_stride": 9}),
-        lambda folder: read_settings(SpanSettings, str(folder), "question_answering.json", {}),
+        lambda folder: (
+            read_settings(SpanSettings, str(folder), "question_answering.json", {}),
+            with_trained_settings(SquadOptions(output_dir=str(folder))),
+        ),
     ),
     "multiple_choice.json": Kind(
         "multiple_choice.json",
         _text("multiple_choice.json", {"task_name": "race", "max_qa_length": 9}),
-        lambda folder: read_settings(ChoiceSettings, str(folder), "multiple_choice.json", {}),
+        lambda folder: (
+            read_settings(ChoiceSettings, str(folder), "multiple_choice.json", {}),
+            with_trained_settings(RaceOptions(output_dir=str(folder))),
+        ),
     ),
     "evaluations.jsonl": Kind(
         "evaluations.jsonl",
