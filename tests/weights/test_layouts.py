@@ -9,6 +9,7 @@ import pathlib
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import albert_tf
 from albert_tf.config import AlbertConfig
@@ -122,26 +123,52 @@ def hub(tmp_path, monkeypatch):
         yield hub
 
 
-def write_repository(folder: pathlib.Path) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """albert/albert-base-v2 in small: the keys of its config, and its tensors."""
-    config = config_for(albert_tf.Tokenizer.load(str(VOCABULARY)).vocab_size)
+# Keys of config.json besides the shape of the model.
+_ENGLISH = {
+    "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0, "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "eos_token_id": 3, "gap_size": 0,
+    "hidden_act": "gelu_new", "hidden_dropout_prob": 0, "inner_group_num": 1,
+    "layer_norm_eps": 1e-12, "model_type": "albert", "net_structure_type": 0,
+    "num_memory_blocks": 0, "pad_token_id": 0,
+}  # fmt: skip
+_CHINESE = {
+    **_ENGLISH, "bos_token_id": 101, "eos_token_id": 102, "hidden_act": "relu",
+    "layers_to_keep": [], "output_past": True, "position_embedding_type": "absolute",
+    "tokenizer_class": "BertTokenizerFast",
+}  # fmt: skip
+
+
+def write_repository(
+    folder: pathlib.Path, vocabulary: pathlib.Path = VOCABULARY
+) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
+    """albert/albert-base-v2 in small, or a Chinese model: keys of the config, and tensors."""
+    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    if chinese := vocabulary.suffix == ".txt":
+        config = dataclasses.replace(config, hidden_act="relu")
     values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
-    huggingface.write_huggingface(
-        str(folder), values, config, {"architectures": ["AlbertForMaskedLM"]}
+    fields = {"architectures": ["AlbertForMaskedLM"]}
+    huggingface.write_huggingface(str(folder), values, config, fields)
+    shape = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**shape, **(_CHINESE if chinese else _ENGLISH)})
     )
-    published = {
-        **json.loads((folder / "config.json").read_text()),
-        "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0,
-        "bos_token_id": 2, "classifier_dropout_prob": 0.1, "down_scale_factor": 1,
-        "eos_token_id": 3, "gap_size": 0, "hidden_act": "gelu_new", "hidden_dropout_prob": 0,
-        "inner_group_num": 1, "layer_norm_eps": 1e-12, "model_type": "albert",
-        "net_structure_type": 0, "num_memory_blocks": 0, "pad_token_id": 0,
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(published))
-    (folder / "spiece.model").write_bytes(VOCABULARY.read_bytes())
+    # Older versions of transformers wrote buffers and copies as well.
+    tensors = load_file(folder / "model.safetensors")
+    tensors["albert.embeddings.position_ids"] = np.arange(32)[None]
+    table = tensors["albert.embeddings.word_embeddings.weight"]
+    tensors["predictions.decoder.weight"] = table.copy()
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    name = "vocab.txt" if chinese else "spiece.model"
+    (folder / name).write_bytes(vocabulary.read_bytes())
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     (folder / "rust_model.ot").write_bytes(b"another framework's")
     return config, values
+
+
+@pytest.mark.integration
+def test_a_chinese_repository(hub, chinese_vocabulary):
+    check_loads("albert/albert-base-v2", *write_repository(hub.folder, chinese_vocabulary))
 
 
 @pytest.mark.integration
