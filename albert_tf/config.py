@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from albert_tf import configs, huggingface_config
+from albert_tf import albert_zh_config, configs, huggingface_config
 from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.json_files import read_json
@@ -170,8 +170,9 @@ class AlbertConfig:
         """Creates a config from a dictionary.
 
         Args:
-            values: content of an `albert_config.json`, or of a Hugging Face `config.json`, which
-                is recognized by its `model_type`.
+            values: content of an `albert_config.json`, of a Hugging Face `config.json`, which is
+                recognized by its `model_type`, or of a config of albert_zh, recognized by keys of
+                BERT such as `directionality`.
             source: origin of the values, for errors.
 
         Raises:
@@ -180,6 +181,8 @@ class AlbertConfig:
         """
         if "model_type" in values:
             values = huggingface_config.fields_of(values, source)
+        elif albert_zh_config.is_albert_zh(values):
+            values = albert_zh_config.fields_of(values, source)
         huggingface_config.check_only(values, _ONLY_STRUCTURE, source)
         known = {field.name for field in dataclasses.fields(cls)}
         values = {

@@ -17,7 +17,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
@@ -25,6 +25,7 @@ from absl import app, flags, logging
 from albert_tf import configs
 from albert_tf.errors import InputError, Stopped, WorkerLost
 from albert_tf.logs import logs_on_console, printable
+from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
 
 Options = TypeVar("Options")
 
@@ -115,7 +116,10 @@ def _logging_packages(options_class: type) -> list[str]:
 
 
 def command(
-    options_class: type[Options], run: Callable[[Options], None], positional: str | None = None
+    options_class: type[Options],
+    run: Callable[[Options], None],
+    positional: str | None = None,
+    original: Mapping[str, OriginalFlag] | None = None,
 ) -> Callable[[], None]:
     """Returns the entry point of a command, which parses the flags and calls `run(options)`.
 
@@ -130,10 +134,12 @@ def command(
         options_class: dataclass of the flags.
         run: the work to do.
         positional: field of type tuple that receives the arguments without a flag.
+        original: flags of the original's program that are accepted or refused without being
+            options, a table of `albert_tf.original_flags`.
     """
 
     def main(arguments: list[str]) -> int:
-        program = arguments[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
+        program = _program(arguments)
         logging.set_verbosity(logging.WARNING)
         try:
             options = from_flags(options_class, flags.FLAGS)
@@ -173,9 +179,18 @@ def command(
 
     def cli() -> None:
         define_flags(options_class, flags.FLAGS)
-        app.run(main, argv=with_recipe_paths(sys.argv))
+        define_original_flags(original or {}, flags.FLAGS)
+        try:
+            app.run(main, argv=with_recipe_paths(sys.argv))
+        except ReplacedFlag as error:
+            print(f"{_program(sys.argv)}: error: {error}", file=sys.stderr)
+            sys.exit(1)
 
     return cli
+
+
+def _program(arguments: Sequence[str]) -> str:
+    return arguments[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
 
 
 def _one_line(text: str) -> str:

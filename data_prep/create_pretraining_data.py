@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf import original_flags
 from albert_tf.options import command
 from data_prep.pretraining_data_options import PretrainingDataOptions
 
@@ -39,6 +40,7 @@ def run(options: PretrainingDataOptions) -> None:
         f"({megabytes / seconds:.1f} MB/s); {', '.join(shares)}"
     )
     _print_losses(options, manifest)
+    _print_unknown(manifest)
     if manifest["skipped_lines"]:
         print(f"{manifest['skipped_lines']:,} lines longer than a megabyte were skipped")
     for file, examples in list(manifest["files"].items())[:_MAX_LISTED_FILES]:
@@ -61,7 +63,22 @@ def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> 
         )
 
 
-cli = command(PretrainingDataOptions, run)
+def _print_unknown(manifest: dict[str, Any]) -> None:
+    """Tokens that the vocabulary has no piece for, in all and in the files with the most."""
+    from albert_tf.tokenizers.unknown import describe_unknown
+
+    unknown = manifest.get("unknown_tokens", 0)  # manifests of earlier versions have none
+    if not unknown:
+        return
+    print(describe_unknown(unknown, manifest["tokens"], manifest["unknown_characters"]))
+    shares = manifest["unknown_share_by_file"]
+    if list(shares.values()) == [unknown / manifest["tokens"]]:
+        return  # the only file
+    for path, share in list(shares.items())[:_MAX_LISTED_FILES]:
+        print(f"{path}: {share:.2%} unknown")
+
+
+cli = command(PretrainingDataOptions, run, original=original_flags.PRETRAINING_DATA)
 
 if __name__ == "__main__":
     cli()

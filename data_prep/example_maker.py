@@ -16,6 +16,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.masking import Masking, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.unknown import UnknownCharacters, texts_at
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.runs import Bucket, Run, make_run, merge, token_dtype
 from data_prep.segments import (
@@ -34,6 +35,10 @@ from data_prep.word_segments import continuing_tokens, load_segmenter
 _CHARACTERS_AT_ONCE = 1_000_000
 _TOKENS_AT_ONCE = 8_000_000
 _EXAMPLES_AT_ONCE = 1024
+# Unknown tokens, of those that are encoded at once, whose texts are searched for characters.
+_MOST_UNKNOWN = 100
+# What precedes an unknown character in the counts of a unit.
+UNKNOWN_CHARACTER = "unknown_character_"
 
 
 class ExampleMaker:
@@ -57,6 +62,7 @@ class ExampleMaker:
         self.pairing = pairing_of(options)
         self.masking = masking_of(options)
         self._options, self._buckets = options, buckets
+        self._unknown_characters = UnknownCharacters(self.tokenizer)
         self._segment = load_segmenter(options.word_segmenter) if options.word_segmenter else None
         starts = self.tokenizer.word_starts
         if options.word_segmenter or options.chinese_ref_file:
@@ -69,7 +75,8 @@ class ExampleMaker:
 
         Args:
             unit: the text to read.
-            counts: updated with the numbers of documents, sentences, tokens and examples.
+            counts: updated with the numbers of documents, sentences, tokens, unknown tokens and
+                examples.
         """
         documents: list[TextDocument] = []
         encoded: list[tuple[np.ndarray, np.ndarray]] = []
@@ -81,6 +88,7 @@ class ExampleMaker:
             new = documents[encoded_documents:]
             texts = [sentence for document in new for sentence in document.sentences]
             ids, lengths = self.tokenizer.encode_flat(texts)
+            self._count_unknown(texts, ids, lengths, counts)
             if self._segment:
                 continues = continuing_tokens(self.tokenizer, texts, lengths, self._segment)
                 ids = ids + continues * np.int32(self.tokenizer.vocab_size)
@@ -103,6 +111,17 @@ class ExampleMaker:
             encode()
         if documents:
             yield self._run(documents, encoded, counts)
+
+    def _count_unknown(
+        self, texts: list[str], ids: np.ndarray, lengths: np.ndarray, counts: Counter[str]
+    ) -> None:
+        """Counts unknown tokens, and the unknown characters of the texts with the first of them."""
+        positions = np.flatnonzero(ids == self.tokenizer.unk_id)
+        counts["unknown_tokens"] += len(positions)
+        found = texts_at(positions[:_MOST_UNKNOWN], lengths)
+        characters = self._unknown_characters.count(texts[number] for number in found.tolist())
+        for character, count in characters.items():
+            counts[UNKNOWN_CHARACTER + character] += count
 
     def _run(
         self,

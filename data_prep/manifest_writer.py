@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -19,17 +19,21 @@ from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file, read_manifest
 from albert_tf.json_files import read_json
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.unknown import NOTABLE_SHARE
+from data_prep.example_maker import UNKNOWN_CHARACTER
 from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
 
+_MOST_CHARACTERS, _MOST_FILES = 50, 100
 _TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba", "rjieba")
 
 
 def build_manifest(
     plan: Plan,
     tokenizer: Tokenizer,
-    counts: Counter[str],
+    unit_counts: Sequence[Counter[str]],
+    part_counts: Counter[str],
     shards: list[dict[str, Any]],
     seconds: float,
 ) -> dict[str, Any]:
@@ -38,11 +42,15 @@ def build_manifest(
     Args:
         plan: the plan of the run.
         tokenizer: the tokenizer of the run.
-        counts: sum of the counts of all units and parts.
+        unit_counts: of every unit.
+        part_counts: sum of the counts of all parts.
         shards: `examples`, `bytes` and `sha256` of every output file.
         seconds: duration of the run since it was last started.
     """
     options = plan.options
+    counts = Counter(part_counts)
+    for of_unit in unit_counts:
+        counts.update(of_unit)
     examples, tokens = counts["written_examples"], counts["example_tokens"]
     names = [os.path.basename(path) for path in options.output_files]
     manifest = {
@@ -60,6 +68,7 @@ def build_manifest(
         "sentences": counts["sentences"],
         "skipped_lines": counts["skipped_lines"],
         "tokens": counts["tokens"],
+        **_unknown(plan, counts, unit_counts),
         "examples": examples,
         "files": {name: shard["examples"] for name, shard in zip(names, shards, strict=True)},
         "padding_share": 1 - tokens / (examples * options.max_seq_length),
@@ -83,6 +92,29 @@ def build_manifest(
         "fingerprint": plan.fingerprint,
         "seconds": round(seconds, 3),
         "versions": _versions(),
+    }
+
+
+def _unknown(
+    plan: Plan, counts: Counter[str], unit_counts: Sequence[Counter[str]]
+) -> dict[str, Any]:
+    """The number of unknown tokens, frequent characters behind them, and the files with many."""
+    characters = {
+        name.removeprefix(UNKNOWN_CHARACTER): count
+        for name, count in counts.items()
+        if name.startswith(UNKNOWN_CHARACTER)
+    }
+    frequent = sorted(characters, key=lambda c: (-characters[c], c))[:_MOST_CHARACTERS]
+    tokens, unknown = Counter[str](), Counter[str]()
+    for unit, of_unit in zip(plan.units, unit_counts, strict=True):
+        tokens[unit.path] += of_unit["tokens"]
+        unknown[unit.path] += of_unit["unknown_tokens"]
+    shares = {path: unknown[path] / tokens[path] for path in tokens if unknown[path]}
+    notable = sorted((p for p in shares if shares[p] >= NOTABLE_SHARE), key=lambda p: -shares[p])
+    return {
+        "unknown_tokens": counts["unknown_tokens"],
+        "unknown_characters": {character: characters[character] for character in frequent},
+        "unknown_share_by_file": {path: shares[path] for path in notable[:_MOST_FILES]},
     }
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_folder import check_early
 
 
 def run(options: PretrainingOptions) -> None:
     select_engine(options.engine)
+    check_early(options)
     with quiet_import():
         from albert_tf.training.pretraining import pretrain
 
@@ -30,4 +33,4 @@ def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str
         return reading_set.make_reading_set(options, manifests)
 
 
-main = command(PretrainingOptions, run)
+main = command(PretrainingOptions, run, original=original_flags.PRETRAINING)

@@ -89,13 +89,12 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     for shard, path in enumerate(outputs):
         if not work.is_intact(shard_name(shard), path):
             move(work.file(shard_name(shard)), path)
-    counts = work.counts(
-        [unit_name(unit) for unit in range(len(plan.units))]
-        + [part_name(bucket) for bucket in range(plan.buckets)]
-    )
+    unit_counts = [work.counts([unit_name(unit)]) for unit in range(len(plan.units))]
+    part_counts = work.counts(part_name(bucket) for bucket in range(plan.buckets))
     records = [work.require_record(shard_name(shard)) for shard in range(len(outputs))]
     write_indexes(outputs, [record["index"] for record in records])
-    manifest = build_manifest(plan, tokenizer, counts, records, time.monotonic() - start)
+    seconds = time.monotonic() - start
+    manifest = build_manifest(plan, tokenizer, unit_counts, part_counts, records, seconds)
     write_manifest(plan, manifest)
     work.remove()
     _warn_about_stale_shards(outputs)

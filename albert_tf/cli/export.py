@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from albert_tf import original_flags
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
@@ -14,4 +15,4 @@ def run(options: ExportOptions) -> None:
     export_saved_model(options)
 
 
-main = command(ExportOptions, run)
+main = command(ExportOptions, run, original=original_flags.EXPORT)

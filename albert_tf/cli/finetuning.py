@@ -12,15 +12,19 @@ A kind of task that is defined elsewhere gets its command in the same way:
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.options import command
+from albert_tf.original_flags import OriginalFlag
 from albert_tf.quiet import quiet_import
 
 
@@ -30,21 +34,27 @@ class TaskKind(NamedTuple):
     Attributes:
         options: dataclass of its flags.
         task: "module:class" of its `FineTuningTask`, which is imported once there is work to do.
+        original: other flags of the original's program; see `albert_tf.options.command`.
     """
 
     options: type[FineTuningOptions]
     task: str
+    original: Mapping[str, OriginalFlag] = {}
 
 
 TASK_KINDS = {
     "classification": TaskKind(
-        ClassifierOptions, "albert_tf.finetuning.classification.classification:Classification"
+        ClassifierOptions,
+        "albert_tf.finetuning.classification.classification:Classification",
+        original_flags.CLASSIFIER,
     ),
     "multiple_choice": TaskKind(
         RaceOptions, "albert_tf.finetuning.race.multiple_choice:MultipleChoice"
     ),
     "question_answering": TaskKind(
-        SquadOptions, "albert_tf.finetuning.squad.question_answering:QuestionAnswering"
+        SquadOptions,
+        "albert_tf.finetuning.squad.question_answering:QuestionAnswering",
+        original_flags.SQUAD,
     ),
 }
 
@@ -52,6 +62,7 @@ TASK_KINDS = {
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tunes on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
     select_engine(options.engine)
+    check_early(options)
     module, name = kind.task.split(":")
     with quiet_import():
         from albert_tf.finetuning.run import fine_tune
@@ -62,9 +73,19 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """The console entry point of a kind of task."""
-    return command(kind.options, lambda options: run_kind(kind, options))
+    return command(kind.options, lambda options: run_kind(kind, options), original=kind.original)
 
 
-classify = fine_tuning_command(TASK_KINDS["classification"])
+def run_classifier(options: ClassifierOptions) -> None:
+    """Fine-tunes on one data set, or on every task of GLUE."""
+    if (options.task_name or "").lower() != "all":
+        run_kind(TASK_KINDS["classification"], options)
+        return
+    from albert_tf.cli.glue import run_all
+
+    run_all(options, sys.argv[1:])
+
+
+classify = command(ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER)
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])

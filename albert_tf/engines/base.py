@@ -14,7 +14,9 @@ invalid), `OSError` (the disk is full) or `WorkerLost`.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeAlias
 
@@ -39,13 +41,17 @@ class Checkpoints(AbstractContextManager):
     """Saves and restores the state of a `TrainingStep` in one folder.
 
     Saving happens in the background. A run that is killed at any moment leaves the previous
-    checkpoint as the latest one. Leaving the `with` block waits for the last save.
+    checkpoint as the latest one. Leaving the `with` block waits for the last save; an error that
+    ended the block hides an error of the save.
 
     Attributes:
-        latest: path of the checkpoint that was restored or saved last.
+        latest: path of the checkpoint that was restored last, or last known to be complete.
     """
 
-    latest: str | None
+    def __init__(self) -> None:
+        self.latest: str | None = None
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
+        self._pending: Future[str] | None = None
 
     @abc.abstractmethod
     def restore_latest(self) -> bool:
@@ -68,17 +74,28 @@ class Checkpoints(AbstractContextManager):
             OSError: the previous checkpoint could not be written.
         """
 
-    @abc.abstractmethod
+    def _finish_in_background(self, finish: Callable[..., str], *arguments: Any) -> None:
+        """Calls a function that returns the path of a complete checkpoint, or raises OSError."""
+        self._pending = self._writer.submit(finish, *arguments)
+
     def wait(self) -> None:
         """Waits until everything is saved.
 
         Raises:
-            OSError: the checkpoint could not be written.
+            OSError: the checkpoint could not be written; nothing of it is left behind.
         """
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self.latest = pending.result()
 
-    @abc.abstractmethod
     def check(self) -> None:
         """Raises the OSError of a save that has failed; does not wait."""
+        if self._pending is not None and self._pending.done():
+            self.wait()
+
+    def __exit__(self, kind, error, traceback) -> None:
+        with contextlib.suppress(*(() if error is None else (OSError,))):
+            self.wait()
 
 
 class Engine(abc.ABC):
@@ -86,12 +103,15 @@ class Engine(abc.ABC):
 
     Attributes:
         name: its key in `albert_tf.engines.registry.ENGINES`.
+        checks_lengths: whether the length that a record declares is checked before it is read. If
+            not, the lengths of all records are checked when training starts.
         order_version: incremented whenever `record_training_batches` gives another order for the
             same arguments.
         workers: the processes that train together.
     """
 
     name: ClassVar[str]
+    checks_lengths: ClassVar[bool] = False
     order_version: ClassVar[int]
     workers: Workers
 

@@ -32,6 +32,7 @@ from albert_tf.export.task_exports import (
 from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
+from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -59,7 +60,7 @@ def export_saved_model(options: ExportOptions) -> None:
     """
     manifest.check_free(options.export_path)
     path = local_weights(options.init_checkpoint, argument="init_checkpoint")
-    options = dataclasses.replace(options, init_checkpoint=path)
+    options = dataclasses.replace(options, init_checkpoint=described_checkpoint(path))
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
     settings: Any = None

@@ -27,6 +27,7 @@ from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, create_tas
 from albert_tf.files import exists
 from albert_tf.interop import layout
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import find_kind
 from albert_tf.json_files import converted
@@ -78,6 +79,9 @@ def check(options: CheckOptions) -> None:
         InputError: if the export is incomplete, or its outputs differ from the model's.
     """
     folder = _folder(options)
+    if options.init_checkpoint:
+        described = described_checkpoint(options.init_checkpoint)
+        options = dataclasses.replace(options, init_checkpoint=described)
     config = open_weights(folder).config
     if config is None:
         raise InputError(f"{folder}: no albert_config.json among the assets of {layout.ENCODER}/")

@@ -75,7 +75,7 @@ class ExportedMultipleChoice(ExportedTaskModel):
 
 
 def filled(question, options, in_names: bool):
-    """`albert_tf.finetuning.race.choices.fill` of every question with each of its options.
+    """`albert_tf.finetuning.race.choice_question.fill` of every question with each of its options.
 
     Args:
         question: `[batch]`.

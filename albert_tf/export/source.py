@@ -53,7 +53,7 @@ def open_source(options: ExportOptions) -> Source:
             f"`init_checkpoint`={options.init_checkpoint}: there is no {CONFIG_FILE} next to it; "
             "name one with `albert_config_file`"
         )
-    companions = find_companions(options.init_checkpoint)
+    companions = find_companions(options.init_checkpoint).about(weights.step)
     vocabulary = options.spm_model_file or companions.vocabulary
     if not vocabulary:
         raise InputError(

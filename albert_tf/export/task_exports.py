@@ -32,6 +32,7 @@ from albert_tf.interop.companions import (
     LABELS_FILE,
     QUESTION_ANSWERING_FILE,
     TARGET_FILE,
+    THRESHOLD,
     Companions,
 )
 from albert_tf.interop.models import create_model
@@ -88,7 +89,7 @@ def _classifier(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
 
 
 def _span(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
-    threshold = trained.companions.results.get("null_score_diff_threshold")
+    threshold = trained.companions.results.get(THRESHOLD)
     settings: SpanSettings = trained.settings
     if settings.null_score_diff_threshold is None:
         settings = dataclasses.replace(settings, null_score_diff_threshold=float(threshold or 0))

@@ -74,7 +74,7 @@ class ChoiceSettings:
 
     Attributes:
         task_name: "race", where every run of underscores is a blank and options may be empty, or
-            "json".
+            "c3" or "json".
         max_seq_length: maximum length of a sequence in tokens; None if unknown.
         max_qa_length: maximum length of question and option together in tokens; longer ones are
             truncated at the beginning.
@@ -82,7 +82,7 @@ class ChoiceSettings:
 
     default_length: ClassVar[int] = 512
 
-    task_name: Literal["race", "json"] = "json"
+    task_name: Literal["race", "c3", "json"] = "json"
     max_seq_length: int | None = None
     max_qa_length: Positive = 128
 

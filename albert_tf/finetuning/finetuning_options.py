@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
@@ -13,18 +15,35 @@ from albert_tf.training.options import TrainingOptions
 # Value of `predict_file` and `predict_output` for the standard streams.
 STANDARD_STREAM = "-"
 
+# The original's value of the vocabulary flags for the vocabulary inside the module.
+FROM_HUB = "from_tf_hub"
+
 # The comparison of several runs, in their common folder.
 SEEDS_FILE = "seeds.json"
+
+Options = TypeVar("Options", bound="FineTuningOptions")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningOptions(TrainingOptions):
-    """Options of every fine-tuning program; names match the original where it has them."""
+    """Options of every fine-tuning program; names match the original where it has them.
 
-    albert_config_file: str | None = option(  # type: ignore[assignment]
+    Options in `inherited` are None unless given. `trained_settings.with_trained_settings` takes
+    them from the model in `output_dir`, and `with_defaults` completes the others.
+
+    Attributes:
+        settings_file: file next to the checkpoints that records the options in `inherited`; "" if
+            the task records none.
+        inherited: option -> its default.
+    """
+
+    settings_file: ClassVar[str] = ""
+    inherited: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
+
+    max_seq_length: int = option(
         None,
-        "The model's albert_config.json; by default the config in --output_dir, else the one next "
-        "to --init_checkpoint.",
+        "Length of an example, in tokens; by default that of the model in --output_dir, else 512 "
+        "or the model's max_position_embeddings, whichever is less.",
     )
     albert_hub_module_handle: str | None = option(
         None,
@@ -74,13 +93,25 @@ class FineTuningOptions(TrainingOptions):
     optimizer: str = option("adamw", "adamw or lamb.")
     learning_rate: float = option(5e-5, "Peak learning rate.")
     train_step: int = option(1000, "Training steps in total, including those before a restart.")
+    num_train_epochs: float = option(
+        0.0, "Epochs over the training examples, instead of --train_step; 0: --train_step decides."
+    )
     warmup_step: int = option(0, "Steps of linear warm-up.")
+    warmup_proportion: float = option(
+        0.0,
+        "Share of the steps used for warm-up, instead of --warmup_step; 0: --warmup_step decides.",
+    )
     save_checkpoints_steps: int = option(1000, "Steps between checkpoints.")
 
     eval_every_steps: int = option(
         0,
         "Steps between evaluations during training; the best checkpoint is kept in "
         "OUTPUT_DIR/best. 0: no evaluation during training.",
+    )
+    metric_for_best: str | None = option(
+        None,
+        "Result by which checkpoints and runs are compared, under its name in eval_results.txt; "
+        "by default the first metric of the task. Lower is better for losses and MSE.",
     )
     early_stopping_evaluations: int = option(
         0, "With --eval_every_steps: stop training after this many evaluations without improvement."
@@ -123,6 +154,10 @@ class FineTuningOptions(TrainingOptions):
             ("early_stopping_evaluations", 0),
         ):
             self._check_minimum(name, minimum)
+        if self.num_train_epochs < 0:
+            raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be at least 0")
+        if not 0 <= self.warmup_proportion <= 1:
+            raise InputError(f"`warmup_proportion`={self.warmup_proportion}: must be in [0, 1]")
         for name in ("classifier_dropout", "albert_dropout"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
@@ -190,6 +225,51 @@ class FineTuningOptions(TrainingOptions):
                 )
             )
         return runs
+
+    def recorded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options that a trained folder records.
+
+        Args:
+            values: content of its `settings_file`.
+
+        Returns:
+            Option -> value; names that are not in `inherited` are ignored.
+        """
+        return values
+
+    def with_defaults(self: Options, longest: int | None = None) -> Options:
+        """The options with defaults for those in `inherited` that are still None.
+
+        Args:
+            longest: `max_position_embeddings` of the model, which limits the default of
+                `max_seq_length`; None if it is unknown.
+        """
+        defaults = dict(self.inherited)
+        if longest is not None:
+            defaults["max_seq_length"] = min(defaults["max_seq_length"], longest)
+        missing = {n: value for n, value in defaults.items() if getattr(self, n) is None}
+        return dataclasses.replace(self, **missing)
+
+    def resolved(self: Options, train_examples: int) -> Options:
+        """The options with numbers of steps computed from epochs and proportions.
+
+        Args:
+            train_examples: number of examples to train on; 0 without training.
+        """
+        steps, warmup = self.train_step, self.warmup_step
+        if self.num_train_epochs and train_examples:
+            steps = max(1, int(train_examples / self.train_batch_size * self.num_train_epochs))
+        if self.warmup_proportion:
+            warmup = int(steps * self.warmup_proportion)
+        return dataclasses.replace(self, train_step=steps, warmup_step=warmup)
+
+    def input_files(self) -> dict[str, str | None]:
+        """Option -> the file or folder that it names, of those that are going to be read."""
+        return {
+            name: path
+            for name in ("spm_model_file", "vocab_file", "init_checkpoint")
+            if (path := getattr(self, name)) != FROM_HUB
+        }
 
     def splits(self) -> tuple[str, ...]:
         """The splits whose examples are needed, "train" first."""

@@ -32,6 +32,9 @@ _WITHOUT_EFFECT = {
     *("output_dir", "do_predict", "predict_file", "predict_batch_size", "predict_output"),
     *("do_train", "do_eval", "cached_dir", "iterations_per_loop", "peak_tflops"),
     *({field.name for field in dataclasses.fields(DeviceOptions)} - {"dtype", "engine"}),
+    # They decide what the examples are, of which there is a hash.
+    *("header", "text_column", "text_pair_column", "label_column", "label_separator"),
+    *("regression", "multi_label"),
 }
 
 
@@ -105,8 +108,11 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
         record = read_json(path, RunRecord)
     except InputError as error:
         raise InputError(f"{error}; delete the file to evaluate the run again") from None
-    same = record["options"] == _with_effect(options) and record["data"] == data
-    return record if same else None
+    # A record of an earlier version lacks the options that it did not have.
+    recorded = {field.name: field.default for field in dataclasses.fields(options)}
+    recorded |= record["options"]
+    same = all(recorded[name] == value for name, value in _with_effect(options).items())
+    return record if same and record["data"] == data else None
 
 
 def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
+from albert_tf.finetuning.report_sanity import sanity_sections
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
 from albert_tf.interop.companions import RESULTS_FILE
@@ -70,6 +71,7 @@ def write_report(
         intervals |= section.intervals
     results = _results(folder, intervals) if evaluated else []
     named = {result.name: result for result in results}
+    sanity = sanity_sections(task, reported, {name: each.value for name, each in named.items()})
     best = _comparison(folder).best
     curves = f"{folder}/{best}" if best else folder
     learned = _learning(curves, task.metric) if options.do_train or evaluated else []
@@ -78,7 +80,7 @@ def write_report(
         subtitle=folder,
         headline=_rounded(named.get(task.metric)),
         results=results,
-        sections=[*sections, *_runs(folder), *learned, _data(options, sets)],
+        sections=[*sanity, *sections, *_runs(folder), *learned, _data(options, sets)],
         command=command_line(options),
         settings=[(name, str(value)) for name, value in _flags(options).items()],
         versions=versions(),

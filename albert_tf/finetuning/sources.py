@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, open_file
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.files import exists, is_folder, open_file, sha256_of
+from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
-from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import encoder_folder
 from albert_tf.servers import is_read_only
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.training import model_config
 
-# The original's value of the vocabulary flags for the vocabulary inside the module.
-FROM_HUB = "from_tf_hub"
+logger = logging.getLogger(__name__)
 
 TOKENIZER_FILE = "tokenizer_config.json"
 
@@ -52,39 +52,16 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:
-    """The model's config, with `albert_dropout` applied.
-
-    It comes from `albert_config_file`, else from `output_dir`, else from the folder of
-    `init_checkpoint`.
+    """The model's config (see `model_config.find_config`), with `albert_dropout` applied.
 
     Raises:
         InputError: there is none, or it is invalid.
     """
-    config = _config_of(options)
+    config = model_config.find_config(options)
     rate = options.albert_dropout
     if rate is None:
         return config
     return dataclasses.replace(config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
-
-
-def _config_of(options: FineTuningOptions) -> AlbertConfig:
-    if options.albert_config_file:
-        return AlbertConfig.from_json_file(options.albert_config_file)
-    trained = f"{options.output_dir}/{CONFIG_FILE}"
-    if exists(trained):
-        return AlbertConfig.from_json_file(trained)
-    if options.init_checkpoint:
-        with arguments_renamed(path="init_checkpoint"):
-            config = open_weights(options.init_checkpoint).config
-        if config:
-            return config
-        raise InputError(
-            f"`albert_config_file`: required, because there is no {CONFIG_FILE} next to "
-            f"{options.init_checkpoint}"
-        )
-    if not options.do_train:
-        raise InputError(f"`output_dir`={options.output_dir}: contains no trained model")
-    raise InputError("`albert_config_file`: the model's albert_config.json is required")
 
 
 def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
@@ -101,8 +78,27 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     places += [options.init_checkpoint] if options.init_checkpoint else []
     companions = [find_companions(path) for path in places]
     path = _vocabulary_of(options, companions)
+    if is_folder(options.output_dir):
+        _warn_of_another_tokenizer(options, path, companions[0])
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
         return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
+
+
+def _warn_of_another_tokenizer(
+    options: FineTuningOptions, vocabulary: str, trained: Companions
+) -> None:
+    """Warns if text becomes other ids than those that the model in `output_dir` was trained on."""
+    before = trained.vocabulary
+    if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
+        logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
+    given = options.do_lower_case
+    if None not in (given, trained.do_lower_case) and given != trained.do_lower_case:
+        logger.warning(
+            "do_lower_case=%s: the model in %s was trained with %s",
+            given,
+            options.output_dir,
+            trained.do_lower_case,
+        )
 
 
 def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> str:

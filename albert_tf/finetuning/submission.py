@@ -14,7 +14,8 @@ from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
-from albert_tf.finetuning.classification.glue import SUBMISSION_FOLDER, SUBMISSION_ROWS
+from albert_tf.finetuning.classification.glue import SUBMISSION_ROWS
+from albert_tf.finetuning.classification.published import SUBMISSION_FOLDER
 from albert_tf.options import command, option
 
 _HEADER = "index\tprediction"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import numpy as np
@@ -40,6 +41,18 @@ class ExampleSet:
     features: Features
 
 
+class Majority(NamedTuple):
+    """The best that can be had without a model.
+
+    Attributes:
+        answer: what is always predicted, such as "always 'neutral'".
+        results: as of `FineTuningTask.score`.
+    """
+
+    answer: str
+    results: dict[str, float]
+
+
 class FineTuningTask(abc.ABC):
     """One kind of fine-tuning: reads examples, builds the model, interprets its outputs.
 
@@ -55,7 +68,7 @@ class FineTuningTask(abc.ABC):
     Attributes:
         objective: what training minimises.
         metric: the result by which checkpoints and runs are compared. Higher is better, except
-            for names that end in "loss".
+            for losses and MSE.
         outputs: names of the model outputs that `score` and `decode` need.
     """
 
@@ -66,8 +79,13 @@ class FineTuningTask(abc.ABC):
     reads_standard_input: ClassVar[bool] = False
 
     def __init__(self, options: FineTuningOptions, tokenizer: Tokenizer):
-        self.options = options
+        self.options = options.with_defaults()
         self.tokenizer = tokenizer
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The values of `--metric_for_best`: results that `score` computes."""
+        return (self.metric,)
 
     @abc.abstractmethod
     def read(self, split: str) -> Mapping[str, Sequence[Any]]:
@@ -83,6 +101,10 @@ class FineTuningTask(abc.ABC):
     @abc.abstractmethod
     def encode(self, split: str, examples: Sequence[Any]) -> Features:
         """Tokenizes examples, with their labels unless the split is "predict"."""
+
+    def texts(self, examples: Sequence[Any]) -> Iterable[str]:
+        """Returns the texts of examples, in which the runner looks for unknown characters."""
+        return ()
 
     @abc.abstractmethod
     def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
@@ -104,6 +126,11 @@ class FineTuningTask(abc.ABC):
     def flops_per_example(self, config: AlbertConfig) -> float:
         """Operations of a training step per example of the full length."""
         return TRAINING * encoder_flops(config, self.options.max_seq_length)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        """What a set of the split "eval" is, for model cards; by default the name of its file."""
+        path = getattr(self.options, "eval_file", None) or getattr(self.options, "data_dir", None)
+        return os.path.basename((path or "").rstrip("/"))
 
     def companion_files(self) -> dict[str, str]:
         """File name -> text of what prediction and exports need next to the checkpoints."""
@@ -129,6 +156,17 @@ class FineTuningTask(abc.ABC):
 
         Args:
             outputs: for all examples of a set of the split "eval", as for `score`.
+        """
+        return None
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        """The results of the same answer for all examples, which a report compares.
+
+        Args:
+            examples: a set of the split "eval".
+
+        Returns:
+            None if there is no answer that suits all.
         """
         return None
 

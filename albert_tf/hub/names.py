@@ -22,7 +22,8 @@ from albert_tf.hub.published import Source, fetch_archive, find_archive, source_
 
 logger = logging.getLogger(__name__)
 
-VOCABULARY_FILES = ("spiece.model", "vocab.txt", "vocab_chinese.txt", "*.model")
+# Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
+VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
 _COMPANIONS = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
 _WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_COMPANIONS, *VOCABULARY_FILES)
@@ -54,6 +55,11 @@ def local_weights(name: str, *, argument: str) -> str:
         InputError: if the weights cannot be fetched, or are published as a pickle only.
     """
     return _local(name, argument, _WEIGHTS, _check_weights)
+
+
+def may_be_published(name: str) -> bool:
+    """Whether `local_weights` would fetch something of this name if there is no such path."""
+    return bool(find_archive(name) or _repository(name))
 
 
 def local_vocabulary(name: str, *, argument: str) -> str:

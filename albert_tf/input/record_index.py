@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import glob
+import hashlib
 import json
+import logging
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypedDict
 
@@ -27,6 +29,8 @@ from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
 from albert_tf.json_files import Natural, read_json
 from albert_tf.progress import ProgressLine
+
+logger = logging.getLogger(__name__)
 
 # Reading a block takes one request to remote storage. The records of a block stay together within
 # an epoch, so larger blocks shuffle less.
@@ -172,29 +176,52 @@ def write_indexes(paths: Sequence[str], indexes: Sequence[FileIndex]) -> None:
     files.write_text(index_file(paths[0]), content + "\n")
 
 
-def find_indexes(paths: Sequence[str]) -> list[FileIndex]:
+def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None) -> list[FileIndex]:
     """The indexes of some TFRecord files: as written by data preparation, or else found in them.
+
+    Finding the index of a file checks the length of every record.
+
+    Args:
+        paths: the files.
+        checked: file -> `fingerprint` of the index that was found in it before; other indexes that
+            were written are not believed. None to believe them all.
 
     Raises:
         InputError: a file is truncated or not a TFRecord file.
     """
     folders = {os.path.dirname(path) for path in paths}
     written = {folder: _read_indexes(folder) for folder in folders}
-    found: dict[str, FileIndex] = {}
+    believed: dict[str, FileIndex] = {}
+    others: dict[str, FileIndex] = {}
     for path in paths:
         folder, name = os.path.split(path)
         index = written[folder].get(name)
         if index is not None and index["bytes"] == files.size(path):
-            found[path] = index
-    missing = [path for path in paths if path not in found]
-    if missing:
-        progress = ProgressLine()
-        with ThreadPoolExecutor(_THREADS) as threads:
-            for number, index in enumerate(threads.map(index_records, missing)):
-                found[missing[number]] = index
-                progress.update(f"found the records of {number + 1} of {len(missing)} files")
-        progress.clear()
+            is_believed = checked is None or checked.get(path) == fingerprint(path, index)
+            (believed if is_believed else others)[path] = index
+    found = believed | _find_records([path for path in paths if path not in believed])
+    for path, index in others.items():
+        if index != found[path]:
+            logger.warning("%s: %s is wrong about it and is not used", path, index_file(path))
     return [found[path] for path in paths]
+
+
+def _find_records(paths: Sequence[str]) -> dict[str, FileIndex]:
+    """The indexes of files, by file; see `index_records`."""
+    progress, found = ProgressLine(), {}
+    if paths:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for path, index in zip(paths, threads.map(index_records, paths), strict=True):
+                found[path] = index
+                progress.update(f"found the records of {len(found)} of {len(paths)} files")
+        progress.clear()
+    return found
+
+
+def fingerprint(path: str, index: FileIndex) -> str:
+    """Identifies a file and its index: another string if one of them has changed."""
+    content = [files.file_identity(path), index["bytes"], index["examples"], index["offsets"]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _read_indexes(folder: str) -> dict[str, FileIndex]:
@@ -229,7 +256,7 @@ def index_records(path: str) -> FileIndex:
     Raises:
         InputError: the file is truncated or not a TFRecord file.
     """
-    size, position, begins = files.size(path), 0, []
+    size, position, begins, before = files.size(path), 0, [], 0
     with files.open_file(path, "rb") as file:
         while position < size:
             file.seek(position)
@@ -237,9 +264,13 @@ def index_records(path: str) -> FileIndex:
             found = np.empty(len(chunk) // _FRAME_BYTES + 1, np.int64)
             count, end = _follow_lengths(chunk, found, size - position)
             if end < 0 or not count:
-                raise InputError(f"{path}: truncated, or not a TFRecord file")
+                raise InputError(
+                    f"{path}: truncated, or not a TFRecord file: example {before + count} goes "
+                    "beyond its end"
+                )
             begins.append(position + found[:count])
             position += end
+            before += count
     all_begins = np.concatenate(begins) if begins else np.empty(0, np.int64)
     return {"bytes": size, "examples": len(all_begins), "offsets": all_begins[::BLOCK].tolist()}
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from albert_tf.files import exists, read_text
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
+from albert_tf.interop.layout import (
+    CHOICE_FILE,
+    LABELS_FILE,
+    QUESTION_ANSWERING_FILE,
+    TARGET_FILE,
+)
 from albert_tf.json_files import read_json
 from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
 
-LABELS_FILE = "labels.json"
-TARGET_FILE = "target.json"
-QUESTION_ANSWERING_FILE = "question_answering.json"
-CHOICE_FILE = "multiple_choice.json"
 RESULTS_FILE = "eval_results.txt"
+EVALUATION_DATA_FILE = "evaluation_data.json"
+
+# In the results of question answering: the null score above which there is no answer.
+THRESHOLD = "null_score_diff_threshold"
 DATA_FILE = "training_data.json"
 
 # What a run that resumes reads in its folder, besides the files that `Companions` describes.
@@ -34,6 +42,32 @@ Value = TypeVar("Value")
 
 
 @dataclasses.dataclass(frozen=True)
+class EvaluatedSet:
+    """Examples that results are about.
+
+    Attributes:
+        name: distinguishes several sets, such as "matched"; "" for a single one.
+        data: what they are, such as "dev.tsv".
+        examples: their number.
+    """
+
+    name: str
+    data: str
+    examples: int
+
+
+def evaluation_data(sets: Iterable[EvaluatedSet]) -> str:
+    """The content of `evaluation_data.json`."""
+    rows = [dataclasses.asdict(each) for each in sets]
+    return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
+
+
+def results_text(results: Mapping[str, float]) -> str:
+    """The content of `eval_results.txt`: lines `name = value`, sorted by name."""
+    return "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
+
+
+@dataclasses.dataclass(frozen=True)
 class Companions:
     """Content of the files next to some weights; None or empty for files that do not exist.
 
@@ -41,6 +75,7 @@ class Companions:
         vocabulary: path of the vocabulary.
         labels: labels of a classifier, by id.
         results: the lines of `eval_results.txt`, name -> value.
+        evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.
         do_lower_case: whether the model was trained on lower-cased text.
     """
@@ -48,8 +83,22 @@ class Companions:
     vocabulary: str | None = None
     labels: tuple[str, ...] = ()
     results: dict[str, str] = dataclasses.field(default_factory=dict)
+    evaluated: tuple[EvaluatedSet, ...] = ()
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     do_lower_case: bool | None = None
+
+    def about(self, step: int | None) -> Companions:
+        """The same without results of another checkpoint.
+
+        Args:
+            step: of the weights; None or 0 if it is unknown.
+        """
+        evaluated = self.results.get("global_step")
+        if not step or evaluated in (None, str(step)):
+            return self
+        # Answers are found with the same threshold whatever the checkpoint.
+        kept = {name: value for name, value in self.results.items() if name == THRESHOLD}
+        return dataclasses.replace(self, results=kept, evaluated=())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +132,13 @@ def find_companions(path: str) -> Companions:
         file = os.path.join(folder, name)
         return read_json(file, kind) if exists(file) else default
 
-    results = os.path.join(folder, RESULTS_FILE)
+    # Earlier versions wrote the results of the checkpoint in `best` only to the folder of training.
+    described = folder
+    if os.path.basename(folder) == layout.BEST_FOLDER and not exists(f"{folder}/{RESULTS_FILE}"):
+        described = os.path.dirname(folder)
+    results = os.path.join(described, RESULTS_FILE)
     lines = read_text(results).splitlines() if exists(results) else []
+    evaluated = os.path.join(described, EVALUATION_DATA_FILE)
     data = read(DATA_FILE, dict[str, dict[str, Any]], {})
     manifests = read(DATA_FILE, dict[str, Manifest], {}).values()
     lower = [manifest.settings.do_lower_case for manifest in manifests]
@@ -98,6 +152,7 @@ def find_companions(path: str) -> Companions:
         labels=read(LABELS_FILE, tuple[str, ...], ())
         or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
+        evaluated=read_json(evaluated, tuple[EvaluatedSet, ...]) if exists(evaluated) else (),
         data=data,
         do_lower_case=next((value for value in lower if value is not None), None),
     )

@@ -22,10 +22,12 @@ from albert_tf.hub.names import source_of
 from albert_tf.interop import huggingface, model_card, orbax_checkpoints
 from albert_tf.interop.companions import (
     DATA_FILE,
+    EVALUATION_DATA_FILE,
     LABELS_FILE,
     RESULTS_FILE,
     RUN_FILES,
     Companions,
+    evaluation_data,
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
@@ -214,6 +216,8 @@ def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) 
     if companions.results:
         lines = (f"{name} = {value}\n" for name, value in companions.results.items())
         texts[RESULTS_FILE] = "".join(lines)
+    if companions.evaluated:
+        texts[EVALUATION_DATA_FILE] = evaluation_data(companions.evaluated)
     if companions.data:
         texts[DATA_FILE] = json.dumps(companions.data, indent=2, ensure_ascii=False) + "\n"
     for name, text in texts.items():

@@ -16,6 +16,7 @@ from albert_tf.interop.checkpoint_folders import FORMAT_OF_ENGINE
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
 from albert_tf.interop.models import MODEL_KINDS, create_model, find_kind
@@ -38,12 +39,15 @@ def convert(options: ConvertOptions) -> None:
     path = local_weights(options.input, argument="input")
     options = dataclasses.replace(options, input=path)
     given = AlbertConfig.from_json_file(options.config) if options.config else None
+    if not _is_resumable(options):
+        options = dataclasses.replace(options, input=described_checkpoint(options.input))
     with arguments_renamed(path="input"):
         weights = open_weights(options.input, options.from_format, given)
     config = given or weights.config
     if config is None:
         raise InputError(f"`config`: required, as there is no {CONFIG_FILE} next to {weights.path}")
     tokenizer, companions = _find_tokenizer(options, config)
+    companions = companions.about(weights.step)
     head = options.head
     if head == "auto":
         head = weights.head or find_kind(weights.tensors)
@@ -85,6 +89,11 @@ def convert(options: ConvertOptions) -> None:
     )
 
 
+def _is_resumable(options: ConvertOptions) -> bool:
+    """Whether the output is a training folder, which starts with the newest checkpoint."""
+    return options.to_format in FORMAT_OF_ENGINE.values() and not options.output.endswith(SUFFIX)
+
+
 def _optimizer(
     options: ConvertOptions, weights: Weights, matched: MatchedWeights
 ) -> dict[str, np.ndarray]:
@@ -92,8 +101,7 @@ def _optimizer(
 
     It belongs to a model: without one of its heads, it would fit no model.
     """
-    resumable = options.to_format in FORMAT_OF_ENGINE.values()
-    if not resumable or options.output.endswith(SUFFIX) or matched.missing or matched.unused:
+    if not _is_resumable(options) or matched.missing or matched.unused:
         return {}
     return {path: tensor.read() for path, tensor in weights.optimizer.items()}
 

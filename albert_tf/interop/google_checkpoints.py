@@ -1,4 +1,4 @@
-"""Checkpoints of the original project, which are flat lists of names."""
+"""Checkpoints of the original project and of albert_zh, which are flat lists of names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.interop import albert_zh
 from albert_tf.interop.tensorflow_checkpoints import (
     list_as_newest,
     open_checkpoint,
     read_tensor,
     tensor_of,
 )
-from albert_tf.interop.weights import Weights, adjacent_config
+from albert_tf.interop.weights import Tensor, Weights, adjacent_config
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
 _HEADS = {
@@ -24,12 +25,14 @@ _HEADS = {
 _SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/")
 _STEP = "global_step"
 _SKIPPED = re.compile(
-    rf"(^|/)({_STEP}|adam_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
+    rf"(^|/)({_STEP}|(adam|lamb)_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
 )
 
 
 def read_google_checkpoint(path: str) -> Weights:
     """Opens the weights in a checkpoint of the original project, without optimizer slots.
+
+    Those of albert_zh are read as well: see `albert_tf.interop.albert_zh`.
 
     Args:
         path: prefix of the checkpoint.
@@ -44,7 +47,8 @@ def read_google_checkpoint(path: str) -> Weights:
         if _SKIPPED.search(name):
             skipped[name] = shape
         elif plain in _HEADS or plain.startswith(_SCOPES):
-            tensors[_HEADS.get(plain, plain)] = tensor_of(path, reader, name, shape, name)
+            variable = _HEADS.get(plain, albert_zh.original_name(plain))
+            tensors[variable] = tensor_of(path, reader, name, shape, name)
         else:
             unknown[name] = shape
     if not any(name.startswith("bert/embeddings/") for name in tensors):
@@ -52,8 +56,22 @@ def read_google_checkpoint(path: str) -> Weights:
             f"{path}: not an ALBERT checkpoint: it has no bert/embeddings/word_embeddings, but "
             f"{', '.join(sorted(shapes)[:3])}, ..."
         )
+    _refuse_grouped(path, tensors)
+    notes = albert_zh.multiply_factors(path, tensors)
     step = int(read_tensor(path, reader, _STEP)) if _STEP in shapes else None
-    return Weights(path, "google", tensors, unknown, skipped, adjacent_config(path), step)
+    config = adjacent_config(path)
+    return Weights(path, "google", tensors, unknown, skipped, config, step, notes=notes)
+
+
+def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
+    """Raises InputError for the "fast" models of albert_zh."""
+    for tensor in tensors.values():
+        if "/ffn_1/" in tensor.name and len(tensor.shape) == 3:
+            raise InputError(
+                f"{path}: {tensor.name} has shape {list(tensor.shape)}: the feed-forward network "
+                f"is divided into {tensor.shape[-1]} groups (modeling_google_fast.py), "
+                "which is another network than ALBERT's and is not computed"
+            )
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:

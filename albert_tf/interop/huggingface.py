@@ -187,9 +187,12 @@ def _files(path: str) -> list[str]:
 
 
 def _refuse_pickle(path: str) -> NoReturn:
+    config_file = os.path.join(os.path.dirname(path), CONFIG)
+    config = read_json(config_file, _Architectures) if exists(config_file) else _Architectures()
+    name = (config.architectures or ["AutoModel"])[0]  # another class would drop the heads
     raise InputError(
         f"{path}: a pickle, which can run any code when it is read; if you trust it, convert it: "
-        "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER, "
+        f"transformers.{name}.from_pretrained(FOLDER).save_pretrained(FOLDER, "
         "safe_serialization=True) writes model.safetensors"
     )
 

@@ -11,6 +11,15 @@ ENCODER = "encoder"
 PREPROCESS = "preprocess"
 SAVED_MODEL = "saved_model.pb"
 
+# In a training folder: the checkpoint with the best results of the evaluations during training.
+BEST_FOLDER = "best"
+
+# Next to the weights of fine-tuned models: how they read texts, and what their outputs mean.
+LABELS_FILE = "labels.json"
+TARGET_FILE = "target.json"
+QUESTION_ANSWERING_FILE = "question_answering.json"
+CHOICE_FILE = "multiple_choice.json"
+
 
 def encoder_folder(path: str) -> str:
     """Returns the SavedModel of the encoder if `path` is an export, and `path` otherwise."""

@@ -9,7 +9,7 @@ from typing import Any
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.published import Source
-from albert_tf.interop.companions import Companions
+from albert_tf.interop.companions import THRESHOLD, Companions
 
 FILE = "README.md"
 
@@ -123,8 +123,14 @@ def _card(
     parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in companions.data.items()]
     if companions.labels:
         parts.append("## Labels\n\n" + ", ".join(map(str, companions.labels)))
-    if companions.results:
+    if set(companions.results) - {THRESHOLD}:
         parts.append(table("Evaluation", companions.results))
+    if companions.results and companions.evaluated:
+        lines = [
+            f"- {f'{each.name}: ' if each.name else ''}{each.data}, {each.examples:,} examples"
+            for each in companions.evaluated
+        ]
+        parts.append("\n".join(["Evaluated on:", "", *lines]))
     parts += measured
     parts.append(f"## License\n\n{facts.license or 'Not stated.'}")
     return "\n\n".join(parts) + "\n"

@@ -16,13 +16,15 @@ import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import exists, matches
 
 Shape = tuple[int, ...]
 
 # Heads for one specific task. A head of another shape (other labels) is skipped, and the encoder is
 # still loaded.
 TASK_HEADS = ("classifier/", "cls/squad/", "start_logits/", "end_logits/", "answer_class/")
+
+_NAMED_CONFIGS = "albert_config_*.json"
 
 
 class Tensor(NamedTuple):
@@ -56,6 +58,7 @@ class Weights:
         head: the kind of model, if the file names it: a key of `MODEL_KINDS` in models.py.
         optimizer: path of a variable of the optimizer -> tensor, in checkpoints of this project;
             the values are part of `skipped` as well.
+        notes: what a user should know about how the weights are read, one line each.
     """
 
     path: str
@@ -67,6 +70,7 @@ class Weights:
     step: int | None = None
     head: str | None = None
     optimizer: dict[str, Tensor] = dataclasses.field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def read(self, name: str) -> np.ndarray:
         """Returns the value of the variable with the path `name`, as float32."""
@@ -75,9 +79,16 @@ class Weights:
 
 
 def adjacent_config(path: str) -> AlbertConfig | None:
-    """Returns the `albert_config.json` in the folder of a file, if there is one."""
-    config_file = os.path.join(os.path.dirname(path), CONFIG_FILE)
-    return AlbertConfig.from_json_file(config_file) if exists(config_file) else None
+    """Returns the `albert_config.json` in the folder of a file, if there is one.
+
+    In the archives of albert_zh, its name is longer: `albert_config_tiny.json`.
+    """
+    folder = os.path.dirname(path)
+    config_file = os.path.join(folder, CONFIG_FILE)
+    if exists(config_file):
+        return AlbertConfig.from_json_file(config_file)
+    named = matches(os.path.join(folder, _NAMED_CONFIGS))
+    return AlbertConfig.from_json_file(named[0]) if len(named) == 1 else None
 
 
 class MatchedWeights(NamedTuple):
@@ -160,13 +171,13 @@ def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
     """Compares a model's config with that of the weights, beyond what shapes show.
 
     Returns:
-        One line for every field that differs.
+        The notes of the weights, and one line for every field that differs.
 
     Raises:
         InputError: if the numbers of attention heads differ, which training would not recover from.
     """
     if weights.config is None:
-        return []
+        return list(weights.notes)
     stored, current = dataclasses.asdict(weights.config), dataclasses.asdict(config)
     if stored["num_attention_heads"] != current["num_attention_heads"]:
         raise InputError(
@@ -174,8 +185,9 @@ def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
             f"{stored['num_attention_heads']}, but the model has {current['num_attention_heads']}"
         )
     fields = ("num_hidden_layers", "hidden_act", "num_hidden_groups", "inner_group_num")
-    return [
+    differences = [
         f"note: {name} is {stored[name]} in {weights.path}, but {current[name]} in the model"
         for name in fields
         if stored[name] != current[name]
     ]
+    return [*weights.notes, *differences]

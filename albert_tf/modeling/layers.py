@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.ops import Ops
+from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
 # Activations that no engine fuses, by the value of `hidden_act`; "gelu" is in `Ops`.
 _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
@@ -46,17 +46,7 @@ def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:
     return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)
 
 
-class _DrawnSeed(keras.random.SeedGenerator):
-    """Passes a seed tensor that is already drawn to `keras.random`, which takes generators only."""
-
-    def __init__(self, seed):
-        self._seed = seed
-
-    def next(self, ordered=True):
-        return self._seed
-
-
-def dropout(inputs, rate: float, seed, site: int):
+def dropout(inputs, rate: float, seed, site: int, ops: Ops = PLAIN_OPS):
     """Drops elements of `inputs` with probability `rate` and scales up the others.
 
     The mask is a function of `seed` and `site` alone. A layer that the backward pass computes a
@@ -67,13 +57,14 @@ def dropout(inputs, rate: float, seed, site: int):
         rate: probability in [0, 1).
         seed: integer tensor `[2]` drawn for this forward pass, or None in inference.
         site: number of this dropout within the forward pass, below `SITES`.
+        ops: operations, plain or fused.
 
     Returns:
         A tensor with the shape and dtype of `inputs`.
     """
     if seed is None or rate == 0.0:
         return inputs
-    return keras.random.dropout(inputs, rate, seed=_DrawnSeed(fold_in(seed, site)))
+    return ops.dropout(inputs, rate, fold_in(seed, site))
 
 
 # Dropouts that one forward pass can tell apart.

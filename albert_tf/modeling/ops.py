@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
@@ -38,6 +39,8 @@ class Ops:
             `[batch, seq, outputs]`.
         cross_entropy: `cross_entropy(logits, labels)`, the negative log-likelihood `[...]`,
             float32, of integer labels `[...]` under float32 logits `[..., classes]`.
+        dropout: `dropout(inputs, rate, seed)` drops elements of `inputs` with probability `rate`
+            in (0, 1) and scales up the others. The mask is a function of `seed` `[2]`.
     """
 
     gelu: Callable
@@ -47,6 +50,21 @@ class Ops:
     project_heads: Callable
     merge_heads: Callable
     cross_entropy: Callable
+    dropout: Callable
+
+
+class _DrawnSeed(keras.random.SeedGenerator):
+    """Passes a seed tensor that is already drawn to `keras.random`, which takes generators only."""
+
+    def __init__(self, seed):
+        self._seed = seed
+
+    def next(self, ordered=True):
+        return self._seed
+
+
+def _dropout(inputs, rate, seed):
+    return keras.random.dropout(inputs, rate, seed=_DrawnSeed(seed))
 
 
 def _gelu(x, bias):
@@ -92,4 +110,5 @@ PLAIN_OPS = Ops(
     project_heads=_project_heads,
     merge_heads=_merge_heads,
     cross_entropy=_cross_entropy,
+    dropout=_dropout,
 )

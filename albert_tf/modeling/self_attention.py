@@ -60,7 +60,7 @@ class SelfAttention(keras.layers.Layer):
         rate = self.config.attention_probs_dropout_prob
 
         def drop(weights):
-            return dropout(weights, rate, seed, site=0)
+            return dropout(weights, rate, seed, site=0, ops=ops)
 
         attend = ops.attention if self.attend is dot_product_attention else self.attend
         has_dropout = seed is not None and rate > 0

@@ -116,6 +116,6 @@ class TransformerBlock(keras.layers.Layer):
         """LayerNorm(dropout(product + bias) + residual)."""
         rate = self.config.hidden_dropout_prob
         if seed is not None and rate:
-            product = dropout(product + bias, rate, seed, site)
+            product = dropout(product + bias, rate, seed, site, ops)
             bias = keras.ops.zeros(bias.shape, product.dtype)
         return ops.add_norm(product, bias, residual, norm.gamma, norm.beta)

@@ -281,8 +281,13 @@ def starts_word(piece: str) -> bool:
 def _continues_word(character: str) -> bool:
     if character.isascii():
         return character.isalpha()
+    return unicodedata.category(character)[0] in "LM" and not is_unspaced(character)
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character is a letter or mark of a script written without spaces."""
     letter_or_mark = unicodedata.category(character)[0] in "LM"
-    return letter_or_mark and not unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS)
+    return letter_or_mark and unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS)
 
 
 @functools.cache

@@ -6,13 +6,10 @@ import dataclasses
 import os
 
 from albert_tf.files import exists, matches
+from albert_tf.hub.names import VOCABULARY_FILES
 from albert_tf.json_files import read_json
 
 CONFIG_FILE = "tokenizer_config.json"
-
-# Patterns in order of preference, in the folder and in the assets of a SavedModel. Google's Chinese
-# checkpoints have a vocab_chinese.txt.
-_VOCABULARIES = ("spiece.model", "vocab.txt", "vocab_chinese.txt", "*.model")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +18,12 @@ class _TokenizerConfig:
 
 
 def find_vocabulary(folder: str) -> str | None:
-    """Returns the vocabulary: the first pattern that matches exactly one file decides."""
+    """Returns the vocabulary in a folder, or in the assets of the SavedModel that it is.
+
+    The first pattern that matches exactly one file decides.
+    """
     for place in (folder, os.path.join(folder, "assets")):
-        for pattern in _VOCABULARIES:
+        for pattern in VOCABULARY_FILES:
             found = matches(os.path.join(place, pattern))
             if len(found) == 1:
                 return found[0]

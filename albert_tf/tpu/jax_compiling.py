@@ -25,13 +25,13 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from albert_tf.config import AlbertConfig
 from albert_tf.engines.jax.devices import DATA, Devices
 from albert_tf.engines.jax.engine import JaxEngine, TrainingStep
 from albert_tf.engines.jax.workers import JaxWorkers
 from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.measuring import measure
+from albert_tf.training.model_config import find_config
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import create_training_step
@@ -49,7 +49,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
         Devices(mesh, JaxWorkers()), options.attention, options.shard_optimizer_state
     )
     task = find_objective("sop")
-    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config = find_config(options)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)

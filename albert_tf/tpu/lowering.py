@@ -16,8 +16,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from albert_tf.config import AlbertConfig
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.training.model_config import find_config
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.run import create_training_step
@@ -73,7 +73,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
         A serialized HLO module. Its inputs are the replica's share of a batch and all variables,
         which the outputs take the place of.
     """
-    config = AlbertConfig.from_json_file(options.albert_config_file)
+    config = find_config(options)
     task = find_objective("sop")
     engine = TensorFlowEngine(SliceStrategy(replicas), within_xla=True)
     with engine.scope():

@@ -14,7 +14,10 @@ from albert_tf.training.options import PretrainingOptions
 class PreflightOptions(PretrainingOptions):
     """Flags of run_pretraining.py, so that its flag files can be used, and of the preflight."""
 
+    albert_config_file: str = option(help="The model's albert_config.json.")
     output_dir: str = option("", "Not used.")
+    max_seq_length: int = option(512, "Length of an example, in tokens.")
+    max_predictions_per_seq: int = option(20, "Masked tokens per example.")
     topology: str | None = option(
         None,
         "TPU slice: generation and shape in chips (v3:16x16), or accelerator type (v3-512).",

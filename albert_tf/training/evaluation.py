@@ -7,14 +7,20 @@ import dataclasses
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.files import copy_file, exists, make_folder, read_lines, write_text
-from albert_tf.interop.companions import DATA_FILE
+from albert_tf.interop.companions import (
+    DATA_FILE,
+    EVALUATION_DATA_FILE,
+    RESULTS_FILE,
+    results_text,
+)
+from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.json_files import parse_json, read_json
 from albert_tf.training.events import EventWriter
 
@@ -22,7 +28,7 @@ _logger = logging.getLogger(__name__)
 
 EVALUATIONS_FILE = "evaluations.jsonl"
 CHECKPOINTS_FILE = "checkpoint_evaluations.jsonl"
-BEST_FOLDER = "best"
+_LOWER_IS_BETTER = frozenset({"loss", "mse"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +43,13 @@ class Best:
 def is_better(metric: str, value: float, than: float | None) -> bool:
     """Whether a value of a metric is better than another; None is worse than any value.
 
-    Higher is better, except for metrics called `loss` or `..._loss`. A value that is not finite is
-    never better.
+    Higher is better, except for losses and the mean squared error: metrics with `loss` or `mse`
+    among the words of their names. A value that is not finite is never better.
     """
     if than is None or not math.isfinite(value):
         return math.isfinite(value)
-    return value < than if metric.split("_")[-1] == "loss" else value > than
+    lower = not _LOWER_IS_BETTER.isdisjoint(metric.lower().split("_"))
+    return value < than if lower else value > than
 
 
 _LARGEST = 1e100
@@ -82,7 +89,7 @@ class BestCheckpoint:
     Args:
         engine: that saves the checkpoints.
         folder: of training.
-        metric: higher is better, except for metrics called `loss` or `..._loss`.
+        metric: see `is_better`.
         companions: names of files in `folder` that go with the checkpoint.
     """
 
@@ -91,40 +98,50 @@ class BestCheckpoint:
         engine: Engine,
         folder: str,
         metric: str,
-        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE),
+        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
     ):
         self._engine = engine
         self._training_folder = folder
-        self._companions = tuple(companions)
+        self.companions = tuple(companions)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self.metric = metric
 
-    def current(self) -> Best | None:
-        """The best so far; None if there is none, or one by another metric."""
+    def recorded(self) -> Best | None:
+        """The best checkpoint, by whatever metric; None if there is none."""
         path = self._listed()
         if path is None or not exists(f"{path}.json"):
             return None
-        best = read_json(f"{path}.json", Best)
-        return best if best.metric == self.metric else None
+        return read_json(f"{path}.json", Best)
+
+    def current(self) -> Best | None:
+        """The best so far; None if there is none, or one by another metric."""
+        best = self.recorded()
+        return best if best and best.metric == self.metric else None
 
     def is_better(self, value: float) -> bool:
         """Whether `value` is better than that of the best checkpoint so far."""
         best = self.current()
         return is_better(self.metric, value, best.value if best else None)
 
-    def keep(self, path: str, value: float, step: int) -> None:
+    def keep(
+        self, path: str, value: float, step: int, results: Mapping[str, float] | None = None
+    ) -> None:
         """Replaces the best checkpoint.
 
         Args:
             path: of the new one, complete.
             value: of the metric.
             step: of the checkpoint.
+            results: of its evaluation, for `best/eval_results.txt`.
         """
         make_folder(self._folder, "output_dir")
         copied = self._engine.copy_checkpoint(path, self._folder)
-        for name in self._companions:
+        for name in self.companions:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
+        if results is not None:
+            text = results_text({**results, "global_step": step})
+            write_text(f"{self._folder}/{RESULTS_FILE}", text)
         best = Best(self.metric, value, step)
         write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
         self._engine.keep_only_checkpoint(copied)
@@ -221,7 +238,7 @@ class PeriodicEvaluation:
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
         """Keeps a complete checkpoint as the best; only the chief does so."""
         if self._best is not None and self._workers.is_chief:
-            self._best.keep(checkpoint, results[self._best.metric], step)
+            self._best.keep(checkpoint, results[self._best.metric], step, results)
 
     def stop_reason(self, step: int) -> str | None:
         """Why training stops at `step`, by the results so far; None if it continues."""

@@ -34,7 +34,11 @@ class TrainingOptions(DeviceOptions):
         @property
         def num_warmup_steps(self) -> int: ...
 
-    albert_config_file: str = option(help="The model's albert_config.json.")
+    albert_config_file: str | None = option(
+        None,
+        "The model's albert_config.json; by default the config in --output_dir, else the one next "
+        "to --init_checkpoint.",
+    )
     output_dir: str = option(help="Folder for checkpoints, logs and results; local or gs://.")
     init_checkpoint: str | None = option(
         None,
@@ -173,7 +177,7 @@ class TrainingOptions(DeviceOptions):
 
     def _check_minimum(self, name: str, minimum: int) -> None:
         value = getattr(self, name)
-        if value < minimum:
+        if value is not None and value < minimum:
             raise InputError(f"`{name}`={value}: must be at least {minimum}")
 
 
@@ -220,7 +224,16 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     eval_input_file: tuple[str, ...] = option(
         (), "TFRecord files or globs to evaluate on; by default --input_file, as in the original."
     )
-    max_predictions_per_seq: int = option(20, "Masked tokens per example, as in the TFRecords.")
+    max_seq_length: int = option(
+        None,
+        "Length of an example, in tokens, as in the TFRecords; by default that of the data of the "
+        "model in --output_dir, else 512.",
+    )
+    max_predictions_per_seq: int = option(
+        None,
+        "Masked tokens per example, as in the TFRecords; by default that of the data of the model "
+        "in --output_dir, else 20.",
+    )
     num_train_steps: int = option(125000, "Total number of steps, with those before a restart.")
     num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
     max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")

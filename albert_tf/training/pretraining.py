@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -13,7 +14,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, expand_globs
+from albert_tf.files import exists, expand_globs, write_text
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -22,8 +23,13 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.record_index import RecordIndex, find_indexes
-from albert_tf.interop.companions import DATA_FILE, find_companions
+from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
+from albert_tf.interop.companions import (
+    DATA_FILE,
+    EVALUATION_DATA_FILE,
+    evaluation_data,
+    find_companions,
+)
 from albert_tf.json_files import read_json
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
@@ -31,6 +37,11 @@ from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
 from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_folder import (
+    evaluated_set,
+    vocabulary_files,
+    with_trained_lengths,
+)
 from albert_tf.training.run import (
     check_trained,
     iter_checkpoints,
@@ -47,6 +58,8 @@ _logger = logging.getLogger(__name__)
 
 # What the order of the training examples of a run depends on.
 ORDER_FILE = "data_order.json"
+# The TFRecord files in which the length of every record was checked.
+CHECKED_FILE = "checked_records.json"
 
 # Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
 # manifests (by name; empty if unknown), and returns their TFRecord file.
@@ -61,7 +74,8 @@ class Records(NamedTuple):
         features: what an example contains.
         masks: how to draw masks; None where the files contain them.
         task: the objective that they were made for.
-        manifests: of the files, by name.
+        manifests: of the files, by path.
+        checked: file -> fingerprint of its index, which fits the lengths of the records.
     """
 
     record_index: RecordIndex
@@ -69,6 +83,7 @@ class Records(NamedTuple):
     masks: DynamicMasks | None
     task: PretrainingTask
     manifests: dict[str, Any]
+    checked: Mapping[str, str] = {}
 
     @classmethod
     def find(
@@ -94,9 +109,14 @@ class Records(NamedTuple):
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             features = limited(features, config.vocab_size, config.type_vocab_size)
             engine.check_records(files, features)
-        index = RecordIndex.create(files, engine.workers.from_chief(lambda: find_indexes(files)))
-        by_name = {os.path.basename(path): manifest for path, manifest in manifests.items()}
-        return cls(index, features, masks, task, by_name)
+        indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
+        index = RecordIndex.create(files, indexes)
+        return cls(index, features, masks, task, manifests, checked)
+
+    @property
+    def manifests_by_name(self) -> dict[str, Any]:
+        """The manifests without their folders."""
+        return {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
 
     def training_batches(
         self, engine: Engine, options: PretrainingOptions, first_step: int
@@ -127,8 +147,8 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
     """Trains and evaluates as specified by the options; all results are in `output_dir`.
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
-    `data_order.json`, `metrics.jsonl`, TensorBoard events in `train/` and, with `do_eval`,
-    `eval_results.txt`.
+    `data_order.json`, the vocabulary, `metrics.jsonl`, TensorBoard events in `train/` and, with
+    `do_eval`, `eval_results.txt` and `evaluation_data.json`.
 
     Training resumes from the latest checkpoint in `output_dir`, or else starts from
     `init_checkpoint`, or else from random weights (see `train_model`).
@@ -140,9 +160,10 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
     Raises:
         InputError: an option or file is invalid.
     """
-    options = with_local_weights(options)
+    options = with_local_weights(with_trained_lengths(options))
     config, engine = prepare(options)
     train_records, eval_records = _find_records(options, config, engine)
+    is_chief = engine.workers.is_chief
     with training_folder(options, engine):
         if _evaluates(options) and options.eval_reading_set:
             eval_records = _make_reading_set(
@@ -156,6 +177,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
             for line in warnings(options):
                 _logger.warning("%s", line)
             order = _order(options, engine, train_records)
+            vocabulary = vocabulary_files(train_records.manifests) if is_chief else {}
             with engine.workers.synchronized():
                 _check_order(options, engine, order)
             train_model(
@@ -167,11 +189,41 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
                 task.flops_per_example(
                     config, options.max_seq_length, options.max_predictions_per_seq
                 ),
-                {DATA_FILE: _to_json(train_records.manifests), ORDER_FILE: _to_json(order)},
-                evaluation.during_training(),
+                {
+                    DATA_FILE: _to_json(train_records.manifests_by_name),
+                    ORDER_FILE: _to_json(order),
+                    **_checked_file(train_records, eval_records),
+                    **vocabulary,
+                    **evaluation.data_files(),
+                },
+                evaluation.during_training(tuple(vocabulary)),
             )
         if options.do_eval:
             evaluation.of_checkpoints()
+
+
+def _find_indexes(
+    engine: Engine, options: PretrainingOptions, files: Sequence[str]
+) -> tuple[list[FileIndex], dict[str, str]]:
+    """The indexes of TFRecord files, and `Records.checked`.
+
+    TensorFlow's reader takes memory for the length that a record declares, and the process ends if
+    there is not as much. All lengths are therefore followed before a run reads its files for the
+    first time; a run that resumes believes the indexes of files that have not changed since.
+    """
+    if engine.checks_lengths:
+        return find_indexes(files), {}
+    before: dict[str, str] = {}
+    with contextlib.suppress(InputError):  # missing or damaged: check again
+        before = read_json(f"{options.output_dir}/{CHECKED_FILE}", dict[str, str])
+    indexes = find_indexes(files, before)
+    return indexes, dict(zip(files, map(fingerprint, files, indexes), strict=True))
+
+
+def _checked_file(*records: Records | None) -> dict[str, str]:
+    """`CHECKED_FILE` and its content, if lengths were checked."""
+    checked = {file: mark for each in records if each for file, mark in each.checked.items()}
+    return {CHECKED_FILE: _to_json(checked)} if checked else {}
 
 
 def _evaluates(options: PretrainingOptions) -> bool:
@@ -276,7 +328,7 @@ def _make_reading_set(
     if make_reading_set is None:
         raise InputError("`eval_reading_set`: only run_pretraining.py makes examples of it")
     if train_records is not None:
-        manifests = train_records.manifests
+        manifests = train_records.manifests_by_name
     else:
         manifests = find_companions(options.output_dir).data
     if not manifests and options.input_file:
@@ -322,8 +374,20 @@ class Evaluation:
         loss = sum(results[name] for name in self._task.objective.losses)
         return {"loss": loss, **results}
 
-    def during_training(self) -> PeriodicEvaluation | None:
-        """Evaluation every `eval_every_steps`, which keeps the best checkpoint."""
+    def data_files(self) -> dict[str, str]:
+        """File name -> content of what names the data to evaluate on; empty without any."""
+        if self._records is None:
+            return {}
+        index = self._records.record_index
+        described = evaluated_set(self._options, index.files, index.examples)
+        return {EVALUATION_DATA_FILE: evaluation_data([described])}
+
+    def during_training(self, companions: tuple[str, ...]) -> PeriodicEvaluation | None:
+        """Evaluation every `eval_every_steps`, which keeps the best checkpoint.
+
+        Args:
+            companions: names of further files in the folder that go with the best checkpoint.
+        """
         options, best = self._options, None
         if not options.eval_every_steps:
             return None
@@ -337,6 +401,7 @@ class Evaluation:
                     f"{', '.join((*valid, 'none'))}"
                 )
             best = BestCheckpoint(self._engine, options.output_dir, metric)
+            best.companions += companions
         return PeriodicEvaluation(
             self._engine.workers, self.evaluate, options.eval_every_steps, options.output_dir, best
         )
@@ -357,3 +422,6 @@ class Evaluation:
                 step = restore_trained(engine, self._model, folder)
             results = self.evaluate()
         write_results(engine, folder, {**results, "global_step": step})
+        if engine.workers.is_chief:
+            for name, content in self.data_files().items():
+                write_text(f"{folder}/{name}", content)

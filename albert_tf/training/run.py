@@ -18,7 +18,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.interop.checkpoint_folders import check_engine
-from albert_tf.interop.companions import RESULTS_FILE
+from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.modeling.losses import Objective
@@ -29,6 +29,7 @@ from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.initial_weights import load_initial_weights, origin_file
 from albert_tf.training.loop import train
+from albert_tf.training.model_config import find_config
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
@@ -41,14 +42,14 @@ def prepare(
 
     Args:
         options: of the program.
-        config: of the model; None for that of `albert_config_file`.
+        config: of the model; None for the one that `find_config` finds.
 
     Raises:
         InputError: an option names something missing, is out of range, or contradicts the model
             in the output folder.
     """
     options.check()
-    config = config or AlbertConfig.from_json_file(options.albert_config_file)
+    config = config or find_config(options)
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(
             f"`max_seq_length`={options.max_seq_length}: "
@@ -347,6 +348,6 @@ def write_results(engine: Engine, output_dir: str, results: dict[str, float]) ->
     """
     if not engine.workers.is_chief:
         return
-    text = "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
+    text = results_text(results)
     write_text(f"{output_dir}/{RESULTS_FILE}", text)
     _logger.info("%s", text.rstrip("\n"))

@@ -18,6 +18,7 @@ from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_records
 from albert_tf.tokenizers import Tokenizer
 from data_prep import parallel, text_units
+from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
 from tests import references
@@ -80,6 +81,31 @@ def test_the_manifest_counts_what_is_in_the_files(options, corpus, model_file):
     )
     drawn = np.array(list(manifest["ngrams_drawn"].values()))
     assert stats.chisquare(drawn, np.array([6, 3, 2]) / 11 * drawn.sum()).pvalue > 1e-3
+
+
+def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer, capsys):
+    texts = {
+        tmp_path / "plain.txt": corpus.read_text("utf-8"),
+        tmp_path / "chinese.txt": "A 中国 name\nIt is 中\n\nOne more\nand the end\n",
+    }
+    for path, text in texts.items():
+        path.write_text(text, "utf-8")
+    options = dataclasses.replace(options, input_file=tuple(map(str, texts)))
+    run(options)
+    printed = capsys.readouterr().out
+    manifest = json.loads(pathlib.Path(manifest_file(options.output_file[0])).read_text("utf-8"))
+    lines = texts[tmp_path / "chinese.txt"].split("\n")
+    unknown = {
+        path: sum(tokenizer.encode(line).count(tokenizer.unk_id) for line in text.split("\n"))
+        for path, text in texts.items()
+    }
+    total, chinese = sum(unknown.values()), unknown[tmp_path / "chinese.txt"]
+    assert manifest["unknown_tokens"] == total
+    assert {c: manifest["unknown_characters"][c] for c in "中国"} == {"中": 2, "国": 1}
+    share = chinese / sum(len(tokenizer.encode(line)) for line in lines)
+    assert manifest["unknown_share_by_file"][str(tmp_path / "chinese.txt")] == share
+    assert f"tokens are unknown to the vocabulary ({total:,} of " in printed
+    assert f"{tmp_path / 'chinese.txt'}: {share:.2%} unknown\n" in printed
 
 
 def test_the_same_seed_gives_the_same_bytes(options, request):

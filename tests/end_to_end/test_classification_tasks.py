@@ -297,7 +297,7 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     assert "`text_column`=body: must be a number" in message(
         good, "--noheader", "--text_column=body"
     )
-    assert "`submission`: needs a GLUE task" in message(good, "--submission")
+    assert "`submission`: needs a task of GLUE or CLUE" in message(good, "--submission")
     assert "at least two files" in message(f"--class_files={tmp_path}/d.tsv")
     assert "stand for 'd'" in message(f"--class_files={tmp_path}/d.tsv,{tmp_path}/d.csv")
     assert f"contains no {tmp_path}/CoLA/train.tsv" in message(

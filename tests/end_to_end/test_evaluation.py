@@ -60,7 +60,8 @@ def test_all_checkpoints_by_their_steps(project, pretrained, options, tmp_path, 
         assert row == pytest.approx({name: expected[name] for name in row}, rel=1e-6)
     assert len({row["masked_lm_loss"] for row in rows}) == 3
     assert results_of(folder) == alone[24]
-    del before[folder / "eval_results.txt"]
+    for name in ("eval_results.txt", "evaluation_data.json"):
+        del before[folder / name]
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
     # An evaluation of others replaces what was there.
@@ -134,7 +135,7 @@ def test_text_to_evaluate_on_in_training_and_after(project, options, squad, tmp_
         ),
         ({"eval_reading_set": (), "ngram": 3}, "`ngram`=3: is for `eval_reading_set`"),
         ({"eval_reading_set": (), "do_lower_case": False}, "`do_lower_case`=False: is for"),
-        ({}, "contains no checkpoint"),
+        ({}, "contains no trained model"),
         ({"eval_reading_set": ("nowhere",), "do_train": True}, "`eval_reading_set`: no file match"),
         (
             {"do_train": True, "spm_model_file": "x"},

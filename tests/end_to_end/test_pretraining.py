@@ -61,7 +61,13 @@ def test_a_run_leaves_checkpoints_logs_and_results(project, pretrained):
 def test_evaluation_alone_gives_the_same_results(project, pretrained, tmp_path):
     folder = shutil.copytree(pretrained, tmp_path / "copy")
     before = results_of(folder)
-    call(*project.pretrain_words(folder, "--do_eval"))
+    assert (folder / "vocabulary.model").read_bytes() == project.model.read_bytes()
+    (evaluated,) = json.loads((folder / "evaluation_data.json").read_text())
+    manifest = json.loads((project.folder / "eval.manifest.json").read_text())
+    assert evaluated == {"name": "", "data": "eval.tfrecord", "examples": manifest["examples"]}
+    # The folder and the data are enough.
+    words = (f"--output_dir={folder}", f"--eval_input_file={project.eval}")
+    call("run_pretraining.py", "--do_eval", *words)
     assert results_of(folder) == before
 
 

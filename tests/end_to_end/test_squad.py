@@ -11,6 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.finetuning.sources import find_tokenizer
 from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from tests.end_to_end.conftest import flags_of, results_of, run
@@ -80,7 +81,7 @@ def contexts_of(path):
 def test_every_question_has_an_answer(options, pretrained, tmp_path):
     train = contents_of(tmp_path, "files/train.json")
     first = train["data"][0]["paragraphs"][0]["qas"][0]
-    first["answers"][0]["answer_start"] += 1
+    first["answers"][0]["answer_start"] -= 1
     pathlib.Path(options.train_file).write_text(json.dumps(train))
     words = flags_of(dataclasses.replace(options, init_checkpoint=str(pretrained)))
     unused = ("--train_feature_file=unused", "--predict_feature_file=unused")
@@ -135,6 +136,7 @@ def test_some_questions_have_none(options, project, tmp_path):
     assert contents_of(folder, "question_answering.json") == {
         "squad_head": "conditional",
         "version_2_with_negative": True,
+        "answer_metric": "squad",
         "max_seq_length": 32,
         "max_query_length": 16,
         "doc_stride": 8,
@@ -182,6 +184,37 @@ def test_some_questions_have_none(options, project, tmp_path):
 
 
 @pytest.mark.slow
+def test_chinese_answers_are_scored_by_characters(options, tmp_path, caplog):
+    context, question = "任天堂的游戏是谜之村雨城。", "游戏是什么？"
+    answers = [{"text": "谜之村雨城", "answer_start": 7}]
+    qas = [{"id": "1", "question": question, "answers": answers}]
+    qas += [{"id": "2", "question": question, "answers": [], "is_impossible": True}]
+    path = tmp_path / "chinese.json"
+    paragraphs = [{"context": context, "qas": qas}]
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    chinese = dataclasses.replace(
+        options, train_file=str(path), predict_file=str(path), train_step=1, warmup_step=0
+    )
+    with caplog.at_level("INFO"):
+        fine_tune(chinese, QuestionAnswering)
+    folder = tmp_path / "out"
+    why = "answer_metric=cmrc, because 100.0% of the letters and digits in the answers are of"
+    assert f"{path}: {why}" in caplog.text
+    assert why in (folder / "report.html").read_text()
+    results = results_of(folder)
+    assert results["best_cmrc_f1"] == pytest.approx(results["cmrc_f1"])
+    assert results["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
+    assert {"cmrc_exact_match", "HasAns_cmrc_f1", "NoAns_cmrc_exact"} < set(results)
+    assert not {"f1", "exact_match", "HasAns_f1"} & set(results)
+    # The folder remembers it, for checkpoints that were chosen by it.
+    assert contents_of(folder, "question_answering.json")["answer_metric"] == "cmrc"
+    del qas[0]["answers"], qas[1:]
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    predicting = dataclasses.replace(chinese, do_train=False, do_eval=False, train_file=None)
+    assert QuestionAnswering(predicting, find_tokenizer(predicting)).metric == "cmrc_f1"
+
+
+@pytest.mark.slow
 def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
     files = tmp_path / "files"
     dev = write_squad(files / "dev2.json", 6, impossible=2, seed=1)
@@ -202,7 +235,7 @@ def test_real_questions(shared, project, tmp_path):
     article = content["data"][0]
     article["paragraphs"] = article["paragraphs"][:2]
     asked = [question for p in article["paragraphs"] for question in p["qas"]]
-    asked[0]["answers"][0]["answer_start"] += 1
+    asked[0]["answers"][0]["answer_start"] -= 1
     path = tmp_path / "few.json"
     path.write_text(json.dumps({"version": "1.1", "data": [article]}))
     output, _ = run(
@@ -253,7 +286,7 @@ def test_epochs_and_proportions_become_steps(options):
     base = dataclasses.replace(options, train_step=0, num_train_epochs=2.5, dropout_prob=0.3)
     resolved = base.resolved(100)
     assert (resolved.train_step, resolved.warmup_step) == (31, 3)
-    assert resolved.classifier_dropout == 0.3
-    given = dataclasses.replace(base, train_step=7, warmup_step=0, dropout_prob=None).resolved(100)
-    assert (given.train_step, given.warmup_step, given.classifier_dropout) == (7, 0, 0.1)
+    given = dataclasses.replace(base, train_step=7, warmup_step=0).resolved(100)
+    assert (given.train_step, given.warmup_step) == (7, 0)
+    assert base.with_defaults().classifier_dropout == 0.3
     assert base.resolved(1).train_step == 1

@@ -16,6 +16,7 @@ from albert_tf.export.task_settings import (
 )
 from albert_tf.finetuning.classification.datasets import ClassificationDataset
 from albert_tf.finetuning.classification.targets import OneLabel
+from albert_tf.finetuning.race.choices import DATASETS
 from albert_tf.interop.companions import TARGET_FILE
 
 
@@ -43,3 +44,10 @@ def test_without_a_note_there_are_defaults(tmp_path, kind):
     (tmp_path / "recorded.json").write_text("{")
     with pytest.raises(InputError, match=r"recorded\.json: not JSON"):
         read_settings(kind, str(tmp_path), "recorded.json", {})
+
+
+@pytest.mark.parametrize("task", DATASETS)
+def test_every_task_of_multiple_choice_can_be_exported(tmp_path, task):
+    (tmp_path / "multiple_choice.json").write_text(json.dumps({"task_name": task}))
+    settings = read_settings(ChoiceSettings, str(tmp_path), "multiple_choice.json", {})
+    assert settings.task_name == task

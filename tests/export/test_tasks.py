@@ -19,7 +19,7 @@ from albert_tf.finetuning.classification.classification import featurize
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.classification.targets import TARGETS
 from albert_tf.finetuning.race import multiple_choice
-from albert_tf.finetuning.race.choices import _BLANK, _RACE_BLANK, ChoiceQuestion, fill
+from albert_tf.finetuning.race.choice_question import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.finetuning.squad.answers import predict_answers
 from albert_tf.finetuning.squad.question_answering import ANSWER_HEADS
 from albert_tf.finetuning.squad.squad_files import SquadQuestion
@@ -140,7 +140,7 @@ def test_numbers_and_several_labels(trained, kind, outputs):
     assert chosen == target.decode(logits)
 
 
-@pytest.mark.parametrize(("race", "blank"), [(True, _RACE_BLANK), (False, _BLANK)])
+@pytest.mark.parametrize(("race", "blank"), [(True, RACE_BLANK), (False, BLANK)])
 def test_blanks_are_filled_as_in_python(race, blank):
     questions = [
         "",
@@ -175,7 +175,7 @@ def test_choices_are_those_of_the_program(trained, task):
         ChoiceQuestion(
             *("", "", "", context, text), tuple(row), tuple(fill(text, c, blank) for c in row), 0
         )
-        for blank in [_RACE_BLANK if task == "race" else _BLANK]
+        for blank in [RACE_BLANK if task == "race" else BLANK]
         for context, text, row in zip(contexts, asked, choices, strict=True)
     ]
     features = multiple_choice.featurize(questions, given.tokenizer, length, most).features

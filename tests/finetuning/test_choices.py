@@ -9,7 +9,8 @@ import pytest
 from absl import flags
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.race.choices import fill, read_questions
+from albert_tf.finetuning.race.choice_question import fill
+from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.options import define_flags, from_flags
 from tests.conftest import ROOT
@@ -125,15 +126,14 @@ def test_what_is_missing_is_named(options, tmp_path):
             read_questions(dataclasses.replace(options, **changes), split)
         return str(error.value)
 
-    assert "`data_dir`: the folder of RACE is required" in message()
-    assert f"no .txt file in {tmp_path}/train/middle" in message(data_dir=str(tmp_path))
+    assert "no .txt file in train/middle;" in message(data_dir=str(tmp_path))
     race(tmp_path, ARTICLE)
-    assert f"no .txt file in {tmp_path}/RACE/train/high" in message(data_dir=str(tmp_path))
-    assert f"no .txt file in {tmp_path}/RACE/dev/middle" in message("eval", data_dir=str(tmp_path))
+    assert "no .txt file in train/high;" in message(data_dir=str(tmp_path))
+    assert "no .txt file in dev/middle;" in message("eval", data_dir=str(tmp_path))
     race(tmp_path, {**ARTICLE, "questions": [], "options": [], "answers": []})
     only = {"data_dir": str(tmp_path), "middle_only": True}
     assert message(**only) == f"{tmp_path}: contains no question"
-    assert "`task_name`=rase: must be one of race, json" in message(task_name="rase")
+    assert "`task_name`=rase: must be one of race, c3, json" in message(task_name="rase")
     assert "`train_file`: a file of JSON lines is required" in message(task_name="json")
     assert "`eval_file`: a file of JSON lines" in message("eval", task_name="json")
 
@@ -215,7 +215,7 @@ def test_flags_are_the_originals():
     define_flags(RaceOptions, values)
     needed = ["--albert_config_file=c", "--spm_model_file=v", "--output_dir=o"]
     values(["run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7"])
-    options = from_flags(RaceOptions, values)
+    options = from_flags(RaceOptions, values).with_defaults()
     assert options.classifier_dropout == 0.2
     assert options.keep_checkpoint_max == 7
     assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)
@@ -240,7 +240,10 @@ def test_recipes_are_what_the_program_takes(version):
     [
         ({"high_only": True, "middle_only": True}, "exclude each other"),
         ({"task_name": "json", "high_only": True}, "`high_only`=True: needs `task_name`=race"),
-        ({"task_name": "json", "data_dir": "x"}, "`data_dir`=x: needs `task_name`=race"),
+        ({"task_name": "json", "data_dir": "x"}, "`data_dir`=x: needs `task_name`=race or c3"),
+        ({"task_name": "c3", "train_file": "x"}, "`train_file`=x: needs `task_name`=json"),
+        ({"submission": True}, "`submission`=True: needs `task_name`=c3"),
+        ({"submission": True, "task_name": "c3"}, "`submission`: needs `do_predict`"),
     ],
 )
 def test_flags_that_do_not_go_together(options, changes, message):

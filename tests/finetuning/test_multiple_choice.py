@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.race.choices import ChoiceQuestion
+from albert_tf.finetuning.race.choice_question import ChoiceQuestion
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice, featurize
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet
@@ -226,6 +227,17 @@ def test_groups_have_accuracies_of_their_own(task):
     assert scores["eval_accuracy_high"] == 1
     assert scores["eval_accuracy_middle"] == 0
     assert scores["eval_accuracy"] == pytest.approx(2 / 3)
+
+
+def test_the_most_frequent_letter_is_the_baseline(task):
+    examples = set_of(task, "eval")
+    questions = [
+        each._replace(answer=answer)
+        for each, answer in zip(examples.examples, (2, 1, 1), strict=True)
+    ]
+    majority = task.majority(dataclasses.replace(examples, examples=questions))
+    assert majority.answer == "always B"
+    assert majority.results["eval_accuracy"] == pytest.approx(2 / 3)
 
 
 def test_one_letter_for_all_is_a_collapse(task):

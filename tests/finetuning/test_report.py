@@ -13,7 +13,7 @@ from absl import flags
 
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run_report import command_line, versions, write_report
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
@@ -27,7 +27,8 @@ NASTY = "<script>alert(1)</script>"
 def options(tmp_path):
     return RaceOptions(
         output_dir=str(tmp_path), albert_config_file="c.json", spm_model_file="v.model",
-        data_dir="some data", max_seq_length=9, learning_rate=2e-5, do_train=False,
+        data_dir="some data", max_seq_length=9, max_qa_length=128, learning_rate=2e-5,
+        do_train=False,
     )  # fmt: skip
 
 
@@ -44,7 +45,13 @@ def task_of(sections):
         asked.append((examples.split, examples.name, outputs))
         return sections
 
-    return SimpleNamespace(metric="eval_accuracy", report_sections=report_sections, asked=asked)
+    return SimpleNamespace(
+        metric="eval_accuracy",
+        report_sections=report_sections,
+        asked=asked,
+        collapse=lambda outputs: "every prediction is 'A'" if "logits" in outputs else None,
+        majority=lambda examples: Majority("always 'A'", {"eval_accuracy": 0.5, "eval_loss": 9.0}),
+    )
 
 
 def test_everything_in_one_page(options, examples, tmp_path):
@@ -77,6 +84,9 @@ def test_everything_in_one_page(options, examples, tmp_path):
     assert "0.6667 95 % interval 0.2077 to 0.9385 (Wilson)" in page.text
     assert NASTY in page.text
     assert "Errors: one" in page.text
+    warning = "Warning: this run has collapsed: one Every prediction is 'A'."
+    assert page.text.index(warning) < page.text.index("Baseline: one")
+    assert "result model always 'A' eval_accuracy 0.66666667 0.5 " in page.text
     for title in ("Loss", "Training accuracy", "eval_accuracy", "Learning rate"):
         assert title in page.text
     assert sum(name == "svg" for name in (name for name, _ in page.elements)) == 4
@@ -99,6 +109,7 @@ def test_several_runs_are_compared(options, examples, tmp_path):
     page = read_page((tmp_path / "report.html").read_text())
     assert "Best run: seed-1." in page.text
     assert page.text.count("seed-1 0.5") == 3
+    assert "collapsed: " not in page.text
     assert "Loss" in page.text, "the curves are those of the best run"
 
 

@@ -21,6 +21,7 @@ from albert_tf.finetuning.sources import (
 )
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.model_config import check_trained_folder
 from tests.finetuning.small import options_of, write_files
 
 
@@ -69,7 +70,7 @@ def test_dropout_of_the_model_is_replaced(files):
         )
 
 
-def test_what_is_written_beside_a_model_is_read_again(files):
+def test_what_is_written_beside_a_model_is_read_again(files, caplog):
     for lower in (True, False):
         folder = files / f"out-{lower}"
         folder.mkdir()
@@ -79,8 +80,17 @@ def test_what_is_written_beside_a_model_is_read_again(files):
         options = dataclasses.replace(options_of(files, folder), vocab_file=None)
         found = find_tokenizer(options)
         assert (found.path, found.do_lower_case) == (str(folder / "vocab.txt"), lower)
-        chosen = find_tokenizer(dataclasses.replace(options, do_lower_case=not lower))
-        assert chosen.do_lower_case is not lower
+        assert not caplog.messages
+        other = files / "other.txt"
+        other.write_text((files / "vocab.txt").read_text() + "lion\n")
+        given = {"vocab_file": str(other), "do_lower_case": not lower}
+        chosen = find_tokenizer(dataclasses.replace(options, **given))
+        assert (chosen.path, chosen.do_lower_case) == (str(other), not lower)
+        assert caplog.messages == [
+            f"{other}: differs from {folder}/vocab.txt, the model's vocabulary",
+            f"do_lower_case={not lower}: the model in {folder} was trained with {lower}",
+        ]
+        caplog.clear()
 
 
 def test_a_hub_module_gives_weights_config_and_vocabulary(files):
@@ -115,7 +125,8 @@ def test_what_is_missing_is_named(files):
     nothing = {"albert_config_file": None, "vocab_file": None}
     weights = {**nothing, "init_checkpoint": str(empty)}
     assert message(find_config, **nothing).startswith("`albert_config_file`: ")
-    assert "contains no trained model" in message(find_config, **nothing, do_train=False)
+    fresh = message(check_trained_folder, **nothing, do_train=False)
+    assert "contains no trained model; without `do_train`, name" in fresh
     assert f"no albert_config.json next to {empty}" in message(find_config, **weights)
     assert message(find_tokenizer, **weights).startswith("`spm_model_file`: ")
     assert f"next to {empty}" in message(find_tokenizer, **weights)

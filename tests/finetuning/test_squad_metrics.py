@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albert_tf.finetuning.squad.answer_metrics import SQUAD, exact_match, f1, normalize_answer
 from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
-from albert_tf.finetuning.squad.squad_metrics import (
-    best_threshold,
-    evaluate,
-    exact_match,
-    f1,
-    normalize_answer,
-    question_scores,
-)
+from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, question_scores
 
 WORDS = st.lists(
     st.sampled_from(["a", "The", "an", "cat", "Cat,", "mat", "...", "then", "a-the", "é", "—", ""]),
@@ -56,22 +50,22 @@ def test_normalization(text):
 @given(TEXTS, TEXTS, st.booleans())
 def test_f1_and_exact_match(prediction, truth, version_2):
     expected = naive_f1(prediction, truth, version_2)
-    assert f1(prediction, truth, version_2) == pytest.approx(expected)
-    assert f1(truth, prediction, version_2) == pytest.approx(expected)
-    exact = exact_match(prediction, truth)
+    assert f1(prediction, truth, SQUAD, version_2) == pytest.approx(expected)
+    assert f1(truth, prediction, SQUAD, version_2) == pytest.approx(expected)
+    exact = exact_match(prediction, truth, SQUAD)
     assert exact == (words_of(prediction) == words_of(truth))
     if words_of(truth):
-        assert f1(prediction, truth, version_2) >= exact
+        assert f1(prediction, truth, SQUAD, version_2) >= exact
 
 
 def test_published_examples():
     assert normalize_answer("The  U.S. Army, (a) an") == "us army"
     assert normalize_answer("Theatre and anthem") == "theatre and anthem"
-    assert f1("the cat sat", "cat", False) == pytest.approx(2 / 3)
-    assert f1("cat cat", "cat", False) == pytest.approx(2 / 3)
+    assert f1("the cat sat", "cat", SQUAD, False) == pytest.approx(2 / 3)
+    assert f1("cat cat", "cat", SQUAD, False) == pytest.approx(2 / 3)
     # Two answers without words: the same to 2.0, nothing in common to 1.1.
-    assert (f1("the", "", True), f1("the", "", False)) == (1, 0)
-    assert (exact_match("the", ""), exact_match("-", "a")) == (1, 1)
+    assert (f1("the", "", SQUAD, True), f1("the", "", SQUAD, False)) == (1, 0)
+    assert (exact_match("the", "", SQUAD), exact_match("-", "a", SQUAD)) == (1, 1)
 
 
 def question(id, *answers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from albert_tf.finetuning.squad.answer_metrics import CMRC
 from albert_tf.finetuning.squad.answers import Candidate, Prediction
 from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import evaluate
@@ -39,7 +40,8 @@ PREDICTIONS = {
 
 def test_results_have_intervals_and_errors_are_sorted():
     sections = squad_sections(QUESTIONS, PREDICTIONS, 0.0, version_2=True)
-    groups, errors = sections
+    scores, groups, errors = sections
+    assert scores.text.startswith("answer_metric=squad: official evaluation of SQuAD")
     assert [row[:3] for row in groups.tables[0].rows] == [
         ("with an answer", "4", "25.0%"),
         ("without an answer", "1", "0.0%"),
@@ -62,10 +64,16 @@ def test_results_have_intervals_and_errors_are_sorted():
 
 
 def test_without_a_threshold_every_question_is_answered():
-    (errors,) = squad_sections(QUESTIONS[:3], PREDICTIONS, None, version_2=False)
+    _, errors = squad_sections(QUESTIONS[:3], PREDICTIONS, None, version_2=False)
     assert errors.intervals.keys() == {"exact_match", "f1"}
     assert errors.text.startswith("2 of 3 questions")
 
 
 def test_answers_are_counted():
     assert answered_section(["a", "", "b"]).text == "2 of 3 questions were answered."
+
+
+def test_the_metric_and_why_are_in_the_report():
+    sections = squad_sections(QUESTIONS[:3], PREDICTIONS, None, False, CMRC, "they are Chinese")
+    assert sections[0].text.startswith("answer_metric=cmrc, because they are Chinese: official ev")
+    assert sections[-1].intervals.keys() == {"cmrc_exact_match", "cmrc_f1"}

@@ -183,3 +183,22 @@ def test_probabilities_of_large_logits_are_finite():
     for kind in ("classification", "multi_label"):
         target = TARGETS[kind](task(kind), ("a", "b"))
         np.testing.assert_allclose(target.values(logits), [[1, 0], [0, 1]], atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "answer", "key", "value"),
+    [
+        ("classification", ("b", "a", "b"), "always 'b'", "eval_accuracy", 2 / 3),
+        ("regression", ("1", "2", "6"), "always the mean, 3", "MSE", 14 / 3),
+        ("multi_label", ("a,b", "a", "a,b"), "always 'a,b'", "eval_exact_match", 2 / 3),
+        ("multi_label", ("", "", "a,b"), "never any label", "eval_exact_match", 2 / 3),
+    ],
+)
+def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value):
+    names = {"classification": "accuracy", "regression": "mse", "multi_label": "exact_match"}
+    rows = examples(*labels)
+    target = TARGETS[kind].learn(task(kind, (names[kind],)), rows)
+    truth = target.encode(rows)
+    found, logits = target.majority(truth)
+    assert found == answer
+    assert target.score(truth, logits)[key] == pytest.approx(value)

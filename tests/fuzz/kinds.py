@@ -27,6 +27,8 @@ from albert_tf.export.task_settings import (
     read_settings,
 )
 from albert_tf.finetuning import run_comparison, run_report
+from albert_tf.finetuning.classification.glue import glue_dataset
+from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.readers import read_rows as read_table
 from albert_tf.finetuning.classification.targets import SavedTarget
 from albert_tf.finetuning.race.choices import read_questions
@@ -63,6 +65,7 @@ from tests.references import OWN_VOCABULARY
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 CONFIG = CONFIGS["shared"]
+_ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"}
 MANIFEST = {
     "settings": {
         "max_seq_length": LENGTH,
@@ -112,6 +115,10 @@ RACE = {
     "answers": ["A"],
 }
 CHOICE = {"id": 1, "context": "a", "question": "b _", "choices": ["c", "d"], "answer": 1}
+CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
+CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
+C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
+C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
 ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
 PAGE = (
     "<page><title>t{}</title><ns>0</ns><id>1</id>"
@@ -316,6 +323,33 @@ def _make_parquet(folder: pathlib.Path) -> None:
     parquet.write_table(pyarrow.Table.from_pylist(ROWS * 50), folder / "a.parquet")
 
 
+# Rows of the Hugging Face Hub's data sets, in the folders where the tasks read them.
+_HUB_ROWS = {
+    "squad_v2/train-0.parquet": {
+        "id": "1", "title": "T", "context": "The cat sat.", "question": "Who sat?",
+        "answers": {"text": ["cat"], "answer_start": [4]},
+    },
+    "high/test-0.parquet": {
+        "example_id": "high1.txt", "article": "The cat sat.", "answer": "A", "question": "Who _ ?",
+        "options": ["sat", "ran"],
+    },
+    "mrpc/train-0.parquet": {"sentence1": "a", "sentence2": "b", "label": 1, "idx": 0},
+}  # fmt: skip
+
+
+def _make_hub(name: str) -> Callable[[pathlib.Path], None]:
+    def make(folder: pathlib.Path) -> None:
+        (folder / name).parent.mkdir()
+        parquet.write_table(pyarrow.Table.from_pylist([_HUB_ROWS[name]]), folder / name)
+
+    return make
+
+
+def _read_hub_glue(folder: pathlib.Path) -> None:
+    dataset = glue_dataset("MRPC", str(folder), ("train",))
+    read_examples(dataset, dataset.sets["train"][0], labelled=True)
+
+
 def _lines(rows: list[Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -340,6 +374,11 @@ KINDS: dict[str, Kind] = {
         _text("albert_config.json", CONFIG.to_json()),
         lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config.json")),
     ),
+    "config of albert_zh": Kind(
+        "albert_config_tiny.json",
+        _text("albert_config_tiny.json", {**CONFIG.to_dict(), **_ALBERT_ZH}),
+        lambda folder: AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json")),
+    ),
     "config.json of Hugging Face": Kind(
         "config.json", _make_huggingface, _weights("model.safetensors")
     ),
@@ -358,6 +397,11 @@ KINDS: dict[str, Kind] = {
         "eval_results.txt",
         _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
         lambda folder: (find_companions(str(folder)), run_report._results(str(folder), {})),
+    ),
+    "evaluation_data.json": Kind(
+        "evaluation_data.json",
+        _text("evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]),
+        lambda folder: find_companions(str(folder)),
     ),
     "training_data.json": Kind(
         "training_data.json",
@@ -430,6 +474,20 @@ KINDS: dict[str, Kind] = {
         lambda folder: workbooks.write_xls(folder / "a.xls", workbooks.FILMS),
         _table("a.xls"),
     ),
+    "hub glue": Kind("mrpc/train-0.parquet", _make_hub("mrpc/train-0.parquet"), _read_hub_glue),
+    "hub squad": Kind(
+        "squad_v2/train-0.parquet",
+        _make_hub("squad_v2/train-0.parquet"),
+        lambda folder: read_squad(f"{folder}/squad_v2/train-0.parquet"),
+    ),
+    "hub race": Kind(
+        "high/test-0.parquet",
+        _make_hub("high/test-0.parquet"),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="race", data_dir=str(folder), high_only=True),
+            "predict",
+        ),
+    ),
     "squad": Kind("a.json", _text("a.json", SQUAD), lambda folder: read_squad(f"{folder}/a.json")),
     "race": Kind(
         "RACE/test/high/1.txt",
@@ -444,6 +502,14 @@ KINDS: dict[str, Kind] = {
         _text("a.jsonl", _lines([CHOICE] * 3)),
         lambda folder: read_questions(
             RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
+        ),
+    ),
+    "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
+    "c3": Kind(
+        "test.json",
+        _text("test.json", C3),
+        lambda folder: read_questions(
+            RaceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
         ),
     ),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),

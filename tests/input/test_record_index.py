@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import struct
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from albert_tf.input.record_index import (
     BLOCK,
     RecordIndex,
     find_indexes,
+    fingerprint,
     index_file,
     index_records,
+    masked_crc,
     write_indexes,
 )
 from data_prep.tfrecords import frame
@@ -80,6 +84,43 @@ def test_what_was_written_down_is_used_as_long_as_it_fits(records, monkeypatch):
         file.write(frame(b"one more"))
     find_indexes([str(records)])
     assert len(found) == 7
+
+
+def test_an_index_that_was_not_checked_is_not_believed(records, lengths, monkeypatch, caplog):
+    path = str(records)
+    expected = find_indexes([path])
+    write_indexes([path], expected)
+    assert find_indexes([path], {}) == expected
+    assert not caplog.records
+    checked = {path: fingerprint(path, expected[0])}
+    found = []
+    monkeypatch.setattr(
+        record_index, "index_records", lambda path: found.append(path) or expected[0]
+    )
+    assert find_indexes([path], checked) == expected
+    assert not found
+    # An index with other positions, another file of the same size, and a check of another file.
+    wrong = [{**expected[0], "offsets": [n + (n > 0) for n in expected[0]["offsets"]]}]
+    write_indexes([path], wrong)
+    assert find_indexes([path], checked) == expected
+    assert caplog.messages == [f"{path}: {index_file(path)} is wrong about it and is not used"]
+    write_indexes([path], expected)
+    assert find_indexes([path], {"other": checked[path]}) == expected
+    os.utime(path, ns=(0, 0))
+    assert find_indexes([path], checked) == expected
+    assert len(found) == 3
+
+
+def test_a_length_beyond_the_file_is_found_behind_an_index(records, lengths):
+    path = str(records)
+    write_indexes([path], find_indexes([path]))
+    begin = sum(16 + length for length in lengths[:70])
+    length = struct.pack("<Q", 2**60)
+    content = bytearray(records.read_bytes())
+    content[begin : begin + 12] = length + masked_crc(length)
+    records.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path}: truncated, .*: example 70 goes beyond its end"):
+        find_indexes([path], {})
 
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "a byte too many"])

@@ -34,22 +34,32 @@ def kept(folder) -> tuple[int, float]:
     step = int(tf.train.load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE"))
     best = json.loads((folder / "best" / f"model.ckpt-{step}.json").read_text())
     assert best["step"] == step
-    names = {file.name for file in (folder / "best").iterdir()} - {"checkpoint"}
+    names = {file.name for file in (folder / "best").iterdir()}
+    names -= {"checkpoint", "eval_results.txt"}
     endings = ("data-00000-of-00001", "index", "json")
     assert names == {"albert_config.json"} | {f"model.ckpt-{step}.{e}" for e in endings}
     return step, best["value"]
 
 
 @pytest.mark.parametrize(
-    ("metric", "best"), [("masked_lm_accuracy", 3), ("masked_lm_loss", 2), ("loss", 2)]
+    ("metric", "best"),
+    [
+        ("masked_lm_accuracy", 3),
+        ("masked_lm_loss", 2),
+        ("loss", 2),
+        ("eval_loss_mismatched", 2),
+        ("MSE", 2),
+    ],
 )
 def test_the_best_by_a_metric_is_kept(tmp_path, checkpoint, metric, best):
     keeper = BestCheckpoint(ENGINE, str(tmp_path), metric)
     values = {1: 0.5, 2: 0.25, 3: 0.75, 4: 0.5, 5: float("nan")}
     for step, value in values.items():
         if keeper.is_better(value):
-            keeper.keep(checkpoint(step), value, step)
+            keeper.keep(checkpoint(step), value, step, {metric: value})
     assert kept(tmp_path) == (best, values[best])
+    results = (tmp_path / "best" / "eval_results.txt").read_text()
+    assert results == "".join(sorted([f"{metric} = {values[best]:g}\n", f"global_step = {best}\n"]))
     for path in tmp_path.glob("model.ckpt-*"):
         path.unlink()
     assert kept(tmp_path) == (best, values[best]), "it needs nothing of the folder around it"

@@ -194,10 +194,12 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
 PROGRAMS = {
     "run_pretraining.py": (
         "--init_checkpoint", "--albert_config_file=base_v2", "--output_dir=out", "--do_train",
-        "--input_file=a.tfrecord",
+        "--input_file=data",
     ),
-    "run_classifier.py": ("--init_checkpoint", "--task_name=CoLA", "--output_dir=out", "--do_eval"),
-    "run_squad.py": ("--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=a.json"),
+    "run_classifier.py": (
+        "--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=data",
+    ),
+    "run_squad.py": ("--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=data"),
     "export_saved_model.py": ("--init_checkpoint", "--export_path=out"),
     "convert_checkpoint.py": ("--input", "--output=out", "--to=google"),
 }  # fmt: skip
@@ -206,11 +208,12 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_program_looks_names_up(hub, program, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").touch()
     flag, *words = PROGRAMS[program]
     with pytest.raises(InputError) as error:
         call(program, f"{flag}=albert/another", *words)
     assert f"`{flag[2:]}`=albert/another: no local file or folder, and no model" in str(error.value)
-    assert os.listdir(tmp_path) == ["published"]
+    assert sorted(os.listdir(tmp_path)) == ["data", "published"]
 
 
 def test_a_repository_with_a_pickle_only(hub):

@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 from albert_tf.durability import remove_leftovers, temporary_name
@@ -96,9 +95,6 @@ class Checkpoints(base.Checkpoints):
         keep: number of latest checkpoints to keep.
         keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
         workers: the processes that train together, in the order of their JAX process ids.
-
-    Attributes:
-        latest: path of the checkpoint that was restored last, or last known to be complete.
     """
 
     def __init__(
@@ -109,16 +105,14 @@ class Checkpoints(base.Checkpoints):
         keep_every_n_hours: float = 0,
         workers: Workers | None = None,
     ):
+        super().__init__()
         self.folder = folder
         self.state = state
-        self.latest: str | None = None
         self._keep = keep
         self._keep_every_n_hours = keep_every_n_hours
         self._workers = workers or Workers()
         self._orbax = import_orbax()
         self._checkpointer = self._orbax.AsyncCheckpointer(create_handler())
-        self._finisher = ThreadPoolExecutor(1, "checkpoint")
-        self._pending: Future[str] | None = None
 
     def restore_latest(self) -> bool:
         """Restores the latest valid checkpoint; returns False if the folder has none.
@@ -180,30 +174,7 @@ class Checkpoints(base.Checkpoints):
         with self._writing(path):
             arguments = self._orbax.args.PyTreeSave(tree)
             self._checkpointer.save(_absolute(unfinished_path(path)), args=arguments, force=True)
-        self._pending = self._finisher.submit(self._finish, path)
-
-    def wait(self) -> None:
-        """Waits until everything is saved.
-
-        Raises:
-            OSError: the checkpoint could not be written; nothing of it is left behind.
-        """
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self.latest = pending.result()
-
-    def __enter__(self) -> Checkpoints:
-        return self
-
-    def __exit__(self, kind, error, traceback) -> None:
-        """Waits for the last save; an error that ended the block hides an error of the save."""
-        with contextlib.suppress(*(() if error is None else (OSError,))):
-            self.wait()
-
-    def check(self) -> None:
-        """Raises the OSError of a save that has failed; does not wait."""
-        if self._pending is not None and self._pending.done():
-            self.wait()
+        self._finish_in_background(self._finish, path)
 
     def _finish(self, path: str) -> str:
         """Waits until all processes have written, then completes the checkpoint on the chief."""

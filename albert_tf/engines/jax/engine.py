@@ -66,6 +66,7 @@ class JaxEngine(base.Engine):
     """
 
     name = "jax"
+    checks_lengths = True
     order_version = record_order.VERSION
 
     def __init__(
@@ -196,9 +197,8 @@ class JaxEngine(base.Engine):
         seed: int,
         masks: DynamicMasks | None,
     ) -> Batches:
-        return Batches(
-            RecordEvaluationBatches(index, features, batch_size, seed, masks, self._share)
-        )
+        source = RecordEvaluationBatches(index, features, batch_size, seed, masks, self._share)
+        return Batches(source)
 
     def memory_training_batches(
         self,

@@ -144,6 +144,21 @@ def _is_label(logits, labels):
 _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
+def _dropout(inputs, rate, seed):
+    """Dropout with bits of the device's own generator, 8 for an element.
+
+    Computing Threefry, as `jax.random` does, takes as long as the matrix products of attention.
+    Here it only spreads the seed, since those of neighboring layers and steps are alike.
+    """
+    state = jax.random.bits(jax.random.wrap_key_data(seed, impl="threefry2x32"), (4,))
+    _, bits = jax.lax.rng_bit_generator(state, inputs.shape, jnp.uint8)
+    _, row_bits = jax.lax.rng_bit_generator(state ^ 1, (*inputs.shape[:-1], 1), jnp.uint16)
+    # 256 steps are too coarse for a rate: the fraction of a step is a matter of chance, by rows.
+    steps, fraction = divmod(round(rate * 2**24), 2**16)
+    dropped = bits.astype(jnp.int32) < steps + (row_bits < fraction)
+    return jnp.where(dropped, 0, inputs / jnp.asarray(1 - rate, inputs.dtype))
+
+
 def create_ops(attention: Callable) -> Ops:
     """The operations of a training step.
 
@@ -157,4 +172,5 @@ def create_ops(attention: Callable) -> Ops:
         project_heads=_project_heads,
         merge_heads=_merge_heads,
         cross_entropy=_cross_entropy,
+        dropout=_dropout,
     )

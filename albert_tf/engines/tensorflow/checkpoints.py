@@ -6,12 +6,10 @@ outlive refactorings and describe themselves.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
 import tensorflow as tf
@@ -50,9 +48,6 @@ class Checkpoints(base.Checkpoints):
         keep: number of latest checkpoints to keep.
         keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
         workers: the processes that train together.
-
-    Attributes:
-        latest: path of the checkpoint that was restored last, or last known to be complete.
     """
 
     def __init__(
@@ -64,10 +59,10 @@ class Checkpoints(base.Checkpoints):
         keep_every_n_hours: float = 0,
         workers: Workers | None = None,
     ):
+        super().__init__()
         self.model = model
         self.folder = folder
         self._workers = workers or Workers()
-        self.latest: str | None = None
         self.iterations = optimizer.iterations
         moments = {v.path: v.value for v in optimizer.variables if v is not optimizer.iterations}
         self._state = {
@@ -84,8 +79,6 @@ class Checkpoints(base.Checkpoints):
             "max_to_keep": keep,
             "keep_checkpoint_every_n_hours": keep_every_n_hours or None,
         }
-        self._writer = ThreadPoolExecutor(1, "checkpoint")
-        self._pending: Future[str] | None = None
 
     @functools.cached_property
     def _manager(self) -> tf.train.CheckpointManager:
@@ -142,30 +135,7 @@ class Checkpoints(base.Checkpoints):
             self.latest = f"{self.folder}/{_NAME}-{step}"
             return
         tf.nest.map_structure(lambda to, variable: to.assign(variable), self._copy, self._state)
-        self._pending = self._writer.submit(self._write, step)
-
-    def wait(self) -> None:
-        """Waits until everything is saved.
-
-        Raises:
-            OSError: the checkpoint could not be written; nothing of it is left behind.
-        """
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self.latest = pending.result()
-
-    def __enter__(self) -> Checkpoints:
-        return self
-
-    def __exit__(self, kind, error, traceback) -> None:
-        """Waits for the last save; an error that ended the block hides an error of the save."""
-        with contextlib.suppress(*(() if error is None else (OSError,))):
-            self.wait()
-
-    def check(self) -> None:
-        """Raises the OSError of a save that has failed; does not wait."""
-        if self._pending is not None and self._pending.done():
-            self.wait()
+        self._finish_in_background(self._write, step)
 
     def _write(self, step: int) -> str:
         try:

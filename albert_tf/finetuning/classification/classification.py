@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -13,13 +14,13 @@ from albert_tf.files import exists, make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.datasets import Example, RowSet
-from albert_tf.finetuning.classification.glue import SUBMISSION_FOLDER
+from albert_tf.finetuning.classification.published import SUBMISSION_FOLDER
 from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.tables import find_dataset, hold_out
 from albert_tf.finetuning.classification.target_report import target_sections
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target, restore
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
@@ -35,7 +36,8 @@ class Classification(FineTuningTask):
     """Predicts one label, several labels or a number for each text, or pair of texts.
 
     Predictions are `test_results.tsv` (a row of probabilities, or a number, per input row),
-    `predictions.tsv` (the rows' ids and labels) and, for GLUE, `submit_results.tsv`.
+    `predictions.tsv` (the rows' ids and labels) and, for tasks of a benchmark, `submit_results.tsv`
+    or `.json`, in the form that its server expects.
 
     Args:
         options: of run_classifier.py.
@@ -55,6 +57,12 @@ class Classification(FineTuningTask):
         self.objective = TARGETS[self._dataset.target].objective
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
         self._learned_target: Target | None = None
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        keys = [*(METRICS[name].key for name in self._dataset.metrics), "eval_loss"]
+        suffixes = [rows.suffix for rows in self._dataset.sets["eval"]] or [""]
+        return tuple(f"{key}{suffix}" for suffix in suffixes for key in keys)
 
     def read(self, split: str) -> dict[str, list[Example]]:
         dataset = self._dataset
@@ -137,6 +145,11 @@ class Classification(FineTuningTask):
             features.arrays[self._target.feature] = self._target.encode(examples)
         return features
 
+    def texts(self, examples: Sequence[Example]) -> Iterator[str]:
+        for example in examples:
+            yield example.text
+            yield example.text_pair or ""
+
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
             config, self._target.outputs, self.options.classifier_dropout, dtype=dtype
@@ -145,11 +158,20 @@ class Classification(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return classification_flops(config, self.options.max_seq_length, self._target.outputs)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        dataset = self._dataset
+        if dataset.held_out:
+            (rows,) = dataset.sets["train"]
+            return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
+        (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
+        return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
+
     def companion_files(self) -> dict[str, str]:
         return self._target.companion_files(
             pairs=self._dataset.pairs,
             max_seq_length=self.options.max_seq_length,
             label_separator=self._dataset.label_separator,
+            **self._dataset.record,
         )
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
@@ -160,6 +182,11 @@ class Classification(FineTuningTask):
 
     def collapse(self, outputs: Outputs) -> str | None:
         return self._target.collapse(outputs["logits"])
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        truth = examples.features.arrays[self._target.feature]
+        answer, logits = self._target.majority(truth)
+        return Majority(answer, self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The label, and the probability of every label in the order of `labels.json`."""
@@ -175,16 +202,15 @@ class Classification(FineTuningTask):
         path = f"{folder}/predictions{rows.suffix}.tsv"
         _write_columns(path, ("id", "label"), ids, self._target.decode(logits))
         logger.info("%s predictions in %s", f"{len(ids):,}", path)
-        if rows.submission:
-            submitted = self._target.submitted(logits)
-            header = ("index", "prediction")
-            path = f"{folder}/submit_results{rows.suffix}.tsv"
-            _write_columns(path, header, ids, submitted)
+        if rows.submission and self._dataset.submitted:
+            content = self._dataset.submitted(ids, self._target.submitted(logits))
+            ending = os.path.splitext(rows.submission)[1]
+            write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
             if self.options.submission:
                 make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
                 path = f"{folder}/{SUBMISSION_FOLDER}/{rows.submission}"
-                _write_columns(path, header, ids, submitted)
-                logger.info("for the GLUE server: %s", path)
+                write_text(path, content)
+                logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         truth = examples.features.arrays.get(self._target.feature)

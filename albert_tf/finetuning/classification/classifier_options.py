@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.interop.layout import TARGET_FILE
 from albert_tf.options import option
 
 
@@ -12,15 +15,40 @@ from albert_tf.options import option
 class ClassifierOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
+    settings_file: ClassVar[str] = TARGET_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "task_name": "table",
+        "max_seq_length": 512,
+        "header": True,
+        "text_column": None,
+        "text_pair_column": None,
+        "label_column": None,
+        "label_separator": ",",
+        "regression": False,
+        "multi_label": False,
+    }
+
     task_name: str = option(
-        "table", "A GLUE task (CoLA, MNLI, ..., in any case), or table for your own files."
+        None,
+        "A task of GLUE (CoLA, MNLI, ...) or CLUE (AFQMC, TNEWS, ...), in any case, all for all of "
+        "GLUE, or table for your own files; by default that of the model in --output_dir, else "
+        "table.",
     )
-    data_dir: str | None = option(None, "Folder of GLUE, which contains CoLA/train.tsv and so on.")
+    data_dir: str | None = option(
+        None,
+        "Folder of CLUE (tnews/train.json, ...), or of GLUE as published (CoLA/train.tsv, ...) or "
+        "as on the Hugging Face Hub, from which GLUE is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
+    )
     submission: bool = option(
-        False, "Whether --do_predict also writes the file that the GLUE server accepts."
+        False, "Whether --do_predict also writes the file that the server of GLUE or CLUE accepts."
     )
 
-    train_file: str | None = option(None, "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx.")
+    train_file: str | None = option(
+        None,
+        "Table to train on: .tsv, .csv, .jsonl, .parquet, .xlsx; may be "
+        "hf://datasets/ORGANIZATION/NAME/FILE.",
+    )
     eval_file: str | None = option(None, "Table to evaluate on, with the same columns.")
     predict_file: str | None = option(
         None,
@@ -30,17 +58,58 @@ class ClassifierOptions(FineTuningOptions):
     class_files: tuple[str, ...] = option(
         (), "Instead of --train_file: one file per label, named after it; comma-separated."
     )
-    header: bool = option(True, "Whether the first line of the tables names the columns.")
-    text_column: str | None = option(
-        None, "Column of the text; by default text, or 1 with --noheader."
+    header: bool = option(
+        None,
+        "Whether the first line of the tables names the columns; by default as when the model in "
+        "--output_dir was trained, else true.",
     )
-    text_pair_column: str | None = option(None, "Column of the second text, for pairs of texts.")
+    text_column: str | None = option(
+        None,
+        "Column of the text; by default as when the model in --output_dir was trained, else text, "
+        "or 1 with --noheader.",
+    )
+    text_pair_column: str | None = option(
+        None,
+        "Column of the second text, for pairs of texts; by default as when the model in "
+        "--output_dir was trained.",
+    )
     label_column: str | None = option(
-        None, "Column of the label; by default label, or 2 with --noheader."
+        None,
+        "Column of the label; by default as when the model in --output_dir was trained, else "
+        "label, or 2 with --noheader.",
     )
     id_column: str | None = option(None, "Column that identifies rows in predictions.")
-    regression: bool = option(False, "Whether the labels are numbers to predict.")
-    multi_label: bool = option(False, "Whether a row may have several labels, or none.")
-    label_separator: str = option(",", "With --multi_label: separates the labels of a row.")
+    regression: bool = option(
+        None,
+        "Whether the labels are numbers to predict; by default as when the model in --output_dir "
+        "was trained.",
+    )
+    multi_label: bool = option(
+        None,
+        "Whether a row may have several labels, or none; by default as when the model in "
+        "--output_dir was trained.",
+    )
+    label_separator: str = option(
+        None,
+        "With --multi_label: separates the labels of a row; by default as when the model in "
+        "--output_dir was trained, else a comma.",
+    )
     test_size: float = option(0.0, "Share of the training rows held out for evaluation; 0: none.")
     test_seed: int = option(0, "Seed that chooses the held-out rows.")
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
+        names = [files[split] for split in self.splits()]
+        return super().input_files() | {name: getattr(self, name) for name in names}
+
+    def recorded(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """As of the base class: those of tables only if the rows are in tables."""
+        files = (self.train_file, self.eval_file, self.predict_file, self.class_files)
+        if values.get("task_name") not in (None, "table") and (self.streams or not any(files)):
+            return {n: values[n] for n in ("task_name", "max_seq_length") if n in values}
+        values = {name: value for name, value in values.items() if name != "task_name"}
+        kind = values.get("kind")
+        if kind and not (self.regression or self.multi_label):
+            values |= {name: kind == name for name in ("regression", "multi_label")}
+        return values

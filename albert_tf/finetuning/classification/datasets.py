@@ -1,13 +1,14 @@
 """Data sets of text classification: where their rows are, and what the labels mean.
 
-GLUE's data sets are the table in `classification.glue`; `classification.tables` describes the
-user's own files.
+The data sets of GLUE and CLUE are the tables in `classification.glue` and `classification.clue`;
+`classification.tables` describes the user's own files.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 
@@ -75,13 +76,18 @@ class RowSet:
         files: their rows, one file after the other.
         name: distinguishes the sets of a split.
         suffix: appended to the names of results and prediction files; "" for the main set.
-        submission: file name that the GLUE server expects; None if it expects none.
+        submission: file name that the benchmark's server expects; None if it expects none.
     """
 
     files: tuple[TableFile, ...]
     name: str = ""
     suffix: str = ""
     submission: str | None = None
+
+    @property
+    def file_names(self) -> str:
+        """The names of the files, without their folders."""
+        return ", ".join(os.path.basename(file.path) for file in self.files)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +106,9 @@ class ClassificationDataset:
         missing: split -> the error if it is needed and has no set.
         held_out: share of the training rows used for evaluation instead; 0: none.
         held_out_seed: chooses these rows.
+        submitted: ids and labels of predicted rows -> content of the file for the benchmark's
+            server; None if there is no benchmark.
+        record: options that the trained folder records, so that other rows are read alike.
     """
 
     name: str
@@ -113,6 +122,8 @@ class ClassificationDataset:
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     held_out: float = 0.0
     held_out_seed: int = 0
+    submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
+    record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class Example(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, is_remote, open_file, read_lines
+from albert_tf.files import read_lines
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -20,6 +20,7 @@ from albert_tf.finetuning.classification.datasets import (
     TableFile,
 )
 from albert_tf.finetuning.classification.spreadsheets import sheet_rows
+from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.json_files import parse_json
 
 logger = logging.getLogger(__name__)
@@ -216,24 +217,9 @@ def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def _read_parquet(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    import pyarrow
-    from pyarrow import parquet
-
     _check_header_asked(path, columns)
-    if not exists(path):
-        raise InputError(f"{path}: no such file")
-    try:
-        with open_file(path, "rb") as file, parquet.ParquetFile(file) as table:
-            number = 0
-            for batch in table.iter_batches(1000):
-                for values in batch.to_pylist():
-                    number += 1
-                    yield _from_values(f"{path}:{number}", values)
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        if is_remote(path) and type(error) is OSError:
-            raise  # not the fault of the file
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: not a Parquet file, or damaged ({reason})") from None
+    for location, values in parquet_rows(path):
+        yield _from_values(location, values)
 
 
 def _check_header_asked(path: str, columns: tuple[str, ...] | None) -> None:

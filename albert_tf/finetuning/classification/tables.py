@@ -1,14 +1,15 @@
-"""The data set that the options name: one of GLUE, or the user's own tables."""
+"""The data set that the options name: one of GLUE or CLUE, or the user's own tables."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.clue import CLUE, clue_dataset
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -24,6 +25,8 @@ _METRICS = {
     "multi_label": ("micro_f1", "macro_f1", "exact_match"),
 }
 
+# Task -> the function that finds its files.
+_PUBLISHED = {**dict.fromkeys(GLUE, glue_dataset), **dict.fromkeys(CLUE, clue_dataset)}
 
 _OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
 
@@ -48,14 +51,15 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
     Raises:
         InputError: there is none of that name, or options exclude each other.
     """
-    names = {_plain(name): name for name in (*GLUE, "table")} | _OTHER_NAMES
-    name = names.get(_plain(options.task_name))
+    names = {_plain(name): name for name in (*_PUBLISHED, "table")} | _OTHER_NAMES
+    name = names.get(_plain(options.task_name or "table"))
     if name is None:
         raise InputError(
-            f"`task_name`={options.task_name}: must be one of {', '.join((*GLUE, 'table'))}"
+            f"`task_name`={options.task_name}: must be one of "
+            f"{', '.join((*_PUBLISHED, 'all', 'table'))}"
         )
     if options.submission and (name == "table" or not options.do_predict):
-        raise InputError("`submission`: needs a GLUE task and `do_predict`")
+        raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
     if name == "table":
         return table_dataset(options)
     for option in _TABLE_OPTIONS:
@@ -63,7 +67,7 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    return glue_dataset(name, options.data_dir, options.splits())
+    return _PUBLISHED[name](name, options.data_dir, options.splits())
 
 
 def _plain(name: str) -> str:
@@ -77,7 +81,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
         InputError: options exclude each other.
     """
     target = _target(options)
-    header = None if options.header else ()
+    header = None if _has_header(options) else ()
     columns = Columns(
         _column(options, "text_column") or "text",
         _column(options, "text_pair_column"),
@@ -101,7 +105,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
         pairs=columns.pair is not None,
         metrics=_METRICS[target],
         target=target,
-        label_separator=options.label_separator,
+        label_separator=options.label_separator or ",",
         missing={
             "train": "`train_file`: training needs a file, or `class_files`",
             "eval": "`eval_file`: evaluation needs a file, or `test_size`, which holds out some of "
@@ -110,13 +114,26 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
         },
         held_out=options.test_size,
         held_out_seed=options.test_seed,
+        record=_record(options, columns),
     )
+
+
+def _record(options: ClassifierOptions, columns: Columns) -> dict[str, Any]:
+    """How the rows are read; the files of `class_files` have their texts in the first column."""
+    if options.class_files:
+        return {"header": False, "text_column": "1"}
+    return {
+        "header": _has_header(options),
+        "text_column": columns.text,
+        "text_pair_column": columns.pair,
+        "label_column": columns.label,
+    }
 
 
 def _target(options: ClassifierOptions) -> str:
     if options.regression and options.multi_label:
         raise InputError("`regression` and `multi_label` exclude each other")
-    if options.multi_label and not options.label_separator:
+    if options.multi_label and options.label_separator == "":
         raise InputError("`label_separator`: must not be empty")
     if options.regression:
         return "regression"
@@ -128,9 +145,13 @@ _BY_NUMBER = {"text_column": "1", "text_pair_column": None, "label_column": "2",
 _BY_NAME = {"text_column": "text", "label_column": "label"}
 
 
+def _has_header(options: ClassifierOptions) -> bool:
+    return options.header is not False
+
+
 def _column(options: ClassifierOptions, option: str) -> str | None:
     name = getattr(options, option)
-    if options.header:
+    if _has_header(options):
         return name or _BY_NAME.get(option)
     if name and not name.isdecimal():
         raise InputError(f"`{option}`={name}: must be a number, from 1, because `header` is false")
@@ -195,6 +216,8 @@ def hold_out(
             f"`test_size`={dataset.held_out}: would hold out {count} of {len(examples)} rows; at "
             f"least {groups} (one per label) must be held out, and as many trained on"
         )
+    from sklearn.model_selection import train_test_split  # slow to load, and rarely needed
+
     train, held_out = train_test_split(
         np.arange(len(examples)),
         test_size=count,

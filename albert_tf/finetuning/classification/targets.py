@@ -84,6 +84,10 @@ class Target(abc.ABC):
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         """The data set's metrics and `eval_loss`; `truth` as from `encode`."""
 
+    @abc.abstractmethod
+    def majority(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
+        """What is always predicted without a model, and the logits of this for every example."""
+
     def submitted(self, logits: np.ndarray) -> list[str]:
         """The label of every example, as the GLUE server expects it."""
         return self.decode(logits)
@@ -136,6 +140,11 @@ class OneLabel(Target):
     def decode(self, logits):
         return [self.labels[label_id] for label_id in logits.argmax(axis=-1)]
 
+    def majority(self, truth):
+        label_id = np.bincount(truth).argmax()
+        logits = np.tile(np.eye(self.outputs)[label_id], (len(truth), 1))
+        return f"always {self.labels[label_id]!r}", logits
+
     def score(self, truth, logits):
         loss = metrics.log_loss(truth, self.values(logits), labels=np.arange(logits.shape[-1]))
         return {
@@ -181,6 +190,10 @@ class Number(Target):
             f"{min(max(float(value), 0.0), 5.0):.6g}" for value in logits[:, 0]
         ]  # STS-B: 0 to 5
 
+    def majority(self, truth):
+        mean = float(truth.astype(np.float64).mean())
+        return f"always the mean, {mean:.4g}", np.full((len(truth), 1), mean)
+
     def score(self, truth, logits):
         values = logits[:, 0].astype(np.float64)
         loss = metrics.mean_squared_error(truth, values)
@@ -225,6 +238,12 @@ class SeveralLabels(Target):
             )
             for row in logits >= 0
         ]
+
+    def majority(self, truth):
+        sets, counts = np.unique(truth, axis=0, return_counts=True)
+        logits = np.tile(np.where(sets[counts.argmax()] > 0, 1.0, -1.0), (len(truth), 1))
+        labels = self.decode(logits[:1])[0]
+        return f"always {labels!r}" if labels else "never any label", logits
 
     def score(self, truth, logits):
         wide = logits.astype(np.float64)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion
+from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import Interval, bootstrap, wilson

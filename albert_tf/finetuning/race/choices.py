@@ -1,64 +1,41 @@
-"""Reads multiple-choice questions: the RACE folders as published, and JSON lines."""
+"""Reads multiple-choice questions: RACE, C3 and JSON lines.
+
+RACE is read as published, a file per article, or as the Hugging Face Hub has it, in Parquet files.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import glob
+import itertools
 import logging
-import re
-import string
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_folder, matches, read_lines
+from albert_tf.files import matches, read_lines
+from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.finetuning.race.c3 import GROUPS, read_c3
+from albert_tf.finetuning.race.choice_question import (
+    LETTERS,
+    RACE_BLANK,
+    ChoiceQuestion,
+    checked_choices,
+    fill,
+)
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.json_files import parse_json, shown
+from albert_tf.hub.datasets import local_folder
+from albert_tf.json_files import converted, parse_json, shown
 
 logger = logging.getLogger(__name__)
 
-LETTERS = string.ascii_uppercase
 LEVELS = ("middle", "high")
 
-# Split -> folder of RACE, as published.
-_FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+# Split -> folder of RACE, as published; and start of the names of the files on the Hub.
+FOLDERS = {"train": "train", "eval": "dev", "predict": "test"}
+_HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
 
-# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
-# part of a name unless they touch no letter or digit.
-_RACE_BLANK = re.compile("[_\uff3f]+")
-_BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
-
-
-class ChoiceQuestion(NamedTuple):
-    """A question about a context, and its choices.
-
-    Attributes:
-        location: "file:line", for errors.
-        id: identifies its prediction.
-        group: results are also reported per group, such as "middle"; "" for none.
-        context: text that the question is about; may be empty.
-        question: may be empty, or contain blanks that the choices fill.
-        choices: at least two.
-        candidates: question and choice as one text, per choice.
-        answer: index of the correct choice; None if unknown.
-    """
-
-    location: str
-    id: str
-    group: str
-    context: str
-    question: str
-    choices: tuple[str, ...]
-    candidates: tuple[str, ...]
-    answer: int | None
-
-
-def fill(question: str, choice: str, blank: re.Pattern[str] = _BLANK) -> str:
-    """A question and one of its choices as one text.
-
-    The choice fills every blank of the question; without a blank it follows the question.
-    """
-    choice = choice.strip()
-    filled, blanks = blank.subn(lambda _: choice, question)
-    return filled if blanks else f"{question} {choice}".strip()
+HUB_RACE = "hf://datasets/ehovy/race"
 
 
 def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
@@ -68,7 +45,7 @@ def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
         InputError: there is no such data set, or a file is missing or invalid; the message names
             file and line.
     """
-    name = options.task_name.lower()
+    name = options.with_defaults().task_name.lower()
     if name not in DATASETS:
         raise InputError(f"`task_name`={options.task_name}: must be one of {', '.join(DATASETS)}")
     questions = list(DATASETS[name](options, split))
@@ -87,33 +64,60 @@ def _files(options: RaceOptions) -> dict[str, str | None]:
 
 def _source(options: RaceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
-    return _files(options)[split] if options.task_name.lower() == "json" else options.data_dir
+    if options.reads_json:
+        return _files(options)[split]
+    return options.data_dir or HUB_RACE
 
 
-def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
-    if options.data_dir is None:
-        raise InputError("`data_dir`: the folder of RACE is required")
-    if _files(options)[split]:
-        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
-    levels = [
+def groups_of(options: RaceOptions) -> Sequence[str]:
+    """The groups of questions for which results are also reported."""
+    if options.reads_json:
+        return ()
+    return _levels(options) if options.reads_race else tuple(GROUPS.values())
+
+
+def _levels(options: RaceOptions) -> list[str]:
+    """The school levels of RACE that are read."""
+    return [
         level
         for level in LEVELS
         if not (options.high_only and level != "high")
         and not (options.middle_only and level != "middle")
     ]
-    outer = f"{options.data_dir}/RACE"
-    root = outer if is_folder(outer) else options.data_dir
+
+
+def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
+    if _files(options)[split]:
+        logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
+    levels = _levels(options)
+    place = options.data_dir or HUB_RACE
+    needed = [
+        [f"{level}/{_HUB_SPLITS[split]}-*.parquet", *_published(split, level)] for level in levels
+    ]
+    data_dir = local_folder(place, needed, "data_dir")
     for level in levels:
-        folder = f"{root}/{_FOLDERS[split]}/{level}"
-        paths = matches(f"{folder}/*.txt")
-        if not paths:
+        root = glob.escape(data_dir)
+        tables = matches(f"{root}/{level}/{_HUB_SPLITS[split]}-*.parquet")
+        if tables:
+            yield from _hub_questions(tables, level)
+            continue
+        found = (matches(f"{root}/{each}") for each in _published(split, level))
+        paths = next(filter(None, found), None)
+        if paths is None:
             raise InputError(
-                f"`data_dir`={options.data_dir}: no .txt file in {folder}; RACE contains "
-                "RACE/{train,dev,test}/{middle,high}/*.txt"
+                f"`data_dir`={data_dir}: no .txt file in {FOLDERS[split]}/{level}; RACE contains "
+                "RACE/{train,dev,test}/{middle,high}/*.txt, and its copy on the Hugging Face Hub "
+                "{middle,high}/{train,validation,test}-*.parquet"
             )
         for path in paths:
             for location, record in _read_json_lines(path):
                 yield from _race_questions(location, record, level, split)
+
+
+def _published(split: str, level: str) -> tuple[str, str]:
+    """Globs of the files as published, in the folder that contains RACE/ or in RACE/ itself."""
+    name = f"{FOLDERS[split]}/{level}/*.txt"
+    return f"RACE/{name}", name
 
 
 def _race_questions(
@@ -136,12 +140,42 @@ def _race_questions(
         if not isinstance(question, str):
             raise InputError(f"{where}: must be a text, not {shown(question)}")
         # Published files contain a few empty options.
-        choices = _choices(where, choices, "options", empty=True)
+        choices = checked_choices(where, choices, "options", empty=True)
         correct = None if answer is None else _letter(where, answer, choices)
-        texts = tuple(fill(question, choice, _RACE_BLANK) for choice in choices)
+        texts = tuple(fill(question, choice, RACE_BLANK) for choice in choices)
         yield ChoiceQuestion(
             location, f"{name}-{number}", level, article, question, choices, texts, correct
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _HubQuestion:
+    """A row of the Hub's files."""
+
+    example_id: str
+    article: str
+    question: str
+    options: list[str]
+    answer: str
+
+
+def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
+    """The questions of the Hub's files, in the order in which the published ones are read."""
+    rows = []
+    articles: dict[str, str] = {}  # each is stored once, though all of its questions repeat it
+    for path in paths:
+        for location, values in parquet_rows(path):
+            row = converted(values, location, _HubQuestion)
+            rows.append((row, location, articles.setdefault(row.article, row.article)))
+    rows.sort(key=lambda each: each[0].example_id)  # keeps the questions of an article in order
+    for name, group in itertools.groupby(rows, key=lambda each: each[0].example_id):
+        for number, (row, location, article) in enumerate(group, start=1):
+            choices = checked_choices(location, row.options, "options", empty=True)
+            texts = tuple(fill(row.question, choice, RACE_BLANK) for choice in choices)
+            answer = _letter(location, row.answer, choices)
+            yield ChoiceQuestion(
+                location, f"{name}-{number}", level, article, row.question, choices, texts, answer
+            )
 
 
 def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
@@ -154,7 +188,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
             raise InputError(f"{location}: has neither context nor question")
         if "choices" not in record:
             raise InputError(f"{location}: no field 'choices'; the fields are {_fields(record)}")
-        choices = _choices(location, record["choices"], "choices")
+        choices = checked_choices(location, record["choices"], "choices")
         answer = None
         if split != "predict" or record.get("answer") is not None:
             if "answer" not in record:
@@ -171,6 +205,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
 
 DATASETS: dict[str, Callable[[RaceOptions, str], Iterator[ChoiceQuestion]]] = {
     "race": _read_race,
+    "c3": lambda options, split: read_c3(options.data_dir, split),
     "json": _read_json,
 }
 
@@ -202,18 +237,6 @@ def _text(location: str, record: dict[str, Any], name: str) -> str:
 
 def _list(location: str, record: dict[str, Any], name: str) -> list:
     return _field(location, record, name, list, "list")
-
-
-def _choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
-    if not 2 <= len(value) <= len(LETTERS):
-        raise InputError(
-            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
-        )
-    if not empty and not all(choice.strip() for choice in value):
-        raise InputError(f"{location}: a choice is empty in {shown(value)}")
-    return tuple(value)
 
 
 def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:

@@ -1,11 +1,11 @@
-"""Multiple choice: chooses the text that fits a context best (RACE)."""
+"""Multiple choice: chooses the text that fits a context best (RACE, C3)."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,14 @@ from sklearn import metrics
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import write_text
+from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.race.c3 import submission_file
+from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
 from albert_tf.finetuning.race.choice_report import choice_sections
-from albert_tf.finetuning.race.choices import LETTERS, ChoiceQuestion, read_questions
+from albert_tf.finetuning.race.choices import FOLDERS, groups_of, read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import CHOICE_FILE
@@ -144,7 +146,8 @@ class MultipleChoice(FineTuningTask):
 
     Predictions are `test_results.tsv` (a row of probabilities per question, 0 for choices that it
     does not have) and `predictions.tsv` (id and letter); if the answers are known,
-    `predict_results.txt` contains the accuracy.
+    `predict_results.txt` contains the accuracy. For C3, `submission/` contains the file that the
+    CLUE server accepts, if the options ask for it.
 
     Args:
         options: of run_race.py.
@@ -161,6 +164,11 @@ class MultipleChoice(FineTuningTask):
         super().__init__(options, tokenizer)
         self.objective = MultipleChoiceObjective()
         self._choices = 0  # most of any question
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        groups = groups_of(self.options)
+        return ("eval_accuracy", *(f"eval_accuracy_{group}" for group in groups), "eval_loss")
 
     def read(self, split: str) -> dict[str, list[ChoiceQuestion]]:
         return {"": read_questions(self.options, split)}
@@ -187,11 +195,22 @@ class MultipleChoice(FineTuningTask):
         self._choices = max(self._choices, features.choices)
         return features
 
+    def texts(self, examples: Sequence[ChoiceQuestion]) -> Iterator[str]:
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (text for question in questions for text in question.candidates)
+
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForMultipleChoice:
         return AlbertForMultipleChoice(config, self.options.classifier_dropout, dtype=dtype)
 
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._choices * classification_flops(config, self.options.max_seq_length, 1)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        if self.options.reads_json:
+            return super().data_name(examples)
+        name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
+        return f"{name}, {FOLDERS[examples.split]} ({groups})"
 
     def companion_files(self) -> dict[str, str]:
         options = self.options
@@ -204,6 +223,13 @@ class MultipleChoice(FineTuningTask):
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        answers = np.array([question.answer for question in examples.examples])
+        letter = np.bincount(answers).argmax()
+        choices = examples.features.arrays["choice_mask"].shape[-1]
+        logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
+        return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and the letter of its answer."""
@@ -220,11 +246,21 @@ class MultipleChoice(FineTuningTask):
         lines = self.decode(examples, outputs)
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
         logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
+        if self.options.submission:
+            self._write_submission(f"{folder}/submission", probabilities.argmax(axis=-1))
         if all(question.answer is not None for question in examples.examples):
             scores = sorted(_scores(examples, outputs).items())
             text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
             write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
             logger.info("%s", text.rstrip("\n"))
+
+    def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
+        """Writes the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
+        make_folder(folder, "output_dir")
+        path = f"{folder}/{submission_file(self.options.data_dir)}"
+        objects = ({"id": row, "label": choice} for row, choice in enumerate(predicted.tolist()))
+        write_text(path, "".join(f"{json.dumps(each)}\n" for each in objects))
+        logger.info("to submit: %s", path)
 
     def collapse(self, outputs: Outputs) -> str | None:
         """Describes a model that answers every question with the same letter."""

@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.interop.layout import CHOICE_FILE
 from albert_tf.options import option
+
+# Option -> the tasks that it is for.
+_TASKS_OF = {
+    "data_dir": ("race", "c3"),
+    "submission": ("c3",),
+    "high_only": ("race",),
+    "middle_only": ("race",),
+    "train_file": ("json",),
+    "eval_file": ("json",),
+    "predict_file": ("json",),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RaceOptions(FineTuningOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
-    task_name: str = option("race", "race, or json for any multiple choice as JSON lines.")
+    settings_file: ClassVar[str] = CHOICE_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "task_name": "race",
+        "max_seq_length": 512,
+        "max_qa_length": 128,
+    }
+
+    task_name: str = option(
+        None,
+        "race, c3 (Chinese, of CLUE), or json for any multiple choice as JSON lines; by default "
+        "that of the model in --output_dir, else race.",
+    )
     data_dir: str | None = option(
-        None, "Folder of RACE, which contains RACE/{train,dev,test}/{middle,high}/*.txt."
+        None,
+        "Folder of RACE, as published (RACE/{train,dev,test}/{middle,high}/*.txt) or as on the "
+        "Hugging Face Hub, from which it is taken by default; may be "
+        "hf://datasets/ORGANIZATION/NAME. With --task_name=c3, of CLUE (c3/d-train.json, ...).",
+    )
+    submission: bool = option(
+        False, "With --task_name=c3: whether --do_predict also writes the file for CLUE's server."
     )
     train_file: str | None = option(None, "With --task_name=json: JSON lines to train on.")
     eval_file: str | None = option(None, "With --task_name=json: JSON lines to evaluate on.")
@@ -25,7 +56,9 @@ class RaceOptions(FineTuningOptions):
     high_only: bool = option(False, "Only the high school questions of RACE.")
     middle_only: bool = option(False, "Only the middle school questions of RACE.")
     max_qa_length: int = option(
-        128, "Maximum tokens of question and choice together; truncated at the beginning."
+        None,
+        "Maximum tokens of question and choice together; truncated at the beginning. By default "
+        "that of the model in --output_dir, else 128.",
     )
 
     do_train: bool = option(True, "Whether to train.")
@@ -46,11 +79,27 @@ class RaceOptions(FineTuningOptions):
         super().check()
         if self.high_only and self.middle_only:
             raise InputError("`high_only` and `middle_only` exclude each other")
-        if self.task_name.lower() == "json":
-            for name in ("data_dir", "high_only", "middle_only"):
-                if getattr(self, name):
-                    raise InputError(
-                        f"`{name}`={getattr(self, name)}: needs `task_name`=race; "
-                        f"`task_name`={self.task_name} reads `train_file`, `eval_file` and "
-                        "`predict_file`"
-                    )
+        task = (self.task_name or "race").lower()
+        for name, tasks in _TASKS_OF.items():
+            value = getattr(self, name)
+            # The original's commands for RACE name files, which have no effect.
+            if value and task not in tasks and not (task == "race" and name.endswith("_file")):
+                raise InputError(f"`{name}`={value}: needs `task_name`={' or '.join(tasks)}")
+        if self.submission and not self.do_predict:
+            raise InputError("`submission`: needs `do_predict`")
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
+        names = [files[split] for split in self.splits()] if self.reads_json else ["data_dir"]
+        return super().input_files() | {name: getattr(self, name) for name in names}
+
+    @property
+    def reads_race(self) -> bool:
+        """Whether questions are those of RACE."""
+        return (self.task_name or "race").lower() == "race"
+
+    @property
+    def reads_json(self) -> bool:
+        """Whether questions are JSON lines."""
+        return (self.task_name or "").lower() == "json"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
 import keras
@@ -14,6 +16,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
+from albert_tf.finetuning.squad.answer_metrics import METRICS, AnswerMetric, choose_metric
 from albert_tf.finetuning.squad.answers import (
     NullScore,
     Prediction,
@@ -27,12 +30,13 @@ from albert_tf.finetuning.squad.squad_files import SquadFile, SquadQuestion, rea
 from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, question_scores
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
+from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.squad.windows import Windows, make_windows
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.companions import THRESHOLD, find_companions
 from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForQuestionAnswering
 from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
@@ -42,7 +46,6 @@ from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
-THRESHOLD = "null_score_diff_threshold"
 # Options that exports need to answer questions.
 _FOR_EXPORTS = (
     "max_seq_length",
@@ -119,6 +122,7 @@ class _TrainedHead:
 
     squad_head: Literal["span", "conditional"] | None = None
     version_2_with_negative: bool | None = None
+    answer_metric: Literal["squad", "cmrc", "characters"] | None = None
 
 
 class QuestionAnswering(FineTuningTask):
@@ -136,14 +140,14 @@ class QuestionAnswering(FineTuningTask):
     """
 
     options: SquadOptions
-    metric = "f1"
 
     def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
-        train = self._files.get("train")
-        super().__init__(options.resolved(len(train.questions) if train else 0), tokenizer)
+        super().__init__(options, tokenizer)
         self._version_2, self._head_name = self._settings()
         self._head = ANSWER_HEADS[self._head_name]
+        self._answer_metric, self._metric_reason = self._choose_metric()
+        self.metric = f"{self._answer_metric.prefix}f1"
         self.objective = self._head.objective()
         self.outputs = self._head.outputs
         self._windows_by_path: dict[str, Windows] = {}
@@ -156,11 +160,36 @@ class QuestionAnswering(FineTuningTask):
                 room,
             )
 
+    def _trained(self) -> _TrainedHead:
+        path = f"{self.options.output_dir}/{SETTINGS_FILE}"
+        return read_json(path, _TrainedHead) if exists(path) else _TrainedHead()
+
+    def _choose_metric(self) -> tuple[AnswerMetric, str]:
+        """The metric, and why: the flag, else the answers, else what the model was scored by."""
+        name = self.options.answer_metric
+        if name != "auto":
+            return METRICS[name], ""
+        for split in ("eval", "train"):
+            if file := self._files.get(split):
+                answers = [a.text for question in file.questions for a in question.answers]
+                metric, reason = choose_metric(answers)
+                logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
+                return metric, reason
+        return METRICS[self._trained().answer_metric or "squad"], ""
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        exact, f1 = (f"{self._answer_metric.prefix}{name}" for name in ("exact", "f1"))
+        if not self._version_2:
+            return (f1, f"{exact}_match")
+        groups = [
+            f"{group}_{name}" for group in ("HasAns", "NoAns", "best") for name in (exact, f1)
+        ]
+        return (f1, f"{exact}_match", *groups)
+
     def _settings(self) -> tuple[bool, str]:
         """Whether questions may have no answer, and the name of the head."""
-        options, files = self.options, self._files
-        path = f"{options.output_dir}/{SETTINGS_FILE}"
-        trained = read_json(path, _TrainedHead) if exists(path) else _TrainedHead()
+        options, files, trained = self.options, self._files, self._trained()
         version_2 = options.version_2_with_negative
         if version_2 is None:
             by_file = [file.version_2 for file in files.values()]
@@ -195,6 +224,12 @@ class QuestionAnswering(FineTuningTask):
             self._windows_by_path[file.path] = self._windows(split, examples)
         return self._windows_by_path[file.path]
 
+    def texts(self, examples: Sequence[SquadQuestion]) -> Iterator[str]:
+        # Questions on the same context are next to each other.
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (question.text for question in questions)
+
     def _train_windows(self, file: SquadFile) -> Windows:
         """The windows of the questions with usable answers; others are listed."""
         placed = {question: question.placed_answer() for question in file.questions}
@@ -202,6 +237,13 @@ class QuestionAnswering(FineTuningTask):
         for question in misplaced:
             del placed[question]
         windows = self._windows("train", list(placed), list(placed.values()))
+        moved = sum(bool(answer) and answer not in q.answers for q, answer in placed.items())
+        if moved:
+            logger.info(
+                "%s: %s answers are not at answer_start, but were found in the context",
+                file.path,
+                f"{moved:,}",
+            )
         _list_skipped(file, misplaced, "the context does not contain the answer at answer_start")
         _list_skipped(file, windows.skipped, "no token covers any of the answer")
         if not windows.windows:
@@ -237,8 +279,12 @@ class QuestionAnswering(FineTuningTask):
     def flops_per_example(self, config: AlbertConfig) -> float:
         return self._head.flops(config, self.options.max_seq_length)
 
+    def data_name(self, examples: ExampleSet) -> str:
+        return os.path.basename(self._files[examples.split].path)
+
     def companion_files(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
+        settings |= {"answer_metric": self._answer_metric.name}
         settings |= {name: getattr(self.options, name) for name in _FOR_EXPORTS}
         return {SETTINGS_FILE: json.dumps(settings) + "\n"}
 
@@ -247,22 +293,33 @@ class QuestionAnswering(FineTuningTask):
 
         The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
         """
-        questions = examples.examples
+        questions, metric = examples.examples, self._answer_metric
         predictions = self._predict(examples, outputs)
         if not self._version_2:
             answers = {id: each.answer() for id, each in predictions.items()}
-            return evaluate(questions, answers, version_2=False)
-        scores = np.array([question_scores(q, predictions[q.id].answer(), True) for q in questions])
+            return evaluate(questions, answers, False, metric)
+        scores = np.array(
+            [question_scores(q, predictions[q.id].answer(), True, metric) for q in questions]
+        )
         nulls = np.array([predictions[question.id].null_score for question in questions])
         has_answer = np.array([bool(question.answers) for question in questions])
         thresholds: dict[str, float] = {}
-        for column, name in enumerate(("exact", "f1")):
+        for column, name in enumerate((f"{metric.prefix}exact", self.metric)):
             best, threshold = best_threshold(scores[:, column], has_answer, nulls)
             thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
         chosen = self.options.null_score_diff_threshold
-        thresholds[THRESHOLD] = thresholds["best_f1_thresh"] if chosen is None else chosen
+        found = thresholds[f"best_{self.metric}_thresh"]
+        thresholds[THRESHOLD] = found if chosen is None else chosen
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
-        return {**evaluate(questions, answers, version_2=True), **thresholds}
+        return {**evaluate(questions, answers, True, metric), **thresholds}
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        questions = examples.examples
+        if not self._version_2:
+            return None
+        nothing = {question.id: "" for question in questions}
+        results = evaluate(questions, nothing, True, self._answer_metric)
+        return Majority("never an answer", results)
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         return predict_answers(
@@ -288,7 +345,14 @@ class QuestionAnswering(FineTuningTask):
         predictions = self._predict(examples, outputs)
         if examples.split == "predict":
             return [answered_section([each.answer(threshold) for each in predictions.values()])]
-        return squad_sections(examples.examples, predictions, threshold, self._version_2)
+        return squad_sections(
+            examples.examples,
+            predictions,
+            threshold,
+            self._version_2,
+            self._answer_metric,
+            self._metric_reason,
+        )
 
     def _threshold(self) -> float | None:
         """The null threshold from the flag, else from the last evaluation, else 0.
@@ -308,9 +372,7 @@ def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
     files = {}
     for split in options.splits():
         name = "train_file" if split == "train" else "predict_file"
-        path = getattr(options, name)
-        if not path:
-            raise InputError(f"`{name}`: `do_{split}` needs a file")
+        path = split_file(options, split)
         if path not in by_path:
             by_path[path] = read_squad(path)
         file = files[split] = by_path[path]

@@ -1,13 +1,23 @@
-"""Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers."""
+"""Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers.
+
+A file is JSON, as published, or Parquet, as the Hugging Face Hub has the same data. CMRC 2018 and
+DRCD are published in this format, CMRC 2018 also in one of its own.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.json_files import read_json
+from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.json_files import converted, read_json
+
+# How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
+# development set do; CLUE's baseline (mrc_pytorch/preprocess/cmrc2018_preprocess.py) looks as far.
+_MOST_MOVED = 3
 
 
 class Answer(NamedTuple):
@@ -26,11 +36,19 @@ class SquadQuestion(NamedTuple):
     answers: tuple[Answer, ...]
 
     def placed_answer(self) -> Answer | None:
-        """The first answer that the context contains at the given position."""
+        """The first answer that the context contains at the given position, or nearly there.
+
+        If there is none, the first that begins up to three characters earlier counts, with its true
+        position, and then the first without a position, where the context first contains it.
+        """
+        for moved, answer in itertools.product(range(_MOST_MOVED + 1), self.answers):
+            start = answer.start - moved
+            if start >= 0 and self.context.startswith(answer.text, start):
+                return Answer(answer.text, start)
         for answer in self.answers:
-            end = answer.start + len(answer.text)
-            if answer.start >= 0 and self.context[answer.start : end] == answer.text:
-                return answer
+            start = self.context.find(answer.text)
+            if answer.start < 0 <= start:
+                return Answer(answer.text, start)
         return None
 
 
@@ -65,7 +83,7 @@ def read_squad(path: str) -> SquadFile:
         InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
-    content = read_json(path, _File)
+    content = _content(path)
     questions, impossible, unlabelled = [], 0, []
     seen: dict[str, str] = {}
     for place, context, entry in content.entries():
@@ -127,6 +145,87 @@ class _File:
             for p, paragraph in enumerate(article.paragraphs):
                 for q, entry in enumerate(paragraph.qas):
                     yield f"data[{a}].paragraphs[{p}].qas[{q}]", paragraph.context, entry
+
+
+@dataclasses.dataclass(frozen=True)
+class _CmrcEntry:
+    query_id: str
+    query_text: str
+    answers: list[str | int | float] | None = None  # one of the development set is a number
+
+
+@dataclasses.dataclass(frozen=True)
+class _CmrcParagraph:
+    context_text: str
+    qas: list[_CmrcEntry]
+
+
+@dataclasses.dataclass(frozen=True)
+class _CmrcFile:
+    """The fields of a file of CMRC 2018 in its own format, a list of paragraphs."""
+
+    data: list[_CmrcParagraph]
+    version: str = ""
+
+    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
+        for p, paragraph in enumerate(self.data):
+            for q, entry in enumerate(paragraph.qas):
+                texts = entry.answers
+                answers = None if texts is None else [_Answer(str(text)) for text in texts]
+                yield (
+                    f"[{p}].qas[{q}]",
+                    paragraph.context_text,
+                    _Entry(entry.query_id, entry.query_text, answers),
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class _RowAnswers:
+    text: list[str]
+    answer_start: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """A question in a Parquet file."""
+
+    id: str
+    question: str
+    context: str
+    answers: _RowAnswers | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """A Parquet file, with the interface of `_File`."""
+
+    path: str
+    version = ""
+
+    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
+        contexts: dict[str, str] = {}  # each is stored once, though several rows have it
+        for location, values in parquet_rows(self.path):
+            row = converted(values, location, _Row)
+            answers = None
+            if row.answers is not None:
+                texts, starts = row.answers.text, row.answers.answer_start
+                if len(texts) != len(starts):
+                    raise InputError(
+                        f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
+                    )
+                answers = list(map(_Answer, texts, starts))
+            place = f"row {location.rpartition(':')[2]}"
+            context = contexts.setdefault(row.context, row.context)
+            yield place, context, _Entry(row.id, row.question, answers)
+
+
+def _content(path: str) -> _File | _CmrcFile | _Table:
+    if path.endswith(".parquet"):
+        return _Table(path)
+    content = read_json(path, object)
+    if isinstance(content, list):
+        return _CmrcFile(converted(content, path, list[_CmrcParagraph]))
+    return converted(content, path, _File)
 
 
 def _question(location: str, context: str, entry: _Entry) -> SquadQuestion:

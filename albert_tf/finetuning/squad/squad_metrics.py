@@ -1,84 +1,60 @@
-"""Exact match and F1 of answers, as in the official evaluations of SQuAD 1.1 and 2.0."""
+"""Results of a file of questions, as in the official evaluations of SQuAD 1.1 and 2.0."""
 
 from __future__ import annotations
 
-import collections
-import re
-import string
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.finetuning.squad.answer_metrics import SQUAD, AnswerMetric, exact_match, f1
 from albert_tf.finetuning.squad.squad_files import SquadQuestion
-
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-def normalize_answer(text: str) -> str:
-    """Lower-cases; removes ASCII punctuation, articles (a, an, the) and extra white space."""
-    plain = text.lower().translate(_NO_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", plain).split())
-
-
-def exact_match(prediction: str, answer: str) -> float:
-    """1 if two answers are equal after normalization, else 0."""
-    return float(normalize_answer(prediction) == normalize_answer(answer))
-
-
-def f1(prediction: str, answer: str, version_2: bool) -> float:
-    """Harmonic mean of precision and recall over the words of two normalized answers.
-
-    If one of them has no words, 2.0 gives 1 if the other has none either; 1.1 gives 0.
-    """
-    words, truth = normalize_answer(prediction).split(), normalize_answer(answer).split()
-    if not words or not truth:
-        return float(version_2 and words == truth)
-    common = (collections.Counter(words) & collections.Counter(truth)).total()
-    if not common:
-        return 0.0
-    precision, recall = common / len(words), common / len(truth)
-    return 2 * precision * recall / (precision + recall)
 
 
 def question_scores(
-    question: SquadQuestion, prediction: str, version_2: bool
+    question: SquadQuestion, prediction: str, version_2: bool, metric: AnswerMetric = SQUAD
 ) -> tuple[float, float]:
     """Exact match and F1 of a prediction, each the best over the answers.
 
-    In 2.0, answers without words are ignored, and if none is left "" is correct.
+    In 2.0, answers without units (words, by default) are ignored, and if none is left "" is
+    correct.
     """
     answers = [answer.text for answer in question.answers]
     if version_2:
-        answers = [answer for answer in answers if normalize_answer(answer)] or [""]
+        answers = [answer for answer in answers if metric.split(answer)] or [""]
     return (
-        max(exact_match(prediction, answer) for answer in answers),
-        max(f1(prediction, answer, version_2) for answer in answers),
+        max(exact_match(prediction, answer, metric) for answer in answers),
+        max(f1(prediction, answer, metric, version_2) for answer in answers),
     )
 
 
 def evaluate(
-    questions: Sequence[SquadQuestion], predictions: Mapping[str, str], version_2: bool
+    questions: Sequence[SquadQuestion],
+    predictions: Mapping[str, str],
+    version_2: bool,
+    metric: AnswerMetric = SQUAD,
 ) -> dict[str, float]:
     """Results in percent: `exact_match`, `f1`, and `total`, the number of questions.
 
     In 2.0 also for the questions with and without an answer: `HasAns_exact`, `HasAns_f1`,
-    `HasAns_total`, `NoAns_exact` and so on, if there are any.
+    `HasAns_total`, `NoAns_exact` and so on, if there are any. Another metric than SQuAD's adds its
+    prefix: `cmrc_f1`, `HasAns_cmrc_f1`.
 
     Args:
         questions: with their answers.
         predictions: question id -> answer, "" for none.
         version_2: whether questions may have no answer.
+        metric: how a prediction is compared with an answer.
     """
-    scores = np.array([question_scores(q, predictions[q.id], version_2) for q in questions])
+    scores = np.array([question_scores(q, predictions[q.id], version_2, metric) for q in questions])
     has_answer = np.array([bool(question.answers) for question in questions])
     exact, mean_f1 = (100 * scores.mean(axis=0)).tolist()
-    results = {"exact_match": exact, "f1": mean_f1, "total": len(questions)}
+    prefix = metric.prefix
+    results = {f"{prefix}exact_match": exact, f"{prefix}f1": mean_f1, "total": len(questions)}
     groups = {"HasAns": has_answer, "NoAns": ~has_answer} if version_2 else {}
     for name, members in groups.items():
         if members.any():
             exact, mean_f1 = (100 * scores[members].mean(axis=0)).tolist()
-            results |= {f"{name}_exact": exact, f"{name}_f1": mean_f1}
+            results |= {f"{name}_{prefix}exact": exact, f"{name}_{prefix}f1": mean_f1}
             results[f"{name}_total"] = int(members.sum())
     return results
 

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.interop.layout import QUESTION_ANSWERING_FILE
 from albert_tf.options import option
 
 HEAD_NAMES = ("span", "conditional")
+METRIC_NAMES = ("squad", "cmrc", "characters")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions(FineTuningOptions):
     """Flags of run_squad.py; names and defaults of the original's two programs."""
 
-    train_file: str | None = option(None, "SQuAD file (.json) to train on.")
+    settings_file: ClassVar[str] = QUESTION_ANSWERING_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "max_seq_length": 384,
+        "max_query_length": 64,
+        "doc_stride": 128,
+        "max_answer_length": 30,
+        "start_n_top": 5,
+        "end_n_top": 5,
+    }
+
+    task_name: str | None = option(
+        None,
+        "squad (1.1) or squad_v2 (2.0): provides the files that --train_file and --predict_file do "
+        "not name, from --data_dir or the Hugging Face Hub.",
+    )
+    data_dir: str | None = option(
+        None,
+        "With --task_name: folder with the files of SQuAD, as published or as on the Hub; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
+    )
+    train_file: str | None = option(
+        None, "SQuAD file to train on: .json, .parquet, or hf://datasets/ORGANIZATION/NAME/FILE."
+    )
     predict_file: str | None = option(
         None, "SQuAD file to predict, and to evaluate on if it contains the answers."
     )
@@ -28,13 +54,29 @@ class SquadOptions(FineTuningOptions):
         "the start, and whether there is an answer, like the original for 2.0; auto: by version.",
         choices=("auto", *HEAD_NAMES),
     )
+    answer_metric: str = option(
+        "auto",
+        "How answers are scored: squad: words, as SQuAD's official script; cmrc: Chinese "
+        "characters, as CMRC 2018's; characters: those of any script without spaces; auto: by the "
+        "scripts of the answers.",
+        choices=("auto", *METRIC_NAMES),
+    )
     max_seq_length: int = option(
-        384, "Length of a question with a window of its context, in tokens."
+        None,
+        "Length of a question with a window of its context, in tokens; by default that of the "
+        "model in --output_dir, else 384 or the model's max_position_embeddings, whichever is "
+        "less.",
     )
     doc_stride: int = option(
-        128, "Tokens from the start of one window of a long context to the start of the next."
+        None,
+        "Tokens from the start of one window of a long context to the start of the next; by "
+        "default that of the model in --output_dir, else 128.",
     )
-    max_query_length: int = option(64, "Maximum tokens of a question; longer ones are truncated.")
+    max_query_length: int = option(
+        None,
+        "Maximum tokens of a question; longer ones are truncated. By default that of the model in "
+        "--output_dir, else 64.",
+    )
 
     num_train_epochs: float = option(3.0, "Epochs over the questions; ignored with --train_step.")
     train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.")
@@ -45,9 +87,20 @@ class SquadOptions(FineTuningOptions):
     dropout_prob: float | None = option(None, "The original's name for --classifier_dropout.")
 
     n_best_size: int = option(20, "Answers per question in nbest_predictions.json.")
-    max_answer_length: int = option(30, "Maximum tokens in an answer.")
-    start_n_top: int = option(5, "Starts that the conditional head considers.")
-    end_n_top: int = option(5, "Ends that it considers for each start.")
+    max_answer_length: int = option(
+        None,
+        "Maximum tokens in an answer; by default that of the model in --output_dir, else 30.",
+    )
+    start_n_top: int = option(
+        None,
+        "Starts that the conditional head considers; by default that of the model in "
+        "--output_dir, else 5.",
+    )
+    end_n_top: int = option(
+        None,
+        "Ends that it considers for each start; by default that of the model in --output_dir, "
+        "else 5.",
+    )
     null_score_diff_threshold: float | None = option(
         None,
         "Null score above which a question has no answer; by default the threshold with the best "
@@ -60,44 +113,53 @@ class SquadOptions(FineTuningOptions):
 
     def check(self) -> None:
         """Raises InputError for values out of range or options that exclude each other."""
-        if not 0 <= self.warmup_proportion <= 1:
-            raise InputError(f"`warmup_proportion`={self.warmup_proportion}: must be in [0, 1]")
         if self.num_train_epochs <= 0:
             raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be above 0")
         for name in ("doc_stride", "max_query_length", "n_best_size", "max_answer_length"):
             self._check_minimum(name, 1)
+        full = self.with_defaults()
         for name in ("start_n_top", "end_n_top"):
             self._check_minimum(name, 1)
-            if getattr(self, name) > self.max_seq_length:
+            if getattr(full, name) > full.max_seq_length:
                 raise InputError(
-                    f"`{name}`={getattr(self, name)}: must be at most `max_seq_length`="
-                    f"{self.max_seq_length}"
+                    f"`{name}`={getattr(full, name)}: must be at most `max_seq_length`="
+                    f"{full.max_seq_length}"
                 )
-        if self.max_seq_length <= self.max_query_length + 3:
+        if full.max_seq_length <= full.max_query_length + 3:
             raise InputError(
-                f"`max_seq_length`={self.max_seq_length}: must exceed `max_query_length`="
-                f"{self.max_query_length} + 3, or no token of the context fits"
+                f"`max_seq_length`={full.max_seq_length}: must exceed `max_query_length`="
+                f"{full.max_query_length} + 3, or no token of the context fits"
             )
         # Steps that `resolved` will compute have no value to check yet.
         steps = dataclasses.replace(
             self, train_step=self.train_step or 1, warmup_step=max(self.warmup_step, 0)
         )
         super(SquadOptions, steps).check()
+        if self.data_dir and not self.task_name:
+            raise InputError(
+                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
+                "and `predict_file`"
+            )
 
-    def resolved(self, train_questions: int) -> SquadOptions:
-        """The options with numbers of steps computed from epochs and proportions.
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        names = ["train_file" if split == "train" else "predict_file" for split in self.splits()]
+        return super().input_files() | {name: getattr(self, name) for name in names}
 
-        Args:
-            train_questions: number of questions in the training file; 0 without training.
-        """
+    def with_defaults(self, longest: int | None = None) -> SquadOptions:
+        """As of the base class; also applies `dropout_prob`."""
+        full = super().with_defaults(longest)
+        if self.dropout_prob is None:
+            return full
+        return dataclasses.replace(full, classifier_dropout=self.dropout_prob)
+
+    def resolved(self, train_examples: int) -> SquadOptions:
+        """As of the base class; but `train_step` and `warmup_step` win where they are given."""
         steps = self.train_step
         if not steps:
-            batch = max(self.train_batch_size, 1)
-            steps = max(1, int(train_questions / batch * self.num_train_epochs))
+            share = train_examples / max(self.train_batch_size, 1)
+            steps = max(1, int(share * self.num_train_epochs))
         warmup = self.warmup_step
         if warmup < 0:
             warmup = int(steps * self.warmup_proportion)
-        dropout = self.classifier_dropout if self.dropout_prob is None else self.dropout_prob
-        return dataclasses.replace(
-            self, train_step=steps, warmup_step=warmup, classifier_dropout=dropout
-        )
+        return dataclasses.replace(self, train_step=steps, warmup_step=warmup)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.finetuning.squad.answer_metrics import SQUAD, AnswerMetric
 from albert_tf.finetuning.squad.answers import Prediction
 from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.squad_metrics import question_scores
@@ -19,6 +20,8 @@ def squad_sections(
     predictions: Mapping[str, Prediction],
     threshold: float | None,
     version_2: bool,
+    metric: AnswerMetric = SQUAD,
+    reason: str = "",
 ) -> list[Section]:
     """Results with and without an answer, and the worst errors.
 
@@ -27,22 +30,27 @@ def squad_sections(
         predictions: by the questions' ids.
         threshold: null score above which no answer is given; None to answer always.
         version_2: whether questions may have no answer.
+        metric: how a prediction is compared with an answer.
+        reason: why this metric.
     """
     answers = [predictions[question.id].answer(threshold) for question in questions]
     scores = np.array(
-        [question_scores(q, a, version_2) for q, a in zip(questions, answers, strict=True)]
+        [question_scores(q, a, version_2, metric) for q, a in zip(questions, answers, strict=True)]
     )
     has_answer = np.array([bool(question.answers) for question in questions])
-    sections = []
+    because = f", because {reason}" if reason else ""
+    scored = f"answer_metric={metric.name}{because}: {metric.source}."
+    sections = [Section("Scores", scored)]
     if version_2 and len(set(has_answer)) > 1:
         names = ["with an answer" if has else "without an answer" for has in has_answer]
         sections.append(by_group("Exact matches", names, scores[:, 0] > 0, "questions"))
     errors = _errors(questions, predictions, answers, scores)
-    intervals = _intervals(scores, "exact_match", "f1")
+    prefix = metric.prefix
+    intervals = _intervals(scores, f"{prefix}exact_match", f"{prefix}f1")
     if version_2:
         for name, of in (("HasAns", has_answer), ("NoAns", ~has_answer)):
             if of.any():
-                intervals |= _intervals(scores[of], f"{name}_exact", f"{name}_f1")
+                intervals |= _intervals(scores[of], f"{name}_{prefix}exact", f"{name}_{prefix}f1")
     return [*sections, errors._replace(intervals=intervals)]
 
 

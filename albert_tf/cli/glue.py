@@ -1,0 +1,252 @@
+"""`run_classifier.py --task_name=all`: every task of GLUE with its recipe, in a process of its own.
+
+A process per task releases all memory, and a task that fails does not end the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from absl import flags
+
+from albert_tf import configs
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, Stopped
+from albert_tf.files import (
+    exists,
+    file_identity,
+    folder_of_one,
+    is_folder,
+    write_text,
+)
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.glue import GLUE, glue_dataset
+from albert_tf.finetuning.classification.glue_hub import HUB_TASKS, REPOSITORY
+from albert_tf.finetuning.classification.glue_results import (
+    PAGE_FILE,
+    PAPER_TEXT,
+    TABLE_FILE,
+    TaskResult,
+    aligned,
+    result_table,
+    write_results,
+)
+from albert_tf.hub.datasets import PREFIX
+from albert_tf.interop.companions import find_companions
+from albert_tf.interop.layout import folder_of
+from albert_tf.json_files import read_json
+from albert_tf.options import define_flags, from_flags, with_recipe_paths
+
+logger = logging.getLogger(__name__)
+
+# Task -> `_Job.key` of the command that has finished.
+FINISHED_FILE = "glue.json"
+
+# Evaluated with the model of MNLI; the original's own names for parts of others.
+_OF_MNLI = ("AX", "MisMNLI")
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOPPED = {128 + number: number for number in (signal.SIGTERM, signal.SIGINT)}
+
+
+class _Job(NamedTuple):
+    """A command for a task.
+
+    Attributes:
+        name: of the task.
+        folder: for its results.
+        words: its flags.
+        options: what they come to.
+        files: the files that it reads, each with what changes when it is replaced.
+    """
+
+    name: str
+    folder: str
+    words: list[str]
+    options: ClassifierOptions
+    files: dict[str, list[int]]
+
+    @property
+    def key(self) -> str:
+        """A hash of what its results depend on."""
+        content = json.dumps([dataclasses.asdict(self.options), self.files])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def run_all(options: ClassifierOptions, words: Sequence[str]) -> None:
+    """Trains, evaluates and predicts every task whose files are in `data_dir`.
+
+    Each has a folder of its own in `output_dir`. Tasks that are finished are skipped. At the end,
+    the results are printed and written to `glue.tsv` and `report.html`.
+
+    Args:
+        options: of the command.
+        words: its flags as typed, which override those of the recipes.
+
+    Raises:
+        InputError: no task has its files, a flag is invalid, or a task failed.
+        Stopped: by SIGTERM or Ctrl-C, after the current task has saved.
+    """
+    jobs, left_out = _jobs(options, words)
+    with folder_of_one(options.output_dir, "output_dir"):
+        failed = _run(options.output_dir, jobs)
+        results = [
+            TaskResult(job.name, {}, "failed") if job.name in failed else _result(job)
+            for job in jobs
+            if job.name not in _OF_MNLI
+        ]
+        table = result_table([*results, *left_out], _pretrained_config(options))
+        write_results(options.output_dir, table)
+    logger.info("%s\n%s.", aligned(table), PAPER_TEXT)
+    logger.info("written to %s/{%s,%s}", options.output_dir, TABLE_FILE, PAGE_FILE)
+    if failed:
+        raise InputError(
+            f"{len(failed)} of {len(jobs)} tasks failed: {', '.join(failed)}; rerun the same "
+            "command to resume with them"
+        )
+
+
+def _jobs(options: ClassifierOptions, words: Sequence[str]) -> tuple[list[_Job], list[TaskResult]]:
+    """The commands to run, checked; and the tasks without files."""
+    jobs, left_out = [], []
+    for name in GLUE:
+        if name in _OF_MNLI:
+            continue
+        try:
+            jobs.append(_job(name, name, options, words, ()))
+        except _NoFilesError as error:
+            logger.info("left out: %s", _as_flags(error))
+            left_out.append(TaskResult(name, {}, "no files"))
+            continue
+        if name == "MNLI" and jobs[-1].options.do_predict:
+            with contextlib.suppress(_NoFilesError):
+                jobs.append(_job("AX", "MNLI", options, words, ("--nodo_train", "--nodo_eval")))
+    if not jobs:
+        place = options.data_dir or REPOSITORY
+        raise InputError(f"`data_dir`={place}: contains the files of no task of GLUE")
+    return jobs, left_out
+
+
+def _as_flags(error: InputError) -> InputError:
+    return error.with_names(lambda name: f"--{name}")
+
+
+class _NoFilesError(InputError):
+    """A task has no files."""
+
+
+def _job(
+    name: str,
+    trained: str,
+    options: ClassifierOptions,
+    words: Sequence[str],
+    more: Sequence[str],
+) -> _Job:
+    """The command of a task; `trained` is the task whose model and recipe it uses."""
+    data_dir = options.data_dir or REPOSITORY
+    if not data_dir.startswith(PREFIX):
+        names = (*GLUE[name].folders, HUB_TASKS[name].folder)
+        folders = [os.path.join(data_dir, each) for each in names]
+        found = next(filter(is_folder, folders), None)
+        if found is None:
+            raise _NoFilesError(f"{name}: there is no folder {' or '.join(folders)}")
+        data_dir = found
+    folder = f"{options.output_dir}/{trained}"
+    recipe = configs.recipes()[trained.lower()]
+    words = [
+        *(f"--flagfile={recipe}", *words, *more),
+        *(f"--task_name={name}", f"--data_dir={data_dir}", f"--output_dir={folder}"),
+    ]
+    job_options = _parsed(words)
+    if job_options.do_predict and name not in _OF_MNLI:
+        try:
+            glue_dataset(name, data_dir, ("predict",))
+        except InputError as error:
+            logger.info("%s: not predicted: %s", name, _as_flags(error))
+            words.append("--nodo_predict")
+    if not _parsed(words).do_predict:
+        words.append("--nosubmission")
+    job_options = _parsed(words)
+    job_options.check()
+    try:
+        dataset = glue_dataset(name, data_dir, job_options.splits())
+    except InputError as error:
+        raise _NoFilesError(str(error)) from None
+    paths = [file.path for sets in dataset.sets.values() for rows in sets for file in rows.files]
+    return _Job(name, folder, words, job_options, {path: file_identity(path) for path in paths})
+
+
+def _parsed(words: Sequence[str]) -> ClassifierOptions:
+    values = flags.FlagValues()
+    define_flags(ClassifierOptions, values)
+    values(with_recipe_paths([sys.argv[0], *words]))
+    return from_flags(ClassifierOptions, values)
+
+
+def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
+    """Runs what is not finished; returns the tasks that failed."""
+    path = f"{folder}/{FINISHED_FILE}"
+    finished = read_json(path, dict[str, str]) if exists(path) else {}
+    failed = []
+    for number, job in enumerate(jobs, start=1):
+        logger.info("task %d of %d: %s, in %s", number, len(jobs), job.name, job.folder)
+        if finished.get(job.name) == job.key:
+            logger.info("already finished")
+            continue
+        sys.stdout.flush()
+        code = _exit_code([sys.executable, sys.argv[0], *job.words])
+        if code in _STOPPED:
+            raise Stopped(
+                _STOPPED[code], f"stopped at {job.name}; rerun the same command to resume"
+            )
+        if code:
+            logger.warning("%s failed with exit code %d", job.name, code)
+            failed.append(job.name)
+            continue
+        finished[job.name] = job.key
+        write_text(path, json.dumps(finished, indent=1) + "\n")
+    return failed
+
+
+def _exit_code(command: list[str]) -> int:
+    """Runs a command, to which signals are passed on, and returns its exit code."""
+    # In a session of its own, a signal reaches it once, whoever else the sender addressed.
+    with subprocess.Popen(command, start_new_session=True) as process, _forwarded(process):
+        return process.wait()
+
+
+@contextlib.contextmanager
+def _forwarded(process: subprocess.Popen) -> Iterator[None]:
+    """Passes signals on to a process instead of handling them."""
+    previous = {
+        number: signal.signal(number, lambda number, frame: process.send_signal(number))
+        for number in _SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _pretrained_config(options: ClassifierOptions) -> AlbertConfig | None:
+    """The config of the weights to start from; those of the tasks have other dropout rates."""
+    path = options.albert_config_file
+    if path is None and options.init_checkpoint:
+        adjacent = os.path.join(folder_of(options.init_checkpoint), CONFIG_FILE)
+        path = adjacent if exists(adjacent) else None
+    return AlbertConfig.from_json_file(path) if path else None
+
+
+def _result(job: _Job) -> TaskResult:
+    found = find_companions(job.folder).results
+    return TaskResult(job.name, {name: float(value) for name, value in found.items()})

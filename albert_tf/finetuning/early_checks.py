@@ -1,0 +1,36 @@
+"""Errors that need neither a framework nor the data, so that they appear at once."""
+
+from __future__ import annotations
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.hub_files import with_local_files
+from albert_tf.finetuning.trained_settings import inherit
+from albert_tf.hub.datasets import PREFIX
+from albert_tf.hub.names import may_be_published
+from albert_tf.training.model_config import check_model
+
+
+def check_early(options: FineTuningOptions) -> None:
+    """Checks options, config and whether the files exist; `fine_tune` checks everything again.
+
+    Raises:
+        InputError: an option is invalid, or a file or folder is missing.
+    """
+    options = inherit(options)
+    options.check()
+    options = with_local_files(options)
+    if not options.albert_hub_module_handle:
+        check_model(options)
+    for name, path in options.input_files().items():
+        if not path or may_be_published(path) or path.startswith(PREFIX):
+            continue
+        # A checkpoint of TensorFlow is a prefix of names.
+        if not exists(path) and not exists(f"{path}.index"):
+            raise InputError(f"`{name}`={path}: no such file or folder")
+    if isinstance(options, ClassifierOptions):
+        from albert_tf.finetuning.classification.tables import find_dataset
+
+        find_dataset(options)

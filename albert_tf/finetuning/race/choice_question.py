@@ -1,0 +1,74 @@
+"""A multiple-choice question, and what the readers of all layouts share."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.json_files import shown
+
+LETTERS = string.ascii_uppercase
+
+# Any run of underscores is one blank in RACE, where they mean nothing else; elsewhere they may be
+# part of a name unless they touch no letter or digit.
+RACE_BLANK = re.compile("[_\uff3f]+")
+BLANK = re.compile("(?<![\\w\uff3f])[_\uff3f]+(?![\\w\uff3f])")
+
+
+class ChoiceQuestion(NamedTuple):
+    """A question about a context, and its choices.
+
+    Attributes:
+        location: "file:line", for errors.
+        id: identifies its prediction.
+        group: results are also reported per group, such as "middle"; "" for none.
+        context: text that the question is about; may be empty.
+        question: may be empty, or contain blanks that the choices fill.
+        choices: at least two.
+        candidates: question and choice as one text, per choice.
+        answer: index of the correct choice; None if unknown.
+    """
+
+    location: str
+    id: str
+    group: str
+    context: str
+    question: str
+    choices: tuple[str, ...]
+    candidates: tuple[str, ...]
+    answer: int | None
+
+
+def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
+    """A question and one of its choices as one text.
+
+    The choice fills every blank of the question; without a blank it follows the question.
+    """
+    choice = choice.strip()
+    filled, blanks = blank.subn(lambda _: choice, question)
+    return filled if blanks else f"{question} {choice}".strip()
+
+
+def checked_choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
+    """The choices of a question.
+
+    Args:
+        location: of the question, for errors.
+        value: should be a list of texts.
+        name: of the field that contains it.
+        empty: whether a choice may be empty.
+
+    Raises:
+        InputError: they are not 2 to 26 texts.
+    """
+    if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
+        raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")
+    if not 2 <= len(value) <= len(LETTERS):
+        raise InputError(
+            f"{location}: {len(value)} choices; a question must have 2 to {len(LETTERS)}"
+        )
+    if not empty and not all(choice.strip() for choice in value):
+        raise InputError(f"{location}: a choice is empty in {shown(value)}")
+    return tuple(value)

@@ -1,0 +1,270 @@
+"""One run of fine-tuning: a model that is trained, evaluated and used in a folder of its own."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.engines.base import Engine
+from albert_tf.errors import InputError
+from albert_tf.files import copy_file, write_text
+from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.run_report import write_report
+from albert_tf.finetuning.streaming import predict_stream
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.interop.companions import (
+    EVALUATION_DATA_FILE,
+    RESULTS_FILE,
+    EvaluatedSet,
+    evaluation_data,
+)
+from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+from albert_tf.training.loop import predict
+from albert_tf.training.run import (
+    find_trained,
+    restore_trained,
+    train_model,
+    trained_step,
+    write_results,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class RunContext(NamedTuple):
+    """What the runs of one command share.
+
+    Attributes:
+        task: what is learned.
+        sets: its examples.
+        config: shape of the model.
+        engine: where it runs.
+        files: file name -> content that goes next to the checkpoints, besides the config and the
+            task's own companion files.
+    """
+
+    task: FineTuningTask
+    sets: list[ExampleSet]
+    config: AlbertConfig
+    engine: Engine
+    files: dict[str, str | bytes]
+
+    def of_split(self, split: str) -> list[ExampleSet]:
+        """The sets of a split."""
+        return [examples for examples in self.sets if examples.split == split]
+
+    @property
+    def description(self) -> dict[str, str | bytes]:
+        """All files that go next to the checkpoints, except the model's config."""
+        files = {**self.files, **self.task.companion_files()}
+        if self.of_split("eval"):
+            files[EVALUATION_DATA_FILE] = self.evaluation_data
+        return files
+
+    @property
+    def evaluation_data(self) -> str:
+        """The content of `evaluation_data.json`."""
+        return evaluation_data(
+            EvaluatedSet(each.name, self.task.data_name(each), len(each.examples))
+            for each in self.of_split("eval")
+        )
+
+
+class Evaluation(NamedTuple):
+    """Results of a model on the sets of the split "eval".
+
+    Attributes:
+        results: by name.
+        collapsed: see `FineTuningTask.collapse`.
+        outputs: of the model, per set.
+    """
+
+    results: dict[str, float]
+    collapsed: str | None
+    outputs: list[Outputs]
+
+
+class FineTuningRun:
+    """A model that is trained, evaluated and used in a folder of its own.
+
+    Args:
+        options: of this run.
+        context: what it shares with other runs.
+
+    Attributes:
+        step: training steps of the chosen weights.
+        checkpoint: path of their checkpoint.
+    """
+
+    def __init__(self, options: FineTuningOptions, context: RunContext):
+        self.options = options
+        self.context = context
+        self.task = context.task
+        self.step = 0
+        self.checkpoint = ""
+        self._evaluation: Evaluation | None = None
+        self.engine = context.engine
+        self.engine.set_random_seed(options.random_seed)
+        with self.engine.scope():
+            self.model = self.task.build_model(context.config, options.dtype_policy)
+        self._predict_step = self.engine.create_prediction_step(self.model, self.task.outputs)
+        self._pad = options.pad_to_max_length or self.engine.is_tpu
+
+    def train(self) -> None:
+        """Trains or resumes, if the options ask for it."""
+        if not self.options.do_train:
+            return
+        (train,) = self.context.of_split("train")
+        options = self.options
+        train_model(
+            self.engine,
+            self.model,
+            self.task.objective,
+            lambda step: self.engine.memory_training_batches(
+                train.features,
+                options.max_seq_length,
+                options.train_batch_size,
+                seed=options.random_seed,
+                first_step=step,
+                pad_to_max_length=self._pad,
+            ),
+            options,
+            self.task.flops_per_example(self.context.config),
+            self.context.description,
+            self._periodic_evaluation(),
+        )
+
+    @functools.cached_property
+    def best(self) -> BestCheckpoint:
+        """Keeps the best checkpoint of `output_dir` and the files that go with it."""
+        companions = (CONFIG_FILE, *self.context.description)
+        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, companions)
+
+    def _periodic_evaluation(self) -> PeriodicEvaluation | None:
+        if not self.options.eval_every_steps:
+            return None
+        return PeriodicEvaluation(
+            self.engine.workers,
+            lambda: self._evaluate().results,
+            self.options.eval_every_steps,
+            self.options.output_dir,
+            self.best,
+            self.options.early_stopping_evaluations,
+        )
+
+    def choose_checkpoint(self) -> None:
+        """Loads the checkpoint that `eval_checkpoints` asks for.
+
+        Raises:
+            InputError: there is no such checkpoint.
+        """
+        choice = self.options.eval_checkpoints
+        if choice == "all":
+            self.checkpoint, self.step, self._evaluation = compare_checkpoints(
+                self.engine, self.options.output_dir, self.task.metric, self._load, self._evaluate
+            )
+        elif choice == "best" or (choice == "auto" and self.best.current() is not None):
+            self.load_best()
+        else:
+            self._load_newest()
+
+    def _load(self, path: str) -> int:
+        self.checkpoint = path
+        self.step = restore_trained(self.engine, self.model, self.options.output_dir, path)
+        return self.step
+
+    def _load_newest(self) -> None:
+        folder = self.options.output_dir
+        if self.options.do_train:  # the model has its weights
+            self.checkpoint = find_trained(self.engine, folder)
+            self.step = trained_step(self.engine, folder)
+        else:
+            self._load(self.engine.latest_checkpoint(folder) or find_trained(self.engine, folder))
+
+    def load_best(self) -> None:
+        """Loads the checkpoint that is kept as the best."""
+        best, folder = self.best.current(), self.options.output_dir
+        if best is None:
+            raise InputError(
+                f"`eval_checkpoints`=best: {folder}/{BEST_FOLDER} contains no checkpoint chosen by "
+                f"{self.task.metric}; train with `eval_every_steps`"
+            )
+        self._load(find_trained(self.engine, f"{folder}/{BEST_FOLDER}"))
+        logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
+
+    def _outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
+        """What the model computes for all examples, in their order."""
+        batches = self.engine.memory_evaluation_batches(
+            examples.features,
+            self.options.max_seq_length,
+            batch_size,
+            pad_to_max_length=self._pad,
+        )
+        return predict(self.engine, self._predict_step, batches)
+
+    def _evaluate(self) -> Evaluation:
+        results: dict[str, float] = {}
+        collapsed, all_outputs = None, []
+        for examples in self.context.of_split("eval"):
+            outputs = self._outputs_of(examples, self.options.eval_batch_size)
+            results |= self.task.score(examples, outputs)
+            collapsed = collapsed or self.task.collapse(outputs)
+            all_outputs.append(outputs)
+        return Evaluation(results, collapsed, all_outputs)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Of the chosen weights."""
+        if self._evaluation is None:
+            self._evaluation = self._evaluate()
+        return self._evaluation
+
+    def write_results(self) -> None:
+        """Prints and writes `eval_results.txt`, and what it is about."""
+        evaluation, folder = self.evaluation, self.options.output_dir
+        write_results(self.engine, folder, {**evaluation.results, "global_step": self.step})
+        if self.engine.workers.is_chief:
+            write_text(f"{folder}/{EVALUATION_DATA_FILE}", self.context.evaluation_data)
+            if self.checkpoint.startswith(f"{folder}/{BEST_FOLDER}/"):
+                for name in (RESULTS_FILE, EVALUATION_DATA_FILE):
+                    copy_file(f"{folder}/{name}", f"{folder}/{BEST_FOLDER}/{name}")
+        if evaluation.collapsed:
+            logger.warning("this run has collapsed: %s", evaluation.collapsed)
+
+    def _write_predictions(self, examples: ExampleSet) -> Outputs:
+        """Writes the predictions of a set; returns the outputs that they were made from."""
+        outputs = self._outputs_of(examples, self.options.predict_batch_size)
+        if self.engine.workers.is_chief:
+            self.task.write_predictions(self.options.output_dir, examples, outputs)
+        return outputs
+
+    def _predict_lines(self, lines: Sequence[str], first: int) -> list[str]:
+        """Predictions for lines of standard input; `first` is the number of the first line."""
+        parsed = self.task.parse_lines(lines, first)
+        examples = ExampleSet("predict", "", parsed, self.task.encode("predict", parsed))
+        outputs = self._outputs_of(examples, self.options.predict_batch_size)
+        return self.task.decode(examples, outputs)
+
+    def finish(self, options: FineTuningOptions) -> None:
+        """Evaluates and predicts with the chosen weights, and writes the report.
+
+        Args:
+            options: of the program; those of this run lack the flags for several runs.
+        """
+        reported: list[tuple[ExampleSet, Outputs]] = []
+        if options.do_eval:
+            self.write_results()
+            evaluated = self.context.of_split("eval")
+            reported += zip(evaluated, self.evaluation.outputs, strict=True)
+        if options.streams:
+            predict_stream(options, self._predict_lines)
+        elif options.do_predict:
+            for examples in self.context.of_split("predict"):
+                reported.append((examples, self._write_predictions(examples)))
+        if reported and self.engine.workers.is_chief:
+            write_report(options, self.task, self.context.sets, reported)

@@ -1,0 +1,85 @@
+"""Variables of albert_zh (github.com/brightmart/albert_zh) under the names of the original.
+
+`albert_tf.albert_zh_config` describes how the network differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.interop.weights import Shape, Tensor
+
+FACTORS = ("bert/embeddings/word_embeddings", "bert/embeddings/word_embeddings_2")
+
+_LAYER = "bert/encoder/layer_shared/"
+_BLOCK = "bert/encoder/transformer/group_0/inner_group_0/"
+_SCOPES = {
+    "attention/self/": "attention_1/self/",
+    "attention/output/dense/": "attention_1/output/dense/",
+    "attention/output/LayerNorm/": "LayerNorm/",
+    "intermediate/dense/": "ffn_1/intermediate/dense/",
+    "output/dense/": "ffn_1/intermediate/output/dense/",
+    "output/LayerNorm/": "LayerNorm_1/",
+}
+
+
+def original_name(name: str) -> str:
+    """Returns the name of a variable in the original's checkpoints; other names are kept."""
+    rest = name.removeprefix(_LAYER)
+    if rest != name:
+        for scope, original in _SCOPES.items():
+            if rest.startswith(scope):
+                return f"{_BLOCK}{original}{rest.removeprefix(scope)}"
+    return name
+
+
+def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
+    """Replaces both factors of the word embeddings by their product, if there are two.
+
+    The decoder of the masked language model uses the same factors, so it is tied to the product as
+    the original's is to its embeddings.
+
+    Args:
+        path: of the checkpoint, for errors.
+        tensors: variable path -> tensor; changed in place.
+
+    Returns:
+        A note for the user, if there are two factors.
+
+    Raises:
+        InputError: if they cannot be multiplied.
+    """
+    table, projection = map(tensors.get, FACTORS)
+    if table is None or projection is None:
+        return ()
+    if not len(table.shape) == len(projection.shape) == 2 or table.shape[1] != projection.shape[0]:
+        raise InputError(
+            f"{path}: {table.name} {list(table.shape)} and {projection.name} "
+            f"{list(projection.shape)} are not two factors of word embeddings"
+        )
+    del tensors[FACTORS[1]]
+    shape = (table.shape[0], projection.shape[1])
+    tensors[FACTORS[0]] = Tensor(
+        f"{table.name} x {projection.name.rpartition('/')[2]}",
+        shape,
+        shape,
+        _product(table.read, projection.read),
+    )
+    return (
+        f"note: the word embeddings are stored as two factors, {_text(table.shape)} and "
+        f"{_text(projection.shape)} (albert_zh), and loaded as their product, {_text(shape)}: the "
+        "outputs are the same, and training changes the product",
+    )
+
+
+def _product(
+    table: Callable[[], np.ndarray], projection: Callable[[], np.ndarray]
+) -> Callable[[], np.ndarray]:
+    return lambda: np.matmul(table(), projection(), dtype=np.float32)
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape))

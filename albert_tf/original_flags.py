@@ -1,0 +1,133 @@
+"""Flags of the original project's programs that the programs of this project do not have.
+
+A value that changes nothing here is accepted. Any other is refused in one line that names what
+replaces the flag. Flags that only name caches, such as `--train_feature_file`, are options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from absl import flags
+
+
+class OriginalFlag(NamedTuple):
+    """A flag of the original.
+
+    Attributes:
+        replacement: completes "--name=value: "; `{value}` stands for the value.
+        accepted: values that change nothing, in lower case; None for all values. An empty value is
+            always accepted.
+        boolean: whether the flag can be given without a value.
+    """
+
+    replacement: str = ""
+    accepted: tuple[str, ...] | None = ()
+    boolean: bool = False
+
+
+class ReplacedFlag(Exception):
+    """A flag was given whose replacement the message names."""
+
+
+# Equal products by another operation; an export writes TFLite files from any model.
+_USE_EINSUM = OriginalFlag(accepted=None, boolean=True)
+
+_EXPORT_DIR = OriginalFlag(
+    "exporting is a program of its own: omit the flag and, after training, run `python "
+    "export_saved_model.py --init_checkpoint=OUTPUT_DIR --export_path={value}`"
+)
+
+PRETRAINING = {
+    "export_dir": _EXPORT_DIR,
+    "masked_lm_budget": OriginalFlag(
+        "omit the flag; to draw masks in training, make the data with `python -m "
+        "data_prep.create_pretraining_data --masking=dynamic`",
+        accepted=("0", "0.0"),
+    ),
+}
+
+CLASSIFIER = {
+    "export_dir": _EXPORT_DIR,
+    "threshold_to_export": OriginalFlag(
+        "exports return probabilities without a threshold; omit the flag and compare them with "
+        "{value} where they are used",
+        accepted=("nan",),
+    ),
+    "use_pooled_output": OriginalFlag(
+        "the classifier always uses the pooled output of [CLS]; omit the flag",
+        accepted=("true", "1"),
+        boolean=True,
+    ),
+}
+
+SQUAD = {
+    "export_dir": _EXPORT_DIR._replace(
+        replacement=f"{_EXPORT_DIR.replacement}; --tflite_lengths=384 also writes TFLite files"
+    ),
+    "use_einsum": _USE_EINSUM,
+    "verbose_logging": OriginalFlag(accepted=None, boolean=True),
+}
+
+PRETRAINING_DATA = {
+    "input_file_mode": OriginalFlag(
+        "files are read as UTF-8 text; omit the flag", accepted=("r", "rb")
+    ),
+    "parallel": OriginalFlag(
+        "--num_processes sets the number of processes, by default one per core; omit the flag",
+        accepted=("false", "0"),
+        boolean=True,
+    ),
+}
+
+EXPORT = {
+    "albert_directory": OriginalFlag(
+        "weights are named by --init_checkpoint={value}/model.ckpt-best, or by the folder alone"
+    ),
+    "checkpoint_name": OriginalFlag("the checkpoint is named by --init_checkpoint=FOLDER/{value}"),
+    "use_einsum": _USE_EINSUM,
+}
+
+
+def define_original_flags(
+    original: Mapping[str, OriginalFlag], flag_values: flags.FlagValues
+) -> None:
+    """Defines the flags; `--help` does not list them.
+
+    Parsing one with a value that is not accepted raises `ReplacedFlag`.
+    """
+    for name, flag in original.items():
+        kind = _BooleanFlag if flag.boolean else _TextFlag
+        flags.DEFINE_flag(kind(name, flag), flag_values, module_name=__name__)
+
+
+def _checked(name: str, flag: OriginalFlag, value: Any) -> Any:
+    text = str(value)
+    if text and flag.accepted is not None and text.lower() not in flag.accepted:
+        raise ReplacedFlag(f"--{name}={text}: {flag.replacement.format(value=text)}")
+    return value
+
+
+def _help(flag: OriginalFlag) -> str:
+    replacement = flag.replacement.format(value="VALUE")
+    return f"Of the original: {replacement}" if replacement else "Of the original; changes nothing."
+
+
+class _TextFlag(flags.Flag):
+    def __init__(self, name: str, flag: OriginalFlag):
+        super().__init__(flags.ArgumentParser(), None, name, None, _help(flag))
+        self._original = flag
+
+    def parse(self, argument: Any) -> None:
+        super().parse(_checked(self.name, self._original, argument))
+
+
+class _BooleanFlag(flags.BooleanFlag):
+    def __init__(self, name: str, flag: OriginalFlag):
+        super().__init__(name, None, _help(flag))
+        self._original = flag
+
+    def parse(self, argument: Any) -> None:
+        super().parse(argument)
+        _checked(self.name, self._original, self.value)

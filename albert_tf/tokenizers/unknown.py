@@ -1,0 +1,78 @@
+"""Which characters of a text have no piece in the vocabulary, and how many tokens they cost.
+
+A WordPiece vocabulary turns the whole word around such a character into one `[UNK]`; SentencePiece
+turns a run of such characters into one `<unk>`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from albert_tf.tokenizers.base import Tokenizer
+
+NOTABLE_SHARE = 0.001  # of the tokens, from which on unknown ones are reported
+_MOST_SHOWN = 8
+
+
+class UnknownCharacters:
+    """Counts the characters that a tokenizer has no piece for, each looked up once.
+
+    Args:
+        tokenizer: of the model.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._in_pieces = set().union(*tokenizer.pieces)
+        self._unknown: dict[str, bool] = {}
+
+    def count(self, texts: Iterable[str]) -> Counter[str]:
+        """Returns how often the texts contain each unknown character.
+
+        A word that becomes unknown for another reason is not counted: because it is too long, or
+        because the vocabulary has its characters in other words only.
+        """
+        counts: Counter[str] = Counter()
+        for text in texts:
+            for character in set(text):
+                if self._is_unknown(character):
+                    counts[character] += text.count(character)
+        return counts
+
+    def _is_unknown(self, character: str) -> bool:
+        unknown = self._unknown.get(character)
+        if unknown is None:
+            tokenizer = self._tokenizer
+            unknown = not self._in_pieces.issuperset(tokenizer.preprocess(character))
+            # A SentencePiece model may replace or drop a character that no piece has.
+            unknown = unknown and tokenizer.unk_id in tokenizer.encode(character)
+            self._unknown[character] = unknown
+        return unknown
+
+
+def texts_at(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Returns the indices of the texts that some tokens belong to, int64 `[texts]`, ascending.
+
+    Args:
+        positions: of the tokens in the ids of all texts, ascending.
+        lengths: number of ids per text, as `Tokenizer.encode_flat` returns them.
+    """
+    return np.unique(np.searchsorted(np.cumsum(lengths), positions, side="right"))
+
+
+def describe_unknown(unknown: int, tokens: int, characters: Mapping[str, int]) -> str:
+    """Returns a line on the unknown tokens of a file.
+
+    Args:
+        unknown: number of unknown tokens.
+        tokens: number of all tokens.
+        characters: how often each unknown character was seen.
+    """
+    share = unknown / max(tokens, 1)
+    line = f"{share:.2%} of the tokens are unknown to the vocabulary ({unknown:,} of {tokens:,})"
+    most = sorted(characters, key=lambda c: (-characters[c], c))[:_MOST_SHOWN]
+    shown = " ".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in most)
+    return f"{line}, most often because of {shown}" if shown else line

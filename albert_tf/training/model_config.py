@@ -1,0 +1,76 @@
+"""Finds the config of the model to train or evaluate; loads a framework only to open weights."""
+
+from __future__ import annotations
+
+import os
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.interop.checkpoint_folders import engines_in
+from albert_tf.interop.layout import BEST_FOLDER
+from albert_tf.training.options import TrainingOptions
+
+
+def named_config(options: TrainingOptions) -> AlbertConfig | None:
+    """The config in `albert_config_file`, else in `output_dir`; None if there is neither.
+
+    Raises:
+        InputError: it is invalid.
+    """
+    if options.albert_config_file:
+        return AlbertConfig.from_json_file(options.albert_config_file)
+    trained = os.path.join(options.output_dir, CONFIG_FILE)
+    return AlbertConfig.from_json_file(trained) if exists(trained) else None
+
+
+def find_config(options: TrainingOptions) -> AlbertConfig:
+    """The config in `albert_config_file`, else in `output_dir`, else next to `init_checkpoint`.
+
+    Raises:
+        InputError: there is none, or it is invalid.
+    """
+    if config := named_config(options):
+        return config
+    if not options.init_checkpoint:
+        raise _no_config(options)
+    from albert_tf.interop.formats import open_weights
+
+    with arguments_renamed(path="init_checkpoint"):
+        config = open_weights(options.init_checkpoint).config
+    if config is None:
+        raise InputError(
+            f"`albert_config_file`: required, because there is no {CONFIG_FILE} next to "
+            f"{options.init_checkpoint}"
+        )
+    return config
+
+
+def check_model(options: TrainingOptions) -> None:
+    """Raises the errors of `find_config` that need no weights, and that of a folder without model.
+
+    Raises:
+        InputError: the config is missing or invalid, or `output_dir` has no model to evaluate.
+    """
+    config = named_config(options)
+    check_trained_folder(options)
+    if config is None and not options.init_checkpoint:
+        raise _no_config(options)
+
+
+def check_trained_folder(options: TrainingOptions) -> None:
+    """Raises InputError if there is neither training nor a trained model in `output_dir`."""
+    folders = (options.output_dir, os.path.join(options.output_dir, BEST_FOLDER))
+    if options.do_train or any(engines_in(folder) for folder in folders):
+        return
+    raise InputError(
+        f"`output_dir`={options.output_dir}: contains no trained model; without `do_train`, name "
+        "the folder of one, or set `do_train` to train it first"
+    )
+
+
+def _no_config(options: TrainingOptions) -> InputError:
+    return InputError(
+        "`albert_config_file`: the model's albert_config.json is required, as there is none in "
+        f"`output_dir`={options.output_dir}"
+    )

@@ -1,0 +1,108 @@
+"""Exports and conversions of a run whose best checkpoint is not its last answer as it predicted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.export.build import export_saved_model
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.interop import orbax_checkpoints, tensorflow_checkpoints
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.formats import open_weights
+from tests.conftest import slow
+from tests.finetuning.small import options_of, write_files
+from tests.interop.models import random_model
+
+pytestmark = pytest.mark.integration
+
+WRITERS = {
+    "tensorflow": tensorflow_checkpoints.write_training_checkpoint,
+    "jax": orbax_checkpoints.write_training_checkpoint,
+}
+NEWEST, BEST = 30, 10
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    write_files(folder)
+    return folder
+
+
+def write_run(folder, files, engine) -> None:
+    """The folder of a run with the newest checkpoint, and `best/`."""
+    config = AlbertConfig.from_json_file(str(files / "config.json"))
+    for place, step in ((folder, NEWEST), (folder / "best", BEST)):
+        place.mkdir(parents=True)
+        model = random_model("classifier", config, seed=step, labels=2)
+        values = {weight.path: weight.numpy() for weight in model.weights}
+        WRITERS[engine](str(place / f"model.ckpt-{step}"), values, step, {})
+        shutil.copy(files / "vocab.txt", place)
+        shutil.copy(files / "config.json", place / "albert_config.json")
+        target = {"kind": "classification", "task_name": "table", "pairs": False}
+        (place / "target.json").write_text(json.dumps({**target, "max_seq_length": 16}))
+        (place / "labels.json").write_text('["animal", "tool"]')
+    best = {"metric": "eval_macro_f1", "value": 0.5, "step": BEST}
+    (folder / "best" / f"model.ckpt-{BEST}.json").write_text(json.dumps(best))
+
+
+@pytest.fixture(scope="module")
+def predicted(files, tmp_path_factory):
+    """The folder of a run with results and predictions, which needs nothing but the folder."""
+    folder = tmp_path_factory.mktemp("run") / "out"
+    write_run(folder, files, "tensorflow")
+    options = options_of(files, folder, do_train=False, do_predict=True, max_seq_length=None)
+    options = {**vars(options), "albert_config_file": None, "vocab_file": None}
+    fine_tune(type(options_of(files, folder))(**options), Classification)
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["tensorflow", *slow("jax")])
+def test_answers_are_those_of_the_predictions(engine, predicted, files, tmp_path):
+    folder = tmp_path / "run"
+    write_run(folder, files, engine)
+    for name in ("eval_results.txt", "evaluation_data.json"):
+        shutil.copy(predicted / name, folder)
+    exported = tmp_path / "export"
+    export_saved_model(
+        ExportOptions(
+            init_checkpoint=str(folder),
+            export_path=str(exported),
+            measure_latency=False,
+            preprocess=False,
+        )
+    )
+    answer = tf.saved_model.load(str(exported / "classifier")).signatures["serving_default"]
+    texts = [line.split("\t")[0] for line in (files / "predict.tsv").read_text().splitlines()[1:]]
+    found = answer(text=tf.constant(texts))
+    expected = np.loadtxt(predicted / "test_results.tsv")
+    assert np.ptp(expected[:, 0]) > 1e-4
+    np.testing.assert_allclose(found["probabilities"], expected, rtol=0, atol=1e-6)
+    _, *rows = (predicted / "predictions.tsv").read_text().splitlines()
+    labels = [label.decode() for label in found["label"].numpy()]
+    assert labels == [row.split("\t")[1] for row in rows]
+    card = (exported / "README.md").read_text()
+    assert f"Training steps: {BEST}." in card
+    assert "| eval_accuracy |" in card
+    assert "- eval.tsv, 37 examples" in card
+
+
+def test_conversion_takes_the_best_unless_training_is_to_resume(predicted, tmp_path):
+    for to, step in (("google", BEST), ("albert_tf", NEWEST)):
+        output = tmp_path / to
+        convert(ConvertOptions(input=str(predicted), output=str(output), to_format=to))
+        assert (output / f"model.ckpt-{step}.index").exists()
+        assert (output / "eval_results.txt").exists() == (step == BEST)
+    best = open_weights(str(predicted / "best"))
+    converted = open_weights(str(tmp_path / "google"))
+    for name in best.tensors:
+        np.testing.assert_array_equal(best.read(name), converted.read(name), err_msg=name)

@@ -1,0 +1,129 @@
+"""What a trained folder records about its options, and what is computed from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.tables import find_dataset
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.finetuning.run import find_metric
+from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.finetuning.trained_settings import with_trained_settings
+
+
+def record(folder, options_class, **values) -> str:
+    (folder / options_class.settings_file).write_text(json.dumps(values))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("options_class", "recorded"),
+    [
+        (ClassifierOptions, {"max_seq_length": 96, "label_separator": ";"}),
+        (RaceOptions, {"task_name": "json", "max_seq_length": 96, "max_qa_length": 40}),
+        (
+            SquadOptions,
+            {
+                **{"max_seq_length": 96, "max_query_length": 20, "doc_stride": 32},
+                **{"max_answer_length": 7, "start_n_top": 2, "end_n_top": 3},
+            },
+        ),
+    ],
+)
+def test_options_that_are_not_given_are_those_of_training(options_class, recorded, tmp_path):
+    folder = record(tmp_path, options_class, **recorded, another_key=1)
+    options = with_trained_settings(options_class(output_dir=folder))
+    assert {name: getattr(options, name) for name in recorded} == recorded
+
+
+def test_a_given_length_wins_with_a_warning(tmp_path, caplog):
+    folder = record(tmp_path, RaceOptions, max_seq_length=96, max_qa_length=40)
+    options = RaceOptions(output_dir=folder, max_seq_length=64, max_qa_length=40)
+    with caplog.at_level(logging.WARNING):
+        options = with_trained_settings(options)
+    assert (options.max_seq_length, options.max_qa_length) == (64, 40)
+    (warning,) = caplog.messages
+    assert warning == f"max_seq_length=64: the model in {folder} was trained with 96"
+
+
+def test_defaults_are_limited_by_the_model():
+    options = ClassifierOptions(output_dir="none")
+    assert options.with_defaults().max_seq_length == 512
+    assert options.with_defaults(128).max_seq_length == 128
+    given = dataclasses.replace(options, max_seq_length=256)
+    assert given.with_defaults(128).max_seq_length == 256, "which is refused later"
+
+
+def test_files_are_read_like_those_of_training(tmp_path):
+    files = {"do_train": True, "class_files": ("a.xls", "b.xls"), "test_size": 0.5}
+    trained = find_dataset(ClassifierOptions(output_dir="none", **files))
+    folder = record(tmp_path, ClassifierOptions, kind="classification", **trained.record)
+    options = ClassifierOptions(output_dir=folder, do_predict=True, predict_file="new.xls")
+    ((rows,),) = (find_dataset(with_trained_settings(options)).sets["predict"],)
+    assert (rows.files[0].columns.text, rows.files[0].header) == ("1", ())
+    options = dataclasses.replace(options, header=True, text_column="body")
+    ((rows,),) = (find_dataset(with_trained_settings(options)).sets["predict"],)
+    assert (rows.files[0].columns.text, rows.files[0].header) == ("body", None)
+
+
+@pytest.mark.parametrize("kind", ["regression", "multi_label"])
+def test_the_kind_of_labels_need_not_be_repeated(kind, tmp_path):
+    columns = {"text_column": "a", "text_pair_column": "b", "label_column": "c"}
+    folder = record(tmp_path, ClassifierOptions, kind=kind, task_name="table", **columns)
+    options = ClassifierOptions(output_dir=folder, do_eval=True, eval_file="dev.tsv")
+    dataset = find_dataset(with_trained_settings(options))
+    assert (dataset.target, dataset.pairs) == (kind, True)
+
+
+def test_a_model_of_glue_predicts_its_task_or_a_table(tmp_path):
+    folder = record(
+        tmp_path, ClassifierOptions, kind="regression", task_name="STS-B", max_seq_length=64
+    )
+    options = ClassifierOptions(output_dir=folder, do_predict=True)
+    assert with_trained_settings(options).task_name == "STS-B"
+    lines = with_trained_settings(dataclasses.replace(options, predict_file="-"))
+    assert find_dataset(lines).pairs, "nothing but the folder is needed"
+    table = dataclasses.replace(options, predict_file="new.tsv", text_pair_column="text_2")
+    assert find_dataset(with_trained_settings(table)).target == "regression"
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    folder = record(tmp_path, ClassifierOptions, max_seq_length="long")
+    with pytest.raises(InputError, match=r'target.json: max_seq_length="long": must be int'):
+        with_trained_settings(ClassifierOptions(output_dir=folder))
+
+
+@pytest.mark.parametrize("options_class", [ClassifierOptions, RaceOptions])
+def test_epochs_become_steps_for_each_batch_size(options_class):
+    options = options_class(
+        output_dir="out",
+        do_eval=True,
+        num_train_epochs=2.5,
+        warmup_proportion=0.1,
+        train_batch_sizes=("8", "16"),
+    )
+    steps = [variant.resolved(100) for variant in options.variants()]
+    assert [(each.train_step, each.warmup_step) for each in steps] == [(31, 3), (15, 1)]
+    assert options.resolved(0).train_step == options_class(output_dir="out").train_step
+    with pytest.raises(InputError, match="`num_train_epochs`=-1"):
+        dataclasses.replace(options, num_train_epochs=-1.0).check()
+
+
+def test_an_unknown_metric_is_refused():
+    def metric(name):
+        names = ("eval_accuracy", "eval_loss")
+        options = ClassifierOptions(output_dir="out", metric_for_best=name)
+        return find_metric(SimpleNamespace(options=options, metric="f1", metric_names=names))
+
+    assert (metric(None), metric("eval_loss")) == ("f1", "eval_loss")
+    with pytest.raises(
+        InputError, match="`metric_for_best`=accuracy: must be one of eval_accuracy, eval_loss"
+    ):
+        metric("accuracy")

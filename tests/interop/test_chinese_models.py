@@ -1,0 +1,296 @@
+"""Published Chinese models, imitated with random weights: the same outputs, or a refusal."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.interop.albert_zh import FACTORS
+from albert_tf.interop.companions import find_companions
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.formats import load_weights, open_weights
+from albert_tf.modeling.heads import AlbertForPreTraining
+from tests.interop.models import features, letters
+
+# albert_config_tiny.json of albert_zh, with smaller numbers.
+ALBERT_ZH = {
+    "attention_probs_dropout_prob": 0.0,
+    "directionality": "bidi",
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0,
+    "hidden_size": 24,
+    "embedding_size": 8,
+    "initializer_range": 0.02,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "num_attention_heads": 3,
+    "num_hidden_layers": 4,
+    "pooler_fc_size": 768,
+    "pooler_num_attention_heads": 12,
+    "pooler_num_fc_layers": 3,
+    "pooler_size_per_head": 128,
+    "pooler_type": "first_token_transform",
+    "type_vocab_size": 2,
+    "vocab_size": 70,
+    "ln_type": "postln",
+}
+
+
+def albert_zh_variables(vocabulary=70, e=8, h=24, i=40, positions=20):
+    """Names and shapes of `run_pretraining.py` of albert_zh, with random values."""
+    layer = "bert/encoder/layer_shared"
+    dense = {
+        **{f"{layer}/attention/self/{name}": (h, h) for name in ("query", "key", "value")},
+        f"{layer}/attention/output/dense": (h, h),
+        f"{layer}/intermediate/dense": (h, i),
+        f"{layer}/output/dense": (i, h),
+        "bert/pooler/dense": (h, h),
+        "cls/predictions/transform/dense": (h, h),
+    }
+    norms = (
+        "bert/embeddings", f"{layer}/attention/output", f"{layer}/output",
+        "cls/predictions/transform",
+    )  # fmt: skip
+    shapes = {
+        "bert/embeddings/word_embeddings": (vocabulary, e),
+        "bert/embeddings/word_embeddings_2": (e, h),
+        "bert/embeddings/token_type_embeddings": (2, h),
+        "bert/embeddings/position_embeddings": (positions, h),
+        "cls/predictions/output_bias": (vocabulary,),
+        "cls/seq_relationship/output_weights": (2, h),
+        "cls/seq_relationship/output_bias": (2,),
+    }
+    for name, shape in dense.items():
+        shapes |= {f"{name}/kernel": shape, f"{name}/bias": shape[1:]}
+    for name in norms:
+        shapes |= {f"{name}/LayerNorm/{part}": (h,) for part in ("beta", "gamma")}
+    random = np.random.default_rng(1)
+    return {name: random.normal(0.1, 0.3, shape) for name, shape in shapes.items()}
+
+
+def albert_zh_outputs(v, inputs, layers=4, heads=3):
+    """What `modeling.py` and `run_pretraining.py` of albert_zh compute, in float64."""
+
+    def dense(x, name):
+        return x @ v[f"{name}/kernel"] + v[f"{name}/bias"]
+
+    def norm(x, name):
+        centred = x - x.mean(-1, keepdims=True)
+        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        return scaled * v[f"{name}/LayerNorm/gamma"] + v[f"{name}/LayerNorm/beta"]
+
+    def gelu(x):
+        return x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+    def split(x):
+        return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+    def attention(x, name):
+        q, k, w = (split(dense(x, f"{name}/{part}")) for part in ("query", "key", "value"))
+        scores = q @ k.swapaxes(2, 3) / math.sqrt(q.shape[-1]) + blocked
+        exponents = np.exp(scores - scores.max(-1, keepdims=True))
+        probabilities = exponents / exponents.sum(-1, keepdims=True)
+        return (probabilities @ w).swapaxes(1, 2).reshape(x.shape)
+
+    ids, embeddings, layer = inputs["input_ids"], "bert/embeddings", "bert/encoder/layer_shared"
+    table, projection = v[f"{embeddings}/word_embeddings"], v[f"{embeddings}/word_embeddings_2"]
+    blocked = -10000.0 * (1 - inputs["input_mask"][:, None, None, :])
+    x = table[ids] @ projection
+    x = x + v[f"{embeddings}/token_type_embeddings"][inputs["segment_ids"]]
+    x = norm(x + v[f"{embeddings}/position_embeddings"][: ids.shape[1]], embeddings)
+    for _ in range(layers):
+        attended = dense(attention(x, f"{layer}/attention/self"), f"{layer}/attention/output/dense")
+        x = norm(x + attended, f"{layer}/attention/output")
+        inner = gelu(dense(x, f"{layer}/intermediate/dense"))
+        x = norm(x + dense(inner, f"{layer}/output/dense"), f"{layer}/output")
+    pooled = np.tanh(dense(x[:, 0], "bert/pooler/dense"))
+    head = norm(gelu(dense(x, "cls/predictions/transform/dense")), "cls/predictions/transform")
+    order = pooled @ v["cls/seq_relationship/output_weights"].T
+    return {
+        "sequence_output": x,
+        "pooled_output": pooled,
+        "masked_lm_logits": head @ projection.T @ table.T + v["cls/predictions/output_bias"],
+        "sentence_order_logits": order + v["cls/seq_relationship/output_bias"],
+    }
+
+
+def write_checkpoint(prefix, values):
+    tf.raw_ops.SaveV2(
+        prefix=str(prefix),
+        tensor_names=list(values),
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.constant(value, tf.float32) for value in values.values()],
+    )
+
+
+@pytest.fixture(scope="module")
+def albert_zh(tmp_path_factory):
+    """An archive of albert_zh, with the state of its optimizer."""
+    folder = tmp_path_factory.mktemp("albert_zh") / "albert_tiny"
+    folder.mkdir()
+    variables = albert_zh_variables()
+    slots = {f"{name}/lamb_{m}": value for name, value in variables.items() for m in "mv"}
+    write_checkpoint(folder / "albert_model.ckpt", {**variables, **slots})
+    (folder / "albert_config_tiny.json").write_text(json.dumps(ALBERT_ZH))
+    (folder / "vocab_chinese.txt").write_text(letters(70))
+    return folder, variables
+
+
+def assert_computes(model, inputs, expected):
+    outputs = model(inputs)
+    for name, value in expected.items():
+        np.testing.assert_allclose(outputs[name], value, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.integration
+def test_albert_zh_computes_the_same(albert_zh, tmp_path):
+    folder, variables = albert_zh
+    config = AlbertConfig.from_json_file(str(folder / "albert_config_tiny.json"))
+    inputs = features(config, seed=3)
+    expected = albert_zh_outputs(variables, inputs)
+    model = AlbertForPreTraining(config)
+    matched = load_weights(model, str(folder))
+    assert (matched.missing, matched.unused) == ([], [])
+    assert matched.notes == [
+        "note: the word embeddings are stored as two factors, 70x8 and 8x24 (albert_zh), and "
+        "loaded as their product, 70x24: the outputs are the same, and training changes the product"
+    ]
+    assert_computes(model, inputs, expected)
+    # The archive has all that a conversion needs; its result is an ordinary model.
+    convert(ConvertOptions(input=str(folder), output=str(tmp_path / "hf"), to_format="huggingface"))
+    converted = open_weights(str(tmp_path / "hf"))
+    assert (converted.config, len(converted.skipped), converted.notes) == (config, 2, ())
+    twin = AlbertForPreTraining(config)
+    load_weights(twin, str(tmp_path / "hf"))
+    assert_computes(twin, inputs, expected)
+
+
+def test_vocabularies_of_chinese_models_are_found(albert_zh):
+    folder, _ = albert_zh
+    assert find_companions(str(folder)).vocabulary == str(folder / "vocab_chinese.txt")
+
+
+def test_other_networks_are_refused(albert_zh, tmp_path):
+    folder, variables = albert_zh
+    with pytest.raises(InputError, match=r"zh.json: ln_type='preln': .*\(pre-norm\).*_google"):
+        AlbertConfig.from_dict({**ALBERT_ZH, "ln_type": "preln"}, source="zh.json")
+    (tmp_path / "albert_config_xxlarge.json").write_text(
+        json.dumps({**ALBERT_ZH, "ln_type": "preln"})
+    )
+    for file in folder.glob("albert_model.ckpt*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(InputError, match=r"xxlarge.json: ln_type='preln': "):
+        open_weights(str(tmp_path))
+    grouped = {
+        "bert/embeddings/word_embeddings": variables["bert/embeddings/word_embeddings"],
+        "bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/kernel": (
+            np.zeros([6, 10, 4])
+        ),
+    }
+    write_checkpoint(tmp_path / "fast.ckpt", grouped)
+    with pytest.raises(InputError, match=r"fast.ckpt: .*ffn_1.* divided into 4 groups"):
+        open_weights(str(tmp_path / "fast.ckpt"))
+    factors = [variables[name].T for name in FACTORS]
+    write_checkpoint(tmp_path / "factors.ckpt", dict(zip(FACTORS, factors, strict=True)))
+    with pytest.raises(InputError, match=r"word_embeddings_2 \[24, 8\] are not two factors"):
+        open_weights(str(tmp_path / "factors.ckpt"))
+    # A config of the original's form has no word for the product.
+    plain = AlbertConfig(**{k: v for k, v in ALBERT_ZH.items() if k[:6] not in _BERTS})
+    with pytest.raises(InputError, match=r"word_embeddings x word_embeddings_2 \[70, 24\]\), but"):
+        load_weights(AlbertForPreTraining(plain), str(folder))
+
+
+_BERTS = ("direct", "pooler", "ln_typ")
+
+# config.json of a Chinese model on Hugging Face that transformers 2.2 wrote, with smaller numbers.
+HUGGING_FACE = {
+    "architectures": ["AlbertForMaskedLM"],
+    "attention_probs_dropout_prob": 0.0,
+    "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1,
+    "down_scale_factor": 1,
+    "embedding_size": 8,
+    "eos_token_id": 3,
+    "gap_size": 0,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.0,
+    "hidden_size": 24,
+    "initializer_range": 0.02,
+    "inner_group_num": 1,
+    "intermediate_size": 40,
+    "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 20,
+    "model_type": "albert",
+    "net_structure_type": 0,
+    "num_attention_heads": 3,
+    "num_hidden_groups": 1,
+    "num_hidden_layers": 4,
+    "num_memory_blocks": 0,
+    "pad_token_id": 0,
+    "tokenizer_class": "BertTokenizer",
+    "type_vocab_size": 2,
+    "vocab_size": 70,
+}
+
+
+def their_model(name, changes=None):
+    """A model of transformers with random weights, in float64."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    torch.manual_seed(2)
+    config = transformers.AlbertConfig(**{**HUGGING_FACE, **(changes or {})})
+    model = getattr(transformers, name)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.1, 0.3)
+    return model
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("name", "activation", "output"),
+    [
+        ("AlbertForMaskedLM", "gelu", "masked_lm_logits"),  # as voidful/albert_chinese_tiny
+        ("AlbertForMaskedLM", "relu", "masked_lm_logits"),  # as voidful/albert_chinese_base
+        ("AlbertModel", "gelu", "sequence_output"),  # whose names have no prefix
+    ],
+)
+def test_hugging_faces_chinese_models_compute_the_same(tmp_path, name, activation, output):
+    import torch
+
+    theirs = their_model(name, {"hidden_act": activation})
+    state = {name: value.numpy().copy() for name, value in theirs.state_dict().items()}
+    if name == "AlbertForMaskedLM":  # files of that time have copies, and a pooler
+        assert {"predictions.decoder.weight", "predictions.decoder.bias"} <= set(state)
+        state |= {"albert.pooler.weight": np.ones([24, 24], np.float32)}
+        state |= {"albert.pooler.bias": np.ones(24, np.float32)}
+    save_file(state, str(tmp_path / "model.safetensors"))
+    fields = {**HUGGING_FACE, "architectures": [name], "hidden_act": activation}
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    (tmp_path / "vocab.txt").write_text(letters(70))
+    companions = find_companions(str(tmp_path))
+    assert companions.vocabulary == str(tmp_path / "vocab.txt")
+    config = open_weights(str(tmp_path)).config
+    model, inputs = AlbertForPreTraining(config), features(config, seed=4)
+    matched = load_weights(model, str(tmp_path))
+    assert matched.unused == []
+    expected_missing = ("cls/seq_relationship/",)
+    if name == "AlbertModel":
+        expected_missing = ("cls/",)
+    assert all(path.startswith(expected_missing) for path in matched.missing)
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    names["token_type_ids"] = "segment_ids"
+    with torch.no_grad():
+        outputs = theirs.double()(
+            **{name: torch.tensor(inputs[ours].astype("int64")) for name, ours in names.items()}
+        )
+    real = inputs["input_mask"][..., None] > 0  # attention to padding differs, and nothing reads it
+    actual, expected = model(inputs)[output], outputs[0].numpy()
+    np.testing.assert_allclose(actual * real, expected * real, rtol=0, atol=1e-5)

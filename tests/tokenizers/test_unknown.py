@@ -1,0 +1,52 @@
+"""Unknown tokens: how many, and because of which characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.unknown import UnknownCharacters, describe_unknown, texts_at
+from tests.conftest import GOLDEN
+
+KNOWN = "abc中国。"
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    path = tmp_path_factory.mktemp("unknown") / "vocab.txt"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *KNOWN, *(f"##{c}" for c in "abc")]
+    path.write_text("\n".join(pieces) + "\n", "utf-8")
+    return Tokenizer.load(str(path))
+
+
+@settings(deadline=None)  # tables of Unicode are made at first use
+@given(st.lists(st.text(KNOWN + "xé笸“ \u0301", max_size=8)))
+def test_each_unknown_character_is_counted(wordpiece, texts):
+    expected = Counter(c for text in texts for c in text if c in "xé笸“")
+    assert UnknownCharacters(wordpiece).count(texts) == expected
+    encoded = wordpiece.encode_batch(texts)
+    positions = np.flatnonzero(np.concatenate([[], *encoded]) == wordpiece.unk_id)
+    with_unknown = [n for n, text in enumerate(texts) if set(text) & set("xé笸“")]
+    assert texts_at(positions, np.array([*map(len, encoded)])).tolist() == with_unknown
+
+
+def test_sentencepiece_and_words_that_are_too_long(wordpiece):
+    sentencepiece = Tokenizer.load(str(GOLDEN / "own_text" / "vocabulary.model"))
+    found = UnknownCharacters(sentencepiece).count(["the 中国 model", "of 中 data"])
+    assert found == {"中": 2, "国": 1}
+    word = "a" * 201
+    assert wordpiece.encode(word) == [wordpiece.unk_id]
+    assert UnknownCharacters(wordpiece).count([word]) == {}
+
+
+def test_the_line_has_share_and_characters():
+    assert describe_unknown(3, 2000, {"x": 1, "“": 7, "\u200b": 7}) == (
+        "0.15% of the tokens are unknown to the vocabulary (3 of 2,000), most often because of "
+        "U+200B “ x"
+    )
+    assert describe_unknown(1, 1, {}).endswith("(1 of 1)")

@@ -1,0 +1,100 @@
+"""An index of TFRecords is believed only after every length was checked, by TensorFlow's engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf.engines.registry import create_engine
+from albert_tf.errors import InputError
+from albert_tf.input import record_index
+from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
+from albert_tf.training import pretraining
+from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining import CHECKED_FILE, Records
+from tests.conftest import ROOT
+from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
+
+pytestmark = pytest.mark.integration
+
+RECORDS, HOSTILE = 200, 150
+
+
+@pytest.fixture
+def options(tmp_path) -> PretrainingOptions:
+    """Trains on a file that has an index."""
+    path = str(tmp_path / "a.tfrecord")
+    write_records(path, batch(RECORDS))
+    write_indexes([path], find_indexes([path]))
+    (tmp_path / "config.json").write_text(json.dumps(dataclasses.asdict(CONFIG)))
+    return PretrainingOptions(
+        input_file=(path,),
+        output_dir=str(tmp_path / "out"),
+        albert_config_file=str(tmp_path / "config.json"),
+        max_seq_length=LENGTH,
+        max_predictions_per_seq=PREDICTIONS,
+        num_train_steps=2,
+        num_warmup_steps=1,
+        train_batch_size=8,
+        do_train=True,
+    )
+
+
+def make_hostile(path: str) -> None:
+    """Lets a record declare 2^60 bytes, with the checksum of that length."""
+    with open(path, "r+b") as file:
+        for _ in range(HOSTILE):
+            file.seek(8 + int.from_bytes(file.read(8), "little"), 1)
+        length = struct.pack("<Q", 2**60)
+        file.write(length + masked_crc(length))
+
+
+def error_of(options: PretrainingOptions) -> str:
+    return (
+        f"{options.input_file[0]}: truncated, or not a TFRecord file: example {HOSTILE} goes "
+        "beyond its end"
+    )
+
+
+def test_lengths_are_checked_before_a_run_and_not_when_it_resumes(options, tmp_path, monkeypatch):
+    written = {}
+    monkeypatch.setattr(pretraining, "train_model", lambda *given: written.update(given[6]))
+    pretraining.pretrain(options)
+    path = tmp_path / "out" / CHECKED_FILE
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(written[CHECKED_FILE])
+    walked = []
+    index_records = record_index.index_records
+    monkeypatch.setattr(
+        record_index, "index_records", lambda path: walked.append(path) or index_records(path)
+    )
+    engine = create_engine("tensorflow", options)
+    Records.find(engine, options, "input_file", CONFIG)
+    assert not walked
+    path.write_text("[")
+    Records.find(engine, options, "input_file", CONFIG)
+    assert walked == list(options.input_file)
+    make_hostile(options.input_file[0])
+    with pytest.raises(InputError) as error:
+        Records.find(engine, options, "input_file", CONFIG)
+    assert str(error.value) == error_of(options)
+
+
+@pytest.mark.slow
+def test_the_command_ends_in_one_line(options):
+    """TensorFlow's reader would end the process."""
+    make_hostile(options.input_file[0])
+    flags = [
+        f"--{name}={','.join(value) if isinstance(value, tuple) else value}"
+        for name, value in vars(options).items()
+        if value != PretrainingOptions.__dataclass_fields__[name].default
+    ]
+    words = [sys.executable, "run_pretraining.py", *flags]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == f"run_pretraining.py: error: {error_of(options)}\n"
