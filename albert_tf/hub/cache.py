@@ -13,7 +13,7 @@ FOLDER_VARIABLE = "ALBERT_TF_CACHE"
 def cache_folder() -> str:
     """The folder that `ALBERT_TF_CACHE` names, or `~/.cache/albert_tf`."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.environ.get(FOLDER_VARIABLE) or os.path.join(cache, "albert_tf")
+    return os.path.expanduser(os.environ.get(FOLDER_VARIABLE) or os.path.join(cache, "albert_tf"))
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ MIRROR_VARIABLE = "ALBERT_TF_MIRROR"
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 30
 _ATTEMPTS = 3
+_PAUSE_SECONDS = 5
 
 
 class Unavailable(Exception):
@@ -66,6 +68,7 @@ def fetch(address: str, path: str) -> None:
         except _Interrupted as error:
             if attempt == _ATTEMPTS - 1:
                 raise Unavailable(f"{error}; what was received is kept") from None
+            time.sleep(attempt * _PAUSE_SECONDS)  # the first time, at once
     _check(partial, checksum)
     sync(partial)
     os.replace(partial, path)

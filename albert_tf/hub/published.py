@@ -154,6 +154,7 @@ def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -
     given = exists(file)
     try:
         address = file if given else _fetch_first(archive, file)
+        logger.info("%s: unpacking %s MB", name, f"{os.path.getsize(file) / 1e6:,.0f}")
         source = Source(name, address, f"SHA-256 {sha256_of(file)}")
         unpack(file, folder, {SOURCE_FILE: source.to_json()})
     except InputError as error:

@@ -50,7 +50,8 @@ def _config_text(config: AlbertConfig) -> str:
     return json.dumps({**values, **_UNUSED})
 
 
-def _save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
+def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
+    """Writes a checkpoint of a flat list of names."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
@@ -65,7 +66,7 @@ def google_checkpoint(
 ) -> None:
     """An archive of the original project: a folder `albert_base`, whatever the archive's name."""
     inside = folder / "albert_base"
-    _save(inside / "model.ckpt-best", {**values, "global_step": np.int64(125_000)})
+    save(inside / "model.ckpt-best", {**values, "global_step": np.int64(125_000)})
     (inside / "model.ckpt-best.meta").write_bytes(b"a graph")
     (inside / "albert_config.json").write_text(_config_text(config))
     names = {".model": "30k-clean.model", ".txt": "vocab_chinese.txt"}
@@ -82,7 +83,7 @@ def module_of_tensorflow_1(
     with_config: bool = True,
 ) -> None:
     """A TF-Hub module of the original project, of which later versions contain the config."""
-    _save(folder / "variables" / "variables", values)
+    save(folder / "variables" / "variables", values)
     (folder / "saved_model.pb").write_bytes(b"a graph")
     (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
     (folder / "assets").mkdir()

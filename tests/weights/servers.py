@@ -19,7 +19,7 @@ class Archives(http.server.ThreadingHTTPServer):
         files: "host/path" -> content.
         address: of the server.
         requests: the path and the `Range` of every request.
-        break_after: number of bytes after which an answer breaks off; 0 for never.
+        break_after: number of bytes after which `breaks` answers break off; 0 for never.
         pause_after: number of bytes after which an answer pauses; `paused` is set then.
         ranges: whether parts of files are served.
         tag: the `ETag` of all files.
@@ -32,6 +32,7 @@ class Archives(http.server.ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}"
         self.requests: list[tuple[str, str | None]] = []
         self.break_after = self.pause_after = 0
+        self.breaks = 1
         self.paused = threading.Event()
         self.ranges = True
         self.tag = '"one"'
@@ -66,8 +67,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         part = content[start:]
-        if server.break_after:
-            part, server.break_after = part[: server.break_after], 0
+        if server.break_after and server.breaks:
+            part = part[: server.break_after]
+            server.breaks -= 1
         with contextlib.suppress(ConnectionError):
             if server.pause_after:
                 self.wfile.write(part[: server.pause_after])

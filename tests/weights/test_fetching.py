@@ -99,6 +99,15 @@ def test_a_connection_that_breaks_is_resumed(server, ranges):
     assert [wanted for _, wanted in server.requests] == [None, "bytes=1000000-"]
 
 
+def test_a_server_that_always_breaks_off_is_left_for_later(server, monkeypatch):
+    monkeypatch.setattr(fetching, "_PAUSE_SECONDS", 0)
+    server.break_after, server.breaks = 500_000, 3
+    message = error_of()
+    assert f"broke after 1,500,000 of {len(ARCHIVE):,} bytes; what was received is kept" in message
+    assert (fetch() / "model").read_bytes() == WEIGHTS
+    assert server.requests[-1][1] == "bytes=1500000-"
+
+
 @pytest.mark.integration
 def test_a_killed_process_leaves_what_the_next_one_resumes(server, tmp_path):
     server.pause_after = 2_000_000

@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import albert_tf
 from albert_tf.config import AlbertConfig
@@ -25,7 +27,8 @@ from albert_tf.training.initial_weights import origin_file, with_local_weights
 from tests import hub as huggingface_server
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
-from tests.interop.models import random_model
+from tests.interop.models import letters, random_model
+from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
 from tests.weights import layouts
 from tests.weights.servers import serving
 
@@ -105,6 +108,28 @@ def test_archives(name, tmp_path, monkeypatch, chinese_vocabulary):
     assert len(server.requests) == 1
 
 
+@pytest.mark.integration
+def test_an_archive_of_brightmart(tmp_path, monkeypatch):
+    """A .zip whose config has a name of its own, with word embeddings in two factors."""
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "published" / "albert_tiny"
+    values = albert_zh_variables()
+    layouts.save(folder / "albert_model.ckpt", {n: v.astype("f4") for n, v in values.items()})
+    (folder / "albert_config_tiny.json").write_text(json.dumps(ALBERT_ZH))
+    (folder / "vocab.txt").write_text(letters(ALBERT_ZH["vocab_size"]))
+    shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "published")
+    address = "storage.googleapis.com/albert_zh/albert_tiny.zip"
+    with serving({address: (tmp_path / "a.zip").read_bytes()}) as server:
+        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
+        encoder = albert_tf.from_preset(f"https://{address}")
+        assert albert_tf.Tokenizer.load(f"https://{address}").vocab_size == ALBERT_ZH["vocab_size"]
+    table = "bert/embeddings/word_embeddings"
+    product = values[table] @ values[f"{table}_2"]
+    loaded = {weight.path: weight.numpy() for weight in encoder.weights}
+    np.testing.assert_allclose(loaded[table], product, rtol=0, atol=1e-5)
+    assert len(server.requests) == 1
+
+
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """A Hugging Face Hub with an empty folder to fill."""
@@ -122,26 +147,52 @@ def hub(tmp_path, monkeypatch):
         yield hub
 
 
-def write_repository(folder: pathlib.Path) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
-    """albert/albert-base-v2 in small: the keys of its config, and its tensors."""
-    config = config_for(albert_tf.Tokenizer.load(str(VOCABULARY)).vocab_size)
+# Keys of config.json besides the shape of the model.
+_ENGLISH = {
+    "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0, "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "eos_token_id": 3, "gap_size": 0,
+    "hidden_act": "gelu_new", "hidden_dropout_prob": 0, "inner_group_num": 1,
+    "layer_norm_eps": 1e-12, "model_type": "albert", "net_structure_type": 0,
+    "num_memory_blocks": 0, "pad_token_id": 0,
+}  # fmt: skip
+_CHINESE = {
+    **_ENGLISH, "bos_token_id": 101, "eos_token_id": 102, "hidden_act": "relu",
+    "layers_to_keep": [], "output_past": True, "position_embedding_type": "absolute",
+    "tokenizer_class": "BertTokenizerFast",
+}  # fmt: skip
+
+
+def write_repository(
+    folder: pathlib.Path, vocabulary: pathlib.Path = VOCABULARY
+) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
+    """albert/albert-base-v2 in small, or a Chinese model: keys of the config, and tensors."""
+    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    if chinese := vocabulary.suffix == ".txt":
+        config = dataclasses.replace(config, hidden_act="relu")
     values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
-    huggingface.write_huggingface(
-        str(folder), values, config, {"architectures": ["AlbertForMaskedLM"]}
+    fields = {"architectures": ["AlbertForMaskedLM"]}
+    huggingface.write_huggingface(str(folder), values, config, fields)
+    shape = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**shape, **(_CHINESE if chinese else _ENGLISH)})
     )
-    published = {
-        **json.loads((folder / "config.json").read_text()),
-        "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0,
-        "bos_token_id": 2, "classifier_dropout_prob": 0.1, "down_scale_factor": 1,
-        "eos_token_id": 3, "gap_size": 0, "hidden_act": "gelu_new", "hidden_dropout_prob": 0,
-        "inner_group_num": 1, "layer_norm_eps": 1e-12, "model_type": "albert",
-        "net_structure_type": 0, "num_memory_blocks": 0, "pad_token_id": 0,
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(published))
-    (folder / "spiece.model").write_bytes(VOCABULARY.read_bytes())
+    # Older versions of transformers wrote buffers and copies as well.
+    tensors = load_file(folder / "model.safetensors")
+    tensors["albert.embeddings.position_ids"] = np.arange(32)[None]
+    table = tensors["albert.embeddings.word_embeddings.weight"]
+    tensors["predictions.decoder.weight"] = table.copy()
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    name = "vocab.txt" if chinese else "spiece.model"
+    (folder / name).write_bytes(vocabulary.read_bytes())
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     (folder / "rust_model.ot").write_bytes(b"another framework's")
     return config, values
+
+
+@pytest.mark.integration
+def test_a_chinese_repository(hub, chinese_vocabulary):
+    check_loads("albert/albert-base-v2", *write_repository(hub.folder, chinese_vocabulary))
 
 
 @pytest.mark.integration
