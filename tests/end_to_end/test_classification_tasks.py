@@ -174,8 +174,11 @@ def test_sts_b_is_a_number(classify, words, tmp_path):
     assert [float(s) for s in submitted] == pytest.approx(values.clip(0, 5), rel=1e-4)
     assert not (out / "labels.json").exists()
     (tmp_path / "new.tsv").write_text("text\nx\n")
-    with pytest.raises(InputError, match="contains a model for regression, not for classification"):
-        classify("--do_predict", f"--predict_file={tmp_path}/new.tsv", *words)
+    new = f"--predict_file={tmp_path}/new.tsv"
+    with pytest.raises(InputError, match="contains a model for regression, not for multi_label"):
+        classify("--do_predict", new, "--multi_label", *words)
+    with pytest.raises(InputError, match="contains a model for pairs of texts, not for single"):
+        classify("--do_predict", new, *words)
 
 
 @pytest.mark.slow

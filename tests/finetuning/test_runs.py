@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import run as single
+from albert_tf.finetuning import single_run as single
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from tests.conftest import once

@@ -14,6 +14,7 @@ from albert_tf.finetuning.classification.classifier_options import ClassifierOpt
 from albert_tf.finetuning.classification.tables import find_dataset
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run import find_metric
+from albert_tf.finetuning.run_comparison import finish, finished_record
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
 
@@ -127,3 +128,18 @@ def test_an_unknown_metric_is_refused():
         InputError, match="`metric_for_best`=accuracy: must be one of eval_accuracy, eval_loss"
     ):
         metric("accuracy")
+
+
+def test_finished_runs_of_earlier_versions_are_recognized(tmp_path):
+    options = ClassifierOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
+    (tmp_path / "seed-1").mkdir()
+    finish(options, "data", 7, f"{tmp_path}/seed-1/model.ckpt-7", {"f1": 0.5}, None)
+    path = tmp_path / "seed-1" / "finished.json"
+    record = json.loads(path.read_text())
+    for name in ("metric_for_best", "num_train_epochs", "warmup_proportion"):
+        del record["options"][name]
+    path.write_text(json.dumps(record | {"options": {**record["options"], "text_column": None}}))
+    assert finished_record(options, "data"), "columns are in the hash of the data"
+    for changes in ({"num_train_epochs": 2.0}, {"learning_rate": 0.5}):
+        assert finished_record(dataclasses.replace(options, **changes), "data") is None
+    assert finished_record(options, "other data") is None
