@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.base import Batches, Engine
+from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, expand_globs, write_text
-from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
-    DynamicMasks,
-    check_manifests,
-    dynamic_masks,
     find_manifests,
-    pair_objective,
 )
-from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.interop.companions import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -35,13 +28,14 @@ from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
-from albert_tf.training.objectives import PretrainingTask, find_objective
+from albert_tf.training.objectives import PretrainingTask
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_folder import (
     evaluated_set,
     vocabulary_files,
     with_trained_lengths,
 )
+from albert_tf.training.records import Records, checked_file
 from albert_tf.training.run import (
     check_trained,
     iter_checkpoints,
@@ -58,89 +52,9 @@ _logger = logging.getLogger(__name__)
 
 # What the order of the training examples of a run depends on.
 ORDER_FILE = "data_order.json"
-# The TFRecord files in which the length of every record was checked.
-CHECKED_FILE = "checked_records.json"
-
 # Makes the examples of `eval_reading_set` in `output_dir`, in the way of training data with these
 # manifests (by name; empty if unknown), and returns their TFRecord file.
 ReadingSetMaker = Callable[[PretrainingOptions, dict[str, Any]], str]
-
-
-class Records(NamedTuple):
-    """TFRecord files, and what their manifests say about them.
-
-    Attributes:
-        record_index: where the records of the files are.
-        features: what an example contains.
-        masks: how to draw masks; None where the files contain them.
-        task: the objective that they were made for.
-        manifests: of the files, by path.
-        checked: file -> fingerprint of its index, which fits the lengths of the records.
-    """
-
-    record_index: RecordIndex
-    features: dict[str, Feature]
-    masks: DynamicMasks | None
-    task: PretrainingTask
-    manifests: dict[str, Any]
-    checked: Mapping[str, str] = {}
-
-    @classmethod
-    def find(
-        cls,
-        engine: Engine,
-        options: PretrainingOptions,
-        argument: str,
-        config: AlbertConfig,
-        made: Sequence[str] = (),
-    ) -> Records:
-        """The files of an option, or those that were made for it.
-
-        Raises:
-            InputError: they, or their manifests, do not fit the options or the model.
-        """
-        with engine.workers.synchronized():
-            files = list(made) or expand_globs(getattr(options, argument), argument)
-            length, predictions = options.max_seq_length, options.max_predictions_per_seq
-            manifests = find_manifests(files)
-            check_manifests(manifests, length, predictions, config.vocab_size)
-            masks = dynamic_masks(manifests, predictions)
-            task = find_objective(pair_objective(manifests))
-            features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
-            features = limited(features, config.vocab_size, config.type_vocab_size)
-            engine.check_records(files, features)
-        indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
-        index = RecordIndex.create(files, indexes)
-        return cls(index, features, masks, task, manifests, checked)
-
-    @property
-    def manifests_by_name(self) -> dict[str, Any]:
-        """The manifests without their folders."""
-        return {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
-
-    def training_batches(
-        self, engine: Engine, options: PretrainingOptions, first_step: int
-    ) -> Batches:
-        """Endless shuffled batches, from a step on."""
-        return engine.record_training_batches(
-            self.record_index,
-            self.features,
-            options.train_batch_size,
-            seed=options.random_seed,
-            shuffle_buffer_size=options.shuffle_buffer_size,
-            first_step=first_step,
-            masks=self.masks,
-        )
-
-    def evaluation_batches(self, engine: Engine, options: PretrainingOptions) -> Batches:
-        """All examples once."""
-        return engine.record_evaluation_batches(
-            self.record_index,
-            self.features,
-            options.eval_batch_size,
-            seed=options.random_seed,
-            masks=self.masks,
-        )
 
 
 def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
@@ -192,7 +106,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
                 {
                     DATA_FILE: _to_json(train_records.manifests_by_name),
                     ORDER_FILE: _to_json(order),
-                    **_checked_file(train_records, eval_records),
+                    **checked_file(train_records, eval_records),
                     **vocabulary,
                     **evaluation.data_files(),
                 },
@@ -200,30 +114,6 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
             )
         if options.do_eval:
             evaluation.of_checkpoints()
-
-
-def _find_indexes(
-    engine: Engine, options: PretrainingOptions, files: Sequence[str]
-) -> tuple[list[FileIndex], dict[str, str]]:
-    """The indexes of TFRecord files, and `Records.checked`.
-
-    TensorFlow's reader takes memory for the length that a record declares, and the process ends if
-    there is not as much. All lengths are therefore followed before a run reads its files for the
-    first time; a run that resumes believes the indexes of files that have not changed since.
-    """
-    if engine.checks_lengths:
-        return find_indexes(files), {}
-    before: dict[str, str] = {}
-    with contextlib.suppress(InputError):  # missing or damaged: check again
-        before = read_json(f"{options.output_dir}/{CHECKED_FILE}", dict[str, str])
-    indexes = find_indexes(files, before)
-    return indexes, dict(zip(files, map(fingerprint, files, indexes), strict=True))
-
-
-def _checked_file(*records: Records | None) -> dict[str, str]:
-    """`CHECKED_FILE` and its content, if lengths were checked."""
-    checked = {file: mark for each in records if each for file, mark in each.checked.items()}
-    return {CHECKED_FILE: _to_json(checked)} if checked else {}
 
 
 def _evaluates(options: PretrainingOptions) -> bool:

@@ -16,7 +16,7 @@ from albert_tf.input import record_index
 from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes
 from albert_tf.training import pretraining
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretraining import CHECKED_FILE, Records
+from albert_tf.training.records import CHECKED_FILE, Records
 from tests.conftest import ROOT
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -15,13 +14,12 @@ import tensorflow as tf
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow import batches, checkpoints, records
+from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
 from albert_tf.engines.tensorflow.strategy import create_devices, describe, makes_batches_locally
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
@@ -36,16 +34,6 @@ from albert_tf.optimization.adamw import AdamW
 
 # Makes a pipeline's rows of the global batches, for its replicas one after the other.
 Batches: TypeAlias = Callable[[Share], tf.data.Dataset]
-
-# What TensorFlow raises for a damaged TFRecord file, among other things.
-_DATA_ERRORS = (
-    tf.errors.InvalidArgumentError,
-    tf.errors.DataLossError,
-    tf.errors.NotFoundError,
-)
-# The messages of `records` and of TensorFlow's reader of records.
-_WRONG_VALUE = re.compile(r"assertion failed: \[(.*)\]")
-_DAMAGED_RECORD = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 
 
 class TensorFlowEngine(base.Engine):
@@ -164,7 +152,7 @@ class TensorFlowEngine(base.Engine):
             return batches(Share(context.input_pipeline_id, pipelines, replicas))
 
         distributed = iter(self.strategy.distribute_datasets_from_function(pipeline))
-        return _Iterator(
+        return BatchIterator(
             distributed, batches.record_index if isinstance(batches, _Records) else None
         )
 
@@ -291,9 +279,9 @@ class TrainingStep(steps.TrainingStep):
         return int(self.program.optimizer.iterations.numpy())
 
     def __call__(self, batches: Iterator, count: int) -> steps.StepResults:
-        index = batches.index if isinstance(batches, _Iterator) else None
-        distributed = batches.distributed if isinstance(batches, _Iterator) else batches
-        with _errors_in_one_line("training", index):
+        index = batches.index if isinstance(batches, BatchIterator) else None
+        distributed = batches.distributed if isinstance(batches, BatchIterator) else batches
+        with errors_in_one_line("training", index):
             results = self.program(distributed, tf.constant(count))
         results = tf.nest.map_structure(lambda value: value.numpy(), results)
         sums, weights = results.pop("sums"), results.pop("weights")
@@ -313,7 +301,7 @@ class EvaluationStep(steps.EvaluationStep):
         self._program = program
 
     def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
-        with _errors_in_one_line("evaluation"):
+        with errors_in_one_line("evaluation"):
             results = self._program(batch)
         sums, weights = (
             {name: float(value.numpy()) for name, value in results[kind].items()}
@@ -330,10 +318,10 @@ class PredictionStep(steps.PredictionStep):
         self.outputs = program.outputs
 
     def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        if isinstance(batches, _Iterator):
+        if isinstance(batches, BatchIterator):
             batches = batches.distributed
         try:
-            with _errors_in_one_line("prediction"):
+            with errors_in_one_line("prediction"):
                 numbers, outputs = self._program(batches)
         except tf.errors.OutOfRangeError:
             raise StopIteration from None
@@ -354,58 +342,3 @@ class _Records:
 
     def __call__(self, share: Share) -> tf.data.Dataset:
         return self.make(share)
-
-
-class _Iterator(Iterator):
-    """Batches of a distributed dataset; steps take them inside of their graph.
-
-    Attributes:
-        distributed: the iterator of the dataset.
-        index: of the files that are read; None for examples in memory.
-    """
-
-    def __init__(self, distributed: Iterator, index: RecordIndex | None = None):
-        self.distributed, self.index = distributed, index
-
-    def __next__(self) -> Any:
-        try:
-            return next(self.distributed)
-        except _DATA_ERRORS as error:
-            raise _reading_error(error, self.index) from None
-
-
-@contextlib.contextmanager
-def _errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[None]:
-    """Reports errors of a step, whose own messages have many lines.
-
-    Args:
-        kind: what the step is for.
-        index: of the files that the step reads.
-
-    Raises:
-        InputError: a batch cannot be read, the memory does not suffice, or the step fails.
-    """
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise InputError(
-            f"out of memory in {kind} ({tensorflow_reason(error)}); a smaller batch needs less "
-            "memory, and in pretraining, so do `micro_batch_size` and `remat`"
-        ) from None
-    except (*_DATA_ERRORS, tf.errors.UnimplementedError) as error:
-        # Reading is part of the graph of a training step.
-        if "IteratorGetNext" in str(error):
-            raise _reading_error(error, index) from None
-        raise InputError(f"the {kind} step failed: {tensorflow_reason(error)}") from None
-
-
-def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> InputError:
-    """What to say of an error while a batch was read."""
-    reason = tensorflow_reason(error)
-    if wrong := _WRONG_VALUE.search(reason):
-        return InputError(wrong[1])
-    if index and (place := _DAMAGED_RECORD.search(reason)):
-        with contextlib.suppress(OSError):
-            if name := index.damaged_at(int(place[1])):
-                return InputError(f"{name} is damaged: its checksum is wrong")
-    return InputError(f"the TFRecords cannot be read: {reason}")

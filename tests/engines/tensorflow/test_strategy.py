@@ -19,7 +19,8 @@ from albert_tf.errors import InputError
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretraining import Records, _check_masks
+from albert_tf.training.pretraining import _check_masks
+from albert_tf.training.records import Records
 
 TF_CONFIG = json.dumps(
     {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}

@@ -1,0 +1,132 @@
+"""The TFRecord files that pretraining reads, and what their manifests say about them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from albert_tf.config import AlbertConfig
+from albert_tf.engines.base import Batches, Engine
+from albert_tf.errors import InputError
+from albert_tf.files import expand_globs
+from albert_tf.input.features import Feature, limited
+from albert_tf.input.manifest import (
+    DynamicMasks,
+    check_manifests,
+    dynamic_masks,
+    find_manifests,
+    pair_objective,
+)
+from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
+from albert_tf.json_files import read_json
+from albert_tf.training.objectives import PretrainingTask, find_objective
+from albert_tf.training.options import PretrainingOptions
+
+# The TFRecord files in which the length of every record was checked.
+CHECKED_FILE = "checked_records.json"
+
+
+class Records(NamedTuple):
+    """TFRecord files, and what their manifests say about them.
+
+    Attributes:
+        record_index: where the records of the files are.
+        features: what an example contains.
+        masks: how to draw masks; None where the files contain them.
+        task: the objective that they were made for.
+        manifests: of the files, by path.
+        checked: file -> fingerprint of its index, which fits the lengths of the records.
+    """
+
+    record_index: RecordIndex
+    features: dict[str, Feature]
+    masks: DynamicMasks | None
+    task: PretrainingTask
+    manifests: dict[str, Any]
+    checked: Mapping[str, str] = {}
+
+    @classmethod
+    def find(
+        cls,
+        engine: Engine,
+        options: PretrainingOptions,
+        argument: str,
+        config: AlbertConfig,
+        made: Sequence[str] = (),
+    ) -> Records:
+        """The files of an option, or those that were made for it.
+
+        Raises:
+            InputError: they, or their manifests, do not fit the options or the model.
+        """
+        with engine.workers.synchronized():
+            files = list(made) or expand_globs(getattr(options, argument), argument)
+            length, predictions = options.max_seq_length, options.max_predictions_per_seq
+            manifests = find_manifests(files)
+            check_manifests(manifests, length, predictions, config.vocab_size)
+            masks = dynamic_masks(manifests, predictions)
+            task = find_objective(pair_objective(manifests))
+            features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
+            features = limited(features, config.vocab_size, config.type_vocab_size)
+            engine.check_records(files, features)
+        indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
+        index = RecordIndex.create(files, indexes)
+        return cls(index, features, masks, task, manifests, checked)
+
+    @property
+    def manifests_by_name(self) -> dict[str, Any]:
+        """The manifests without their folders."""
+        return {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
+
+    def training_batches(
+        self, engine: Engine, options: PretrainingOptions, first_step: int
+    ) -> Batches:
+        """Endless shuffled batches, from a step on."""
+        return engine.record_training_batches(
+            self.record_index,
+            self.features,
+            options.train_batch_size,
+            seed=options.random_seed,
+            shuffle_buffer_size=options.shuffle_buffer_size,
+            first_step=first_step,
+            masks=self.masks,
+        )
+
+    def evaluation_batches(self, engine: Engine, options: PretrainingOptions) -> Batches:
+        """All examples once."""
+        return engine.record_evaluation_batches(
+            self.record_index,
+            self.features,
+            options.eval_batch_size,
+            seed=options.random_seed,
+            masks=self.masks,
+        )
+
+
+def _find_indexes(
+    engine: Engine, options: PretrainingOptions, files: Sequence[str]
+) -> tuple[list[FileIndex], dict[str, str]]:
+    """The indexes of TFRecord files, and `Records.checked`.
+
+    TensorFlow's reader takes memory for the length that a record declares, and the process ends if
+    there is not as much. All lengths are therefore followed before a run reads its files for the
+    first time; a run that resumes believes the indexes of files that have not changed since.
+    """
+    if engine.checks_lengths:
+        return find_indexes(files), {}
+    before: dict[str, str] = {}
+    with contextlib.suppress(InputError):  # missing or damaged: check again
+        before = read_json(f"{options.output_dir}/{CHECKED_FILE}", dict[str, str])
+    indexes = find_indexes(files, before)
+    return indexes, dict(zip(files, map(fingerprint, files, indexes), strict=True))
+
+
+def checked_file(*records: Records | None) -> dict[str, str]:
+    """`CHECKED_FILE` and its content, if lengths were checked."""
+    checked = {file: mark for each in records if each for file, mark in each.checked.items()}
+    return (
+        {CHECKED_FILE: json.dumps(checked, indent=2, ensure_ascii=False) + "\n"} if checked else {}
+    )
