@@ -106,6 +106,9 @@ def test_failed_tasks_are_repeated_and_finished_ones_are_not(words, ran, tmp_pat
     other = [*words, "--num_train_epochs=3"]
     glue.run_all(parsed(other), other)
     assert len(ran) == 5
+    (tmp_path / "out" / "glue.json").write_text('{"RTE": 1}')
+    with pytest.raises(InputError, match="out/glue.json: .* must be str, not int"):
+        glue.run_all(parsed(words), words)
 
 
 def test_what_cannot_work_is_named_before_anything_runs(words, ran, tmp_path):
