@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from tests.conftest import slow
 from tests.end_to_end.conftest import call, results_of
 from tests.finetuning.clue_files import (
     CMRC_CONTEXT,
@@ -67,11 +66,12 @@ def lines_of(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "file", "labels", "more"),
     [
         ("tnews", "tnews10_predict.json", 15, {"label_desc": ""}),
-        *slow(("afqmc", "afqmc_predict.json", 2, {})),
+        ("afqmc", "afqmc_predict.json", 2, {}),
     ],
 )
 def test_texts_and_pairs(task, file, labels, more, clue, fine_tune):

@@ -42,6 +42,7 @@ def with_peak(work: Callable[[], Any]) -> tuple[Any, int]:
     return result, peak
 
 
+@pytest.mark.slow
 def test_a_dump_of_a_few_bytes(tmp_path):
     path = tmp_path / "wiki.xml.bz2"
     page = PAGE.format("a", "A sentence of the article.").encode()
@@ -56,6 +57,7 @@ def test_a_dump_of_a_few_bytes(tmp_path):
     assert peak < 40 * MEGABYTE
 
 
+@pytest.mark.slow
 def test_a_line_of_a_compressed_table(tmp_path):
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"text": "' + b"a" * (300 * MEGABYTE)))

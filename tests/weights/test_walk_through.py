@@ -56,7 +56,7 @@ def vocab_size() -> int:
     return Tokenizer.load(str(VOCABULARY)).vocab_size
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_the_command_on_a_small_module(tmp_path, monkeypatch):
     config = AlbertConfig(
         **{
