@@ -19,6 +19,7 @@ from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from tests.end_to_end.conftest import results_of, run
 from tests.finetuning.glue_files import write_task
 from tests.finetuning.small import write_files
+from tests.finetuning.test_hub_data import write_hub_task
 
 
 def parsed(words) -> ClassifierOptions:
@@ -120,6 +121,13 @@ def test_what_cannot_work_is_named_before_anything_runs(words, ran, tmp_path):
             glue.run_all(parsed([*words, *more]), [*words, *more])
     assert not ran
     assert not (tmp_path / "out").exists()
+
+
+def test_files_as_on_the_hub(words, ran, tmp_path):
+    write_hub_task(tmp_path / "hub", "RTE")
+    words = [*words, f"--data_dir={tmp_path}/hub"]
+    glue.run_all(parsed(words), words)
+    assert [(each.task_name, each.data_dir) for each in ran] == [("RTE", f"{tmp_path}/hub/rte")]
 
 
 def test_signals_reach_the_command():
