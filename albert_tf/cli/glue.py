@@ -219,7 +219,7 @@ def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
 
 def _exit_code(command: list[str]) -> int:
     """Runs a command, to which signals are passed on, and returns its exit code."""
-    # In a session of its own, a signal reaches it once, whoever else the sender addressed.
+    # In a process group of its own, it gets each signal once, even from a terminal.
     with subprocess.Popen(command, start_new_session=True) as process, _forwarded(process):
         return process.wait()
 
