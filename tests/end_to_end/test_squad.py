@@ -141,8 +141,8 @@ def test_some_questions_have_none(options, project, tmp_path):
         "max_query_length": 16,
         "doc_stride": 8,
         "max_answer_length": 6,
-        "start_n_top": with_none.start_n_top,
-        "end_n_top": with_none.end_n_top,
+        "start_n_top": 5,
+        "end_n_top": 5,
     }
 
     def check(threshold):
