@@ -122,10 +122,9 @@ def published_dataset(
     if data_dir is None and splits:
         raise InputError(f"`data_dir`: `task_name`={task.name} needs the folder of {benchmark}")
     wanted = {split: task.sets[split] for split in splits}
-    if data_dir is not None and splits:
-        data_dir = local_folder(data_dir, _alternatives(task, wanted), "data_dir")
+    folder = local_folder(data_dir or "", _alternatives(task, wanted), "data_dir")
     sets = {
-        split: tuple(_row_set(rows, task.folders, data_dir or "") for rows in sets)
+        split: tuple(_row_set(rows, task.folders, folder) for rows in sets)
         for split, sets in wanted.items()
     }
     return ClassificationDataset(
