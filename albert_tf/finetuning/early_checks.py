@@ -12,6 +12,9 @@ from albert_tf.hub.datasets import PREFIX
 from albert_tf.hub.names import may_be_published
 from albert_tf.training.model_config import check_model
 
+# What may be a name of published weights, which looks like a relative path.
+_WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file")
+
 
 def check_early(options: FineTuningOptions) -> None:
     """Checks options, config and whether the files exist; `fine_tune` checks everything again.
@@ -25,7 +28,7 @@ def check_early(options: FineTuningOptions) -> None:
     if not options.albert_hub_module_handle:
         check_model(options)
     for name, path in options.input_files().items():
-        if not path or may_be_published(path) or path.startswith(PREFIX):
+        if not path or path.startswith(PREFIX) or (name in _WEIGHTS and may_be_published(path)):
             continue
         # A checkpoint of TensorFlow is a prefix of names.
         if not exists(path) and not exists(f"{path}.index"):

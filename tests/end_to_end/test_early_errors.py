@@ -53,10 +53,10 @@ def files(tmp_path_factory):
             ),
             "contains no trained model; without --do_train, name the folder of one",
         ),
-        (("run_race.py", CONFIG, "--data_dir=x"), "--data_dir=x: no such file or folder"),
+        (("run_race.py", CONFIG, "--data_dir=data/x"), "--data_dir=data/x: no such file or folder"),
         (
-            ("run_squad.py", CONFIG, "--do_train", "--train_file=x.json"),
-            "--train_file=x.json: no such file",
+            ("run_squad.py", CONFIG, "--do_train", "--train_file=data/x.json"),
+            "--train_file=data/x.json: no such file",
         ),
     ],
 )
