@@ -17,6 +17,14 @@ class InputError(ValueError):
     Names of arguments are in backticks: ``InputError("`batch_size`=0: must be at least 1")``.
     Commands print them as flags (`--batch_size=0: ...`), without a traceback, and end with exit
     code 1.
+
+    Example:
+
+        >>> try:
+        ...     albert_tf.AlbertConfig(hidden_size=100, num_attention_heads=12)
+        ... except albert_tf.InputError as error:
+        ...     print(error)
+        hidden_size=100 is not a multiple of num_attention_heads=12
     """
 
     def with_names(self, name_of: Callable[[str], str | None]) -> InputError:

@@ -6,11 +6,14 @@ operation by itself that way, so there each function is compiled as a whole.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 
 import keras
 from keras import ops
+
+from albert_tf.modeling.inputs import model_features
 
 BACKEND = keras.backend.backend()
 
@@ -21,11 +24,11 @@ def as_numpy(tree):
 
 
 def variable(path: str, value) -> keras.Variable:
-    """A variable whose path is `path`, such as "dense/kernel"."""
-    scope, _, name = path.rpartition("/")
-    if not scope:
-        return keras.Variable(value, name=name)
-    with keras.name_scope(scope):
+    """A variable whose path is `path`, such as "bert/pooler/dense/kernel"."""
+    *scopes, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for scope in scopes:
+            stack.enter_context(keras.name_scope(scope))
         return keras.Variable(value, name=name)
 
 
@@ -73,7 +76,8 @@ def gradient_function(
 
         def differentiate(batch):
             with tf.GradientTape() as tape:
-                outputs = model(batch, training=training, **options)
+                features = model_features(model, batch)
+                outputs = model(features, training=training, **options)
                 value, others = loss(outputs, batch)
             gradients = tape.gradient(
                 value, _values(model.trainable_variables), unconnected_gradients="zero"
@@ -86,8 +90,9 @@ def gradient_function(
     @jax.jit
     def run(weights, constants, batch):
         def loss_of(weights):
+            features = model_features(model, batch)
             outputs, _ = model.stateless_call(
-                weights, constants, batch, training=training, **options
+                weights, constants, features, training=training, **options
             )
             return loss(outputs, batch)
 

@@ -157,9 +157,6 @@ def load_weights(
 ) -> MatchedWeights:
     """Loads the weights that a file, in any format, and a model have in common.
 
-        matched = load_weights(AlbertEncoder(config), "albert/albert-base-v2")
-        matched.missing     # variables that kept their initial values
-
     Args:
         model: any model of this package.
         path: as for `open_weights`, or the name of published weights, such as
@@ -173,6 +170,13 @@ def load_weights(
     Raises:
         InputError: if `path` contains no weights, shapes or attention heads differ, or weights of
             the encoder are missing.
+
+    Example:
+
+        >>> encoder = albert_tf.from_preset("albert/albert-base-v2", load_weights=False)
+        >>> matched = albert_tf.load_weights(encoder, "albert/albert-base-v2")
+        >>> len(matched.loaded) == len(encoder.weights), matched.missing
+        (True, [])
     """
     path = local_weights(path, argument="path")
     weights = open_weights(path, config=adjacent_config(path) or model.config)

@@ -27,11 +27,6 @@ def from_preset(
 ) -> Model:
     """Creates a model with the config and the weights of published ones.
 
-        encoder = albert_tf.from_preset("albert/albert-base-v2")
-        classifier = albert_tf.from_preset(
-            "albert/albert-base-v2", albert_tf.AlbertForSequenceClassification, num_labels=3
-        )
-
     Variables that the weights lack, such as those of a new head, keep their initial values and are
     logged.
 
@@ -44,6 +39,18 @@ def from_preset(
 
     Raises:
         InputError: if the weights cannot be fetched or read, or come without a config.
+
+    Example:
+
+        >>> encoder = albert_tf.from_preset("albert/albert-base-v2")
+        >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
+        >>> tuple(encoder(tokenizer("The model reads text."))["pooled_output"].shape)
+        (1, 768)
+        >>> classifier = albert_tf.from_preset(
+        ...     "albert/albert-base-v2", albert_tf.AlbertForSequenceClassification, num_labels=3
+        ... )
+        >>> tuple(classifier(tokenizer("The model reads text."))["logits"].shape)
+        (1, 3)
     """
     path = local_weights(name, argument="name")
     config = open_weights(path).config

@@ -22,7 +22,14 @@ Shape = tuple[int, ...]
 
 # Heads for one specific task. A head of another shape (other labels) is skipped, and the encoder is
 # still loaded.
-TASK_HEADS = ("classifier/", "cls/squad/", "start_logits/", "end_logits/", "answer_class/")
+TASK_HEADS = (
+    "classifier/",
+    "token_classifier/",
+    "cls/squad/",
+    "start_logits/",
+    "end_logits/",
+    "answer_class/",
+)
 
 _NAMED_CONFIGS = "albert_config_*.json"
 
@@ -107,6 +114,16 @@ class MatchedWeights(NamedTuple):
     unused: list[str]
     source: str = ""
     notes: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        """Two lines at most, since it is what a notebook shows after `load_weights`."""
+        count, missing = len(self.loaded) + len(self.missing), ", ".join(self.missing[:3])
+        more = f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else ""
+        return (
+            f"MatchedWeights({len(self.loaded)} of {count} variables loaded from {self.source!r}, "
+            f"{len(self.unused)} weights unused"
+            + (f",\n  missing: {missing}{more})" if self.missing else ")")
+        )
 
 
 def match(

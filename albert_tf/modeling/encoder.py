@@ -16,6 +16,8 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.attention import ATTENTION, DEFAULT, attention_name, get_attention
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.execution import PLAIN, Execution
+from albert_tf.modeling.freezing import freeze_again, frozen_paths
+from albert_tf.modeling.inputs import FeatureInputs
 from albert_tf.modeling.layers import dense, fold_in, forward_seed
 from albert_tf.modeling.transformer_block import TransformerBlock
 
@@ -23,7 +25,7 @@ _DROPOUTS_PER_BLOCK = 3
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(keras.Model):
+class AlbertEncoder(FeatureInputs, keras.Model):
     """The ALBERT encoder with its pooler (paper section 3.1).
 
     Args:
@@ -38,9 +40,14 @@ class AlbertEncoder(keras.Model):
 
     Example:
 
-        encoder = AlbertEncoder(AlbertConfig.preset("base"))
-        outputs = encoder({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
-        outputs["pooled_output"]                 # [batch, hidden_size]
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> encoder = albert_tf.AlbertEncoder(config)
+        >>> ids, mask = np.array([[2, 14, 9, 3], [2, 14, 3, 0]]), np.array([[1] * 4, [1, 1, 1, 0]])
+        >>> outputs = encoder({"input_ids": ids, "input_mask": mask})
+        >>> tuple(outputs["sequence_output"].shape), tuple(outputs["pooled_output"].shape)
+        ((2, 4, 32), (2, 32))
+        >>> len(outputs["encoder_outputs"])
+        12
     """
 
     def __init__(
@@ -92,6 +99,7 @@ class AlbertEncoder(keras.Model):
         training: bool = False,
         output_attentions: bool = False,
         output_embeddings: bool = False,
+        output_hidden_states: bool = False,
         execution: Execution = PLAIN,
     ):
         """Encodes a batch.
@@ -99,10 +107,14 @@ class AlbertEncoder(keras.Model):
         Args:
             features: dictionary of integers `[batch, seq]`: `input_ids`; `input_mask` (1 for
                 tokens, 0 for padding; all ones if absent) and `segment_ids` (zeros if absent).
+                `albert_tf.modeling.inputs.ALIASES` has other names for them, such as
+                `attention_mask`.
             training: whether dropout is applied.
             output_attentions: whether to return the attention weights of every layer, which are
                 computed separately for this purpose.
             output_embeddings: whether to return what enters the first layer.
+            output_hidden_states: whether to return the input of the first layer and the outputs
+                of all layers as one list, as Hugging Face transformers does.
             execution: how an engine wants the layers executed.
 
         Returns:
@@ -114,10 +126,13 @@ class AlbertEncoder(keras.Model):
             - with `output_attentions`, `attentions`: the list of the weights
               `[batch, heads, seq, seq]` of all layers, before dropout;
             - with `output_embeddings`, `embedding_output` `[batch, seq, embedding_size]` and
-              `projected_embeddings` `[batch, seq, hidden]`, the input of the first layer.
+              `projected_embeddings` `[batch, seq, hidden]`, the input of the first layer;
+            - with `output_hidden_states`, `hidden_states`: the list of `projected_embeddings` and
+              of all `encoder_outputs`.
 
         Raises:
-            InputError: with `output_attentions`, if attention is computed by a function that is
+            InputError: if a feature is missing or unknown, or its shape, dtype or values are
+                invalid; with `output_attentions`, if attention is computed by a function that is
                 not in the table `ATTENTION`, since its weights are unknown.
         """
         seed = forward_seed(self.seed_generator) if training else None
@@ -135,6 +150,8 @@ class AlbertEncoder(keras.Model):
         }
         if output_embeddings:
             outputs |= {"embedding_output": embeddings, "projected_embeddings": projected}
+        if output_hidden_states:
+            outputs["hidden_states"] = [projected, *encoder_outputs]
         if output_attentions:
             layer_inputs = [projected, *encoder_outputs[:-1]]
             outputs["attentions"] = self._attentions(layer_inputs, attention_mask)
@@ -156,6 +173,7 @@ class AlbertEncoder(keras.Model):
             Dictionary of `sequence_output` `[batch, n, hidden]` at `positions`, and
             `pooled_output` `[batch, hidden]`.
         """
+        features = self._read(features)
         seed = forward_seed(self.seed_generator) if training else None
         attention_mask = _attention_mask(features)
         hidden = self._project(self._embed(features, seed))
@@ -203,11 +221,16 @@ class AlbertEncoder(keras.Model):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
             "attention": attention_name(self.attention),
+            "frozen": frozen_paths(self),
         }
 
     @classmethod
     def from_config(cls, config):
-        return cls(AlbertConfig(**config.pop("config")), **config)
+        config = dict(config)
+        frozen = config.pop("frozen", ())
+        model = cls(AlbertConfig(**config.pop("config")), **config)
+        freeze_again(model, frozen)
+        return model
 
 
 def _attention_mask(features):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.modeling.attention import DEFAULT, attention_name
-from albert_tf.modeling.encoder import AlbertEncoder
+from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.layers import (
     SITES,
@@ -22,6 +18,14 @@ from albert_tf.modeling.layers import (
     forward_seed,
     layer_norm,
     select,
+)
+from albert_tf.modeling.losses import (
+    ClassificationObjective,
+    MultiLabelObjective,
+    MultipleChoiceObjective,
+    PretrainingObjective,
+    RegressionObjective,
+    SpanObjective,
 )
 from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
@@ -70,49 +74,6 @@ class MaskedLMHead(keras.layers.Layer):
         return keras.ops.cast(logits, "float32") + bias
 
 
-class EncoderModel(keras.Model):
-    """Base class of the models: an encoder with the original's variable paths, and serialization.
-
-    Engines call a model as `model(features, training=..., heads_only=True, execution=...)`. A model
-    whose `call` lacks one of the last two arguments is called without it.
-
-    Args:
-        config: shape of the model.
-        attention: how attention is computed, as in `AlbertEncoder`.
-        **kwargs: `dtype` and other arguments of `keras.Model`.
-    """
-
-    def __init__(self, config: AlbertConfig, attention: str | Callable = DEFAULT, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config
-        self.encoder = AlbertEncoder(config, attention=attention, dtype=self.dtype_policy)
-
-    def encode(self, features, training: bool, heads_only: bool, execution: Execution):
-        """The encoder's outputs for a head that reads `pooled_output` only.
-
-        Returns:
-            All of them, or `pooled_output` alone with `heads_only`; then the last layer is computed
-            at `[CLS]` only.
-        """
-        if not heads_only:
-            return self.encoder(features, training=training, execution=execution)
-        nowhere = features["input_ids"][:, :0]
-        encoded = self.encoder.encode_at(features, nowhere, training, execution)
-        return {"pooled_output": encoded["pooled_output"]}
-
-    def get_config(self):
-        return {
-            "config": dataclasses.asdict(self.config),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "attention": attention_name(self.encoder.attention),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(AlbertConfig(**config.pop("config")), **config)
-
-
 @keras.saving.register_keras_serializable(package="albert_tf")
 class AlbertForPreTraining(EncoderModel):
     """Masked language model and sentence-order prediction (paper section 3.1).
@@ -120,7 +81,23 @@ class AlbertForPreTraining(EncoderModel):
     Args:
         config: shape of the model.
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForPreTraining(config)
+        >>> ids, masked = np.array([[2, 14, 4, 9, 3]]), np.array([[2]])
+        >>> outputs = model({"input_ids": ids, "masked_lm_positions": masked})
+        >>> tuple(outputs["masked_lm_logits"].shape), tuple(outputs["sentence_order_logits"].shape)
+        ((1, 1, 100), (1, 2))
     """
+
+    feature_names = ("masked_lm_positions",)
+    objectives = (PretrainingObjective("sop"), PretrainingObjective("none"))
+    targets = {
+        "masked_lm_ids": "masked_lm_logits",
+        "next_sentence_labels": "sentence_order_logits",
+    }
 
     def __init__(self, config: AlbertConfig, name: str = "albert_for_pretraining", **kwargs):
         super().__init__(config, name=name, **kwargs)
@@ -141,6 +118,7 @@ class AlbertForPreTraining(EncoderModel):
         training: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        **on_request: bool,
     ):
         """Predicts the masked tokens and the order of the segments.
 
@@ -150,6 +128,8 @@ class AlbertForPreTraining(EncoderModel):
             heads_only: whether to return the logits only, and to compute the last layer only at
                 the positions that they need.
             execution: how an engine wants the layers executed.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
 
         Returns:
             Dictionary of `masked_lm_logits` `[batch, predictions, vocab]`, which is absent without
@@ -158,12 +138,12 @@ class AlbertForPreTraining(EncoderModel):
         """
         positions = features.get("masked_lm_positions")
         if positions is None:
-            encoded = self.encode(features, training, heads_only, execution)
-        elif heads_only:
+            encoded = self.encode(features, training, heads_only, execution, **on_request)
+        elif heads_only and not on_request:
             encoded = self.encoder.encode_at(features, positions, training, execution)
             hidden = encoded["sequence_output"]
         else:
-            encoded = self.encoder(features, training=training, execution=execution)
+            encoded = self.encode_all(features, training, heads_only, execution, **on_request)
             hidden = select(encoded["sequence_output"], positions)
         outputs = {} if heads_only else dict(encoded)
         if positions is not None:
@@ -182,7 +162,17 @@ class AlbertForSequenceClassification(EncoderModel):
         num_labels: number of logits.
         classifier_dropout: dropout rate of the pooled output in training.
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForSequenceClassification(config, num_labels=3)
+        >>> tuple(model({"input_ids": np.array([[2, 14, 9, 3]])})["logits"].shape)
+        (1, 3)
     """
+
+    objectives = (ClassificationObjective(), RegressionObjective(), MultiLabelObjective())
+    targets = {"label_ids": "logits", "label_values": "logits", "label_sets": "logits"}
 
     def __init__(
         self,
@@ -207,6 +197,7 @@ class AlbertForSequenceClassification(EncoderModel):
         training: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        **on_request: bool,
     ):
         """Classifies sequences.
 
@@ -216,6 +207,8 @@ class AlbertForSequenceClassification(EncoderModel):
             heads_only: whether to return the logits only, and to compute the last layer only at
                 `[CLS]`.
             execution: how an engine wants the layers executed.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
 
         Returns:
             Dictionary of `logits` `[batch, num_labels]`, float32; without `heads_only`, also the
@@ -223,11 +216,18 @@ class AlbertForSequenceClassification(EncoderModel):
         """
         # Drawn before the encoder draws its own seed, and the last site of its pass: no overlap.
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode(features, training, heads_only, execution)
+        encoded = self.encode(features, training, heads_only, execution, **on_request)
         pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs = {} if heads_only else dict(encoded)
         outputs["logits"] = self.classifier(pooled)
         return outputs
+
+    def target_of(self, labels) -> str:
+        """The label that an array is: by its dtype, its shape and `num_labels`."""
+        if len(labels.shape) > 1 and labels.shape[-1] != 1:
+            return "label_sets"
+        is_float = "float" in keras.backend.standardize_dtype(labels.dtype)
+        return "label_values" if is_float and self.num_labels == 1 else "label_ids"
 
     def get_config(self):
         return {
@@ -244,7 +244,20 @@ class AlbertForQuestionAnswering(EncoderModel):
     Args:
         config: shape of the model.
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForQuestionAnswering(config)
+        >>> question_and_context = np.array([[2, 14, 9, 3, 21, 22, 23, 3]])
+        >>> segments = np.array([[0, 0, 0, 0, 1, 1, 1, 1]])
+        >>> outputs = model({"input_ids": question_and_context, "segment_ids": segments})
+        >>> tuple(outputs["start_logits"].shape), tuple(outputs["end_logits"].shape)
+        ((1, 8), (1, 8))
     """
+
+    objectives = (SpanObjective(),)
+    targets = {"start_positions": "start_logits", "end_positions": "end_logits"}
 
     def __init__(self, config: AlbertConfig, name: str = "albert_for_question_answering", **kwargs):
         super().__init__(config, name=name, **kwargs)
@@ -259,6 +272,7 @@ class AlbertForQuestionAnswering(EncoderModel):
         training: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        **on_request: bool,
     ):
         """Scores every position as the start and as the end of the answer.
 
@@ -267,12 +281,14 @@ class AlbertForQuestionAnswering(EncoderModel):
             training: whether dropout is applied.
             heads_only: whether to return the logits only.
             execution: how an engine wants the layers executed.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
 
         Returns:
             Dictionary of `start_logits` and `end_logits` `[batch, seq]`, float32, at all positions
             including padding; without `heads_only`, also the encoder's outputs.
         """
-        encoded = self.encoder(features, training=training, execution=execution)
+        encoded = self.encode_all(features, training, heads_only, execution, **on_request)
         logits = self.span(encoded["sequence_output"])
         outputs = {} if heads_only else dict(encoded)
         outputs["start_logits"], outputs["end_logits"] = logits[..., 0], logits[..., 1]
@@ -287,7 +303,19 @@ class AlbertForMultipleChoice(EncoderModel):
         config: shape of the model.
         classifier_dropout: dropout rate of the pooled output in training.
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForMultipleChoice(config)
+        >>> three_choices = np.array([[[2, 14, 21, 3], [2, 14, 22, 3], [2, 14, 23, 3]]])
+        >>> tuple(model({"input_ids": three_choices})["logits"].shape)
+        (1, 3)
     """
+
+    encoder_rank = 3
+    objectives = (MultipleChoiceObjective(),)
+    targets = {"label_ids": "logits"}
 
     def __init__(
         self,
@@ -310,6 +338,7 @@ class AlbertForMultipleChoice(EncoderModel):
         training: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        **on_request: bool,
     ):
         """Scores the choices of each example.
 
@@ -319,6 +348,8 @@ class AlbertForMultipleChoice(EncoderModel):
             heads_only: whether to return the logits only, and to compute the last layer only at
                 `[CLS]`.
             execution: how an engine wants the layers executed.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
 
         Returns:
             Dictionary of `logits` `[batch, choices]`, float32; without `heads_only`, also the
@@ -331,7 +362,7 @@ class AlbertForMultipleChoice(EncoderModel):
             if name in ("input_ids", "input_mask", "segment_ids")
         }
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode(flat, training, heads_only, execution)
+        encoded = self.encode(flat, training, heads_only, execution, **on_request)
         pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
         outputs = {} if heads_only else dict(encoded)
         outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))

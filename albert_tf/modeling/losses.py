@@ -37,12 +37,31 @@ class Objective(abc.ABC):
         quantities: names of the sums, each a part followed by "_loss" or "_accuracy".
         losses: the quantities whose means add up to the training loss.
         epsilon: by part, what is added to its weight before a loss is divided by it.
+        labels: what a batch must contain, besides the model's outputs and the optional
+            `is_real_example`, the weight of every example.
+
+    Example:
+
+        >>> class SquaredHinge(albert_tf.Objective):
+        ...     parts, quantities, losses = ("hinge",), ("hinge_loss",), ("hinge_loss",)
+        ...
+        ...     def weights(self, batch):
+        ...         return {"hinge": float(len(batch["sign"]))}
+        ...
+        ...     def sums(self, outputs, batch):
+        ...         margins = keras.ops.relu(1 - batch["sign"] * outputs["logits"][:, 0])
+        ...         return {"hinge_loss": keras.ops.sum(margins**2)}
+        >>> objective = SquaredHinge()
+        >>> outputs, batch = {"logits": np.float32([[2], [0]])}, {"sign": np.float32([1, -1])}
+        >>> float(objective.loss(objective.sums(outputs, batch), objective.weights(batch)))
+        0.5
     """
 
     parts: tuple[str, ...] = ()
     quantities: tuple[str, ...] = ()
     losses: tuple[str, ...] = ()
     epsilon: dict[str, float] = {}
+    labels: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def weights(self, batch) -> dict:
@@ -97,6 +116,12 @@ class PretrainingObjective(Objective):
         pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
             document) or "none" (no pairs). Both tasks have the same head and loss; only their
             names differ.
+
+    Example:
+
+        >>> objective = albert_tf.PretrainingObjective("sop")
+        >>> objective.losses
+        ('masked_lm_loss', 'sentence_order_loss')
     """
 
     epsilon = {"masked_lm": 1e-5}
@@ -108,6 +133,8 @@ class PretrainingObjective(Objective):
         measures = ("loss", "accuracy")
         self.quantities = tuple(f"{part}_{measure}" for part in self.parts for measure in measures)
         self.losses = tuple(f"{part}_loss" for part in self.parts)
+        pairs = ("next_sentence_labels",) if self._pair_parts else ()
+        self.labels = ("masked_lm_ids", "masked_lm_weights", *pairs)
 
     def weights(self, batch):
         examples = _example_weights(batch)
@@ -132,11 +159,22 @@ class PretrainingObjective(Objective):
 
 
 class ClassificationObjective(Objective):
-    """Mean cross-entropy of `label_ids` `[batch]`."""
+    """Mean cross-entropy of `label_ids` `[batch]`.
+
+    Example:
+
+        >>> objective = albert_tf.ClassificationObjective()
+        >>> batch = {"input_ids": np.ones((2, 4), "int32"), "label_ids": np.array([0, 2])}
+        >>> outputs = {"logits": np.float32([[9, 0, 0], [9, 0, 0]])}
+        >>> sums, weights = objective.sums(outputs, batch), objective.weights(batch)
+        >>> float(sums["classification_accuracy"] / weights["classification"])
+        0.5
+    """
 
     parts = ("classification",)
     quantities = ("classification_loss", "classification_accuracy")
     losses = ("classification_loss",)
+    labels = ("label_ids",)
 
     def weights(self, batch):
         return {"classification": ops.sum(_example_weights(batch))}
@@ -156,32 +194,89 @@ MISSING_CHOICE = -1e9
 class MultipleChoiceObjective(Objective):
     """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
 
-    A batch contains `choice_mask` `[batch, choices]`, 0 for the padding of examples that have fewer
-    choices than others, which is ignored.
+    A batch may contain `choice_mask` `[batch, choices]`, 0 for the padding of examples that have
+    fewer choices than others, which is ignored.
+
+    Example:
+
+        >>> objective = albert_tf.MultipleChoiceObjective()
+        >>> batch = {
+        ...     "input_ids": np.ones((1, 3, 4), "int32"),
+        ...     "label_ids": np.array([1]),
+        ...     "choice_mask": np.array([[1, 1, 0]]),
+        ... }
+        >>> outputs = {"logits": np.float32([[0, 1, 9]])}  # the third choice is padding
+        >>> float(objective.sums(outputs, batch)["multiple_choice_accuracy"])
+        1.0
     """
 
     parts = ("multiple_choice",)
     quantities = ("multiple_choice_loss", "multiple_choice_accuracy")
     losses = ("multiple_choice_loss",)
+    labels = ("label_ids",)
 
     def weights(self, batch):
         return {"multiple_choice": ops.sum(_example_weights(batch))}
 
     def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         examples, labels = _example_weights(batch), batch["label_ids"]
-        logits = ops.where(batch["choice_mask"] > 0, outputs["logits"], MISSING_CHOICE)
+        logits = outputs["logits"]
+        if "choice_mask" in batch:
+            logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
         return {
             "multiple_choice_loss": ops.sum(examples * cross_entropy(logits, labels)),
             "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels)),
         }
 
 
+# In `label_ids` of tokens: no label, so no part of the loss.
+NO_LABEL = -1
+
+
+class TokenClassificationObjective(Objective):
+    """Mean cross-entropy over the labelled tokens of a batch.
+
+    A batch contains `label_ids`, int32 `[batch, at least seq]`: the label of each token, or a
+    negative number for a token without one (`[CLS]`, padding, the rest of a word).
+    """
+
+    parts = ("token_classification",)
+    quantities = ("token_classification_loss", "token_classification_accuracy")
+    losses = ("token_classification_loss",)
+    labels = ("label_ids",)
+
+    def weights(self, batch):
+        labelled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
+        return {"token_classification": ops.sum(labelled)}
+
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+        logits = outputs["logits"]
+        # Batches are padded to their longest sequence, labels to the longest of all.
+        labels = batch["label_ids"][:, : ops.shape(logits)[1]]
+        labelled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
+        labels = ops.maximum(labels, 0)
+        return {
+            "token_classification_loss": ops.sum(labelled * cross_entropy(logits, labels)),
+            "token_classification_accuracy": ops.sum(labelled * _correct(logits, labels)),
+        }
+
+
 class RegressionObjective(Objective):
-    """Mean squared error of the only logit against `label_values` `[batch]` float32."""
+    """Mean squared error of the only logit against `label_values` `[batch]` float32.
+
+    Example:
+
+        >>> objective = albert_tf.RegressionObjective()
+        >>> batch = {"input_ids": np.ones((2, 4), "int32"), "label_values": np.float32([1, 2])}
+        >>> outputs = {"logits": np.float32([[1], [4]])}
+        >>> float(objective.loss(objective.sums(outputs, batch), objective.weights(batch)))
+        2.0
+    """
 
     parts = ("regression",)
     quantities = ("regression_loss",)
     losses = ("regression_loss",)
+    labels = ("label_values",)
 
     def weights(self, batch):
         return {"regression": ops.sum(_example_weights(batch))}
@@ -195,11 +290,21 @@ class MultiLabelObjective(Objective):
     """Mean binary cross-entropy, over examples and labels, of `label_sets` `[batch, labels]`.
 
     `label_sets` is float32, 1 for each label that an example has and 0 for the others.
+
+    Example:
+
+        >>> objective = albert_tf.MultiLabelObjective()
+        >>> label_sets = np.float32([[1, 0, 1, 0]])
+        >>> batch = {"input_ids": np.ones((1, 4), "int32"), "label_sets": label_sets}
+        >>> outputs = {"logits": np.float32([[3, -3, -3, -3]])}  # the third label is missed
+        >>> float(objective.sums(outputs, batch)["multi_label_accuracy"])
+        0.75
     """
 
     parts = ("multi_label",)
     quantities = ("multi_label_loss", "multi_label_accuracy")
     losses = ("multi_label_loss",)
+    labels = ("label_sets",)
 
     def weights(self, batch):
         return {"multi_label": ops.sum(_example_weights(batch))}
@@ -219,11 +324,25 @@ class SpanObjective(Objective):
     """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
 
     A prediction is correct if both positions are.
+
+    Example:
+
+        >>> objective = albert_tf.SpanObjective()
+        >>> batch = {
+        ...     "input_ids": np.ones((1, 3), "int32"),
+        ...     "start_positions": np.array([1]),
+        ...     "end_positions": np.array([2]),
+        ... }
+        >>> start_logits, end_logits = np.float32([[0, 9, 0]]), np.float32([[0, 0, 9]])
+        >>> outputs = {"start_logits": start_logits, "end_logits": end_logits}
+        >>> float(objective.sums(outputs, batch)["span_accuracy"])
+        1.0
     """
 
     parts = ("span",)
     quantities = ("span_loss", "span_accuracy")
     losses = ("span_loss",)
+    labels = ("start_positions", "end_positions")
 
     def weights(self, batch):
         return {"span": ops.sum(_example_weights(batch))}
@@ -248,11 +367,17 @@ class ConditionalSpanObjective(Objective):
     """Spans as in `SpanObjective`, plus half of the cross-entropy of `is_impossible` `[batch]`.
 
     Ends are predicted given the true start, and so is their accuracy.
+
+    Example:
+
+        >>> albert_tf.ConditionalSpanObjective().losses
+        ('span_loss', 'answerability_loss')
     """
 
     parts = ("span", "answerability")
     quantities = ("span_loss", "span_accuracy", "answerability_loss", "answerability_accuracy")
     losses = ("span_loss", "answerability_loss")
+    labels = ("start_positions", "end_positions", "is_impossible")
 
     def weights(self, batch):
         examples = ops.sum(_example_weights(batch))

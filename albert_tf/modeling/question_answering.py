@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.execution import PLAIN, Execution
-from albert_tf.modeling.heads import EncoderModel
 from albert_tf.modeling.layers import (
     SITES,
     dense,
@@ -17,6 +18,7 @@ from albert_tf.modeling.layers import (
     layer_norm,
     select,
 )
+from albert_tf.modeling.losses import ConditionalSpanObjective
 
 # Logit of positions where an answer can neither start nor end.
 _IMPOSSIBLE = -1e30
@@ -146,7 +148,26 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         end_n_top: number of ends for each start.
         classifier_dropout: dropout rate of the answerability head in training.
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
+
+    Example:
+
+        >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
+        >>> model = albert_tf.AlbertForConditionalQuestionAnswering(config)
+        >>> ids = np.array([[2, 14, 9, 3, 21, 22, 23, 24, 25, 3]])
+        >>> segments = np.array([[0, 0, 0, 0, 1, 1, 1, 1, 1, 1]])
+        >>> features = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": segments}
+        >>> outputs = model(features)
+        >>> tuple(outputs["start_top_index"].shape), tuple(outputs["end_top_index"].shape)
+        ((1, 5), (1, 25))
     """
+
+    feature_names = ("start_positions",)
+    objectives = (ConditionalSpanObjective(),)
+    targets = {
+        "start_positions": "start_log_probs",
+        "end_positions": "end_log_probs",
+        "is_impossible": "cls_logits",
+    }
 
     def __init__(
         self,
@@ -177,38 +198,48 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         training: bool = False,
         heads_only: bool = False,
         execution: Execution = PLAIN,
+        **on_request: bool,
     ):
         """Predicts the start, the end given the start, and whether there is an answer.
 
         Args:
-            features: those of the encoder; in training also `start_positions` `[batch]`, the true
-                starts.
+            features: those of the encoder, all three; in training also `start_positions` `[batch]`,
+                the true starts.
             training: whether dropout is applied and ends are predicted for the true starts.
             heads_only: whether to return the heads' outputs only.
             execution: how an engine wants the layers executed.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
 
         Returns:
             Dictionary of `cls_logits` `[batch]`, positive for no answer. In training also
             `start_log_probs` and `end_log_probs` `[batch, seq]`, the latter given the true starts;
             otherwise `start_top_log_probs` and `start_top_index` `[batch, start_n_top]`, and
             `end_top_log_probs` and `end_top_index` `[batch, start_n_top * end_n_top]`, grouped by
-            start. All float32, indexes int32. Without `heads_only`, also the encoder's outputs.
+            start. All float32, indexes int32. Without `heads_only`, also the encoder's outputs,
+            and the log-probabilities of training if the features contain `start_positions`.
+
+        Raises:
+            InputError: if `input_mask`, `segment_ids` or, in training, `start_positions` is
+                missing.
         """
+        required = ("input_mask", "segment_ids", *(("start_positions",) if training else ()))
+        for name in required:
+            if name not in features:
+                raise InputError(f"`features`: has no {name}, which {self.name} needs")
         seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encoder(features, training=training, execution=execution)
+        encoded = self.encode_all(features, training, heads_only, execution, **on_request)
         outputs = {} if heads_only else dict(encoded)
         sequence = encoded["sequence_output"]
         possible = possible_positions(features)
         start_log_probs = _log_probs(self.start(sequence), possible)
-        if training:
+        if training or ("start_positions" in features and not heads_only):
             starts = features["start_positions"][:, None]
-        else:
-            start_top, starts = _top(start_log_probs, self.start_n_top)
-        ends_of_starts = self.end(sequence, select(sequence, starts))
-        end_log_probs = _log_probs(ends_of_starts, possible[:, None])
-        if training:
+            end_log_probs = self._end_log_probs(sequence, starts, possible)
             outputs |= {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs[:, 0]}
-        else:
+        if not training:
+            start_top, starts = _top(start_log_probs, self.start_n_top)
+            end_log_probs = self._end_log_probs(sequence, starts, possible)
             end_top, ends = _top(end_log_probs, self.end_n_top)
             flat = (-1, self.start_n_top * self.end_n_top)
             outputs |= {
@@ -221,6 +252,11 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         likely_start = ops.matmul(likely[:, None], sequence)[:, 0]
         outputs["cls_logits"] = self.answer_class(likely_start, sequence[:, 0], seed=seed)
         return outputs
+
+    def _end_log_probs(self, sequence, starts, possible):
+        """Log-probabilities `[batch, starts, seq]` of the ends, given the starts."""
+        logits = self.end(sequence, select(sequence, starts))
+        return _log_probs(logits, possible[:, None])
 
     def get_config(self):
         return {

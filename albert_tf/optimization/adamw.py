@@ -39,6 +39,17 @@ class AdamW(keras.optimizers.Optimizer):
             in BERT.
         exclude_from_weight_decay: regular expressions; a variable whose path contains a match is
             not decayed.
+        learning_rate_scales: pairs of a regular expression and a factor. The learning rate of a
+            variable is multiplied by the factor of the first expression that its path contains a
+            match of; see `layer_decay_scales`.
+
+    Example:
+
+        >>> kernel = keras.Variable([1.0, 1.0])
+        >>> optimizer = albert_tf.AdamW(0.1, weight_decay_rate=0.0, bias_correction=True)
+        >>> optimizer.apply([np.float32([3, -5])], [kernel])
+        >>> [round(float(weight), 4) for weight in keras.ops.convert_to_numpy(kernel)]
+        [0.9, 1.1]
     """
 
     def __init__(
@@ -50,6 +61,7 @@ class AdamW(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         bias_correction: bool = False,
         exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        learning_rate_scales: Sequence[tuple[str, float]] = (),
         name: str = "adamw",
         **kwargs,
     ):
@@ -60,6 +72,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.epsilon = epsilon
         self.bias_correction = bias_correction
         self.exclude_from_weight_decay = tuple(exclude_from_weight_decay)
+        self.learning_rate_scales = tuple((str(p), float(s)) for p, s in learning_rate_scales)
 
     def build(self, variables):
         if self.built:
@@ -69,6 +82,21 @@ class AdamW(keras.optimizers.Optimizer):
             variables, name=["adam_m", "adam_v"]
         )
         self._decayed = [not matches(self.exclude_from_weight_decay, v.path) for v in variables]
+        self._rate_scales = [self._rate_scale(v.path) for v in variables]
+
+    def apply(self, grads, trainable_variables=None):
+        """Applies gradients, as `keras.optimizers.Optimizer.apply` does.
+
+        As in the engines, a missing gradient, of a variable that the loss does not depend on, is
+        zero, and the variable is decayed. Repeated rows of TensorFlow's sparse gradient of an
+        embedding are summed before its norm is computed.
+        """
+        variables = (
+            self._trainable_variables if trainable_variables is None else trainable_variables
+        )
+        variables = list(variables)
+        grads = [_dense(gradient, each) for gradient, each in zip(grads, variables, strict=True)]
+        super().apply(grads, None if trainable_variables is None else variables)
 
     def update_step(self, gradient, variable, learning_rate):
         self._move(gradient, variable, self._rates(learning_rate))
@@ -118,8 +146,18 @@ class AdamW(keras.optimizers.Optimizer):
         index = self._get_variable_index(variable)
         update = self._direction(gradient, variable, index, rates)
         scale = self._scale(update, variable, index)
-        self.assign_sub(variable, rates.learning_rate * scale * update)
+        learning_rate = rates.learning_rate
+        if self._rate_scales[index] != 1.0:
+            learning_rate = learning_rate * self._rate_scales[index]
+        self.assign_sub(variable, learning_rate * scale * update)
         return scale
+
+    def _rate_scale(self, path: str) -> float:
+        """The factor of the learning rate of the variable `path`."""
+        factors = (
+            factor for pattern, factor in self.learning_rate_scales if matches([pattern], path)
+        )
+        return next(factors, 1.0)
 
     def _measure(self, scales: list) -> dict[str, Any]:
         """`measures` by name; `scales` are the variables' factors of the learning rate."""
@@ -128,9 +166,6 @@ class AdamW(keras.optimizers.Optimizer):
     def _direction(self, gradient, variable, index: int, rates: _Rates):
         """The update before the learning rate; also updates the moments."""
         dtype = variable.dtype
-        if hasattr(gradient, "indices"):
-            # TensorFlow's sparse gradient of an embedding: repeated rows must be summed first.
-            gradient = ops.add(ops.zeros_like(variable), gradient)
         gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]
         new_moment = rates.keep_1 * moment + rates.add_1 * gradient
@@ -159,7 +194,17 @@ class AdamW(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
             "exclude_from_weight_decay": list(self.exclude_from_weight_decay),
+            "learning_rate_scales": [list(pair) for pair in self.learning_rate_scales],
         }
+
+
+def _dense(gradient, variable):
+    """The gradient of a variable as a tensor; zeros if there is none."""
+    if gradient is None:
+        return ops.zeros_like(variable)
+    if hasattr(gradient, "indices"):
+        return ops.add(ops.zeros_like(variable), gradient)
+    return gradient
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:

@@ -25,6 +25,14 @@ class Lamb(AdamW):
         exclude_from_layer_adaptation: regular expressions; a variable whose path contains a match
             has trust ratio 1. By default the variables that are excluded from weight decay.
         **kwargs: other arguments of `AdamW`.
+
+    Example:
+
+        >>> kernel = keras.Variable([3.0, 4.0])  # of length 5
+        >>> optimizer = albert_tf.Lamb(learning_rate=0.1)
+        >>> optimizer.apply([np.float32([1, -1])], [kernel])
+        >>> round(float(keras.ops.norm(kernel - np.float32([3, 4]))), 4)  # a tenth of that length
+        0.5
     """
 
     def __init__(

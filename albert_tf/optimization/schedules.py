@@ -95,6 +95,12 @@ class WarmupPolynomialDecay(WarmupSchedule):
     Args:
         power: exponent of the decay, 1 for linear.
         **kwargs: arguments of `WarmupSchedule`.
+
+    Example:
+
+        >>> rate = albert_tf.WarmupPolynomialDecay(0.1, num_train_steps=100, num_warmup_steps=10)
+        >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 50, 100)]
+        [0.0, 0.05, 0.09, 0.05, 0.0]
     """
 
     def __init__(
@@ -133,6 +139,12 @@ class WarmupStableDecay(WarmupSchedule):
     Args:
         cooldown_steps: length of the cool-down; 0 keeps the rate at the peak.
         **kwargs: arguments of `WarmupSchedule`.
+
+    Example:
+
+        >>> rate = albert_tf.WarmupStableDecay(0.1, 100, num_warmup_steps=10, cooldown_steps=20)
+        >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 80, 90, 100)]
+        [0.0, 0.05, 0.1, 0.1, 0.05, 0.0]
     """
 
     def __init__(
@@ -164,6 +176,12 @@ class WarmupCosineDecay(WarmupSchedule):
     """Linear warm-up, then half a period of a cosine from the peak to the end (arXiv 1608.03983).
 
     Arguments are those of `WarmupSchedule`.
+
+    Example:
+
+        >>> rate = albert_tf.WarmupCosineDecay(0.1, num_train_steps=100, num_warmup_steps=20)
+        >>> [round(float(rate(step)), 3) for step in (0, 10, 20, 60, 100)]
+        [0.0, 0.05, 0.1, 0.05, 0.0]
     """
 
     def __init__(
@@ -209,6 +227,12 @@ def create_schedule(name: str, learning_rate: float, num_train_steps: int, **kwa
 
     Raises:
         InputError: there is no schedule of that name.
+
+    Example:
+
+        >>> rate = albert_tf.create_schedule("wsd", 0.1, num_train_steps=100, cooldown_steps=50)
+        >>> [round(float(rate(step)), 3) for step in (0, 50, 75, 100)]
+        [0.1, 0.1, 0.05, 0.0]
     """
     if name not in SCHEDULES:
         raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")

@@ -46,6 +46,15 @@ class PretrainingTask:
         objective: loss and metrics of the model's outputs on a batch of these features.
         flops_per_example: `(config, max_seq_length, max_predictions_per_seq)` -> operations on one
             example, forward and backward.
+
+    Example:
+
+        >>> from albert_tf.training.objectives import find_objective
+        >>> task = find_objective("sop")
+        >>> task.heads
+        ('masked_lm', 'sentence_order')
+        >>> sorted(task.stored_features(512, 20, dynamic_masks=True))
+        ['input_ids', 'input_mask', 'next_sentence_labels', 'segment_ids', 'token_boundary']
     """
 
     name: str
@@ -79,7 +88,17 @@ PRETRAINING_OBJECTIVES: dict[str, PretrainingTask] = {}
 
 
 def register_objective(task: PretrainingTask) -> None:
-    """Makes an objective available to training data that names it in its manifest."""
+    """Makes an objective available to training data that names it in its manifest.
+
+    Example:
+
+        >>> import dataclasses
+        >>> from albert_tf.training.objectives import find_objective
+        >>> task = dataclasses.replace(find_objective("sop"), name="my_sentence_order")
+        >>> albert_tf.register_objective(task)
+        >>> find_objective("my_sentence_order") is task
+        True
+    """
     PRETRAINING_OBJECTIVES[task.name] = task
 
 

@@ -12,6 +12,7 @@ from albert_tf.modeling.heads import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.backends import forward
 from tests.conftest import GOLDEN
 from tests.modeling.oracle import Oracle, random_weights
@@ -123,6 +124,10 @@ def test_task_heads_are_those_of_the_formulas():
     model = AlbertForSequenceClassification(config, num_labels=3)
     oracle, _, pooled = encoded(model)
     close(forward(model, flat)["logits"], oracle.linear_head(head_of(model), pooled))
+
+    model = AlbertForTokenClassification(config, num_labels=4)
+    oracle, sequence, _ = encoded(model)
+    close(forward(model, flat)["logits"], oracle.linear_head(head_of(model), sequence))
 
     model = AlbertForMultipleChoice(config)
     oracle, _, pooled = encoded(model)

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
@@ -16,6 +17,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.backends import as_numpy, forward
 from tests.tiny import CONFIG, batch
 
@@ -42,6 +44,10 @@ MODELS = {
     ),
     "multiple choice": (AlbertForMultipleChoice, choices()),
     "answers need all positions": (AlbertForQuestionAnswering, features(*INPUTS)),
+    "token classification": (
+        lambda config: AlbertForTokenClassification(config, 3),
+        features(*INPUTS),
+    ),
     "conditional answers": (AlbertForConditionalQuestionAnswering, features(*INPUTS)),
 }
 
@@ -72,3 +78,28 @@ def test_the_last_layer_can_be_computed_at_a_few_positions(config):
     at_positions = np.take_along_axis(whole["sequence_output"], positions[..., None], axis=1)
     np.testing.assert_allclose(few["sequence_output"], at_positions, rtol=0, atol=2e-5)
     np.testing.assert_allclose(few["pooled_output"], whole["pooled_output"], rtol=0, atol=2e-5)
+
+
+@pytest.mark.integration
+def test_outputs_on_request_are_those_of_the_encoder():
+    keras.utils.set_random_seed(0)
+    model = AlbertForSequenceClassification(GROUPS, 3)
+    inputs = features(*INPUTS)
+    flags = ("output_hidden_states", "output_attentions", "output_embeddings")
+    outputs = as_numpy(model(inputs, **dict.fromkeys(flags, True)))
+    first, *others = outputs["hidden_states"]
+    assert len(others) == len(outputs["attentions"]) == len(outputs["encoder_outputs"]) == 8
+    np.testing.assert_array_equal(first, outputs["projected_embeddings"])
+    for hidden, layer in zip(others, outputs["encoder_outputs"], strict=True):
+        np.testing.assert_array_equal(hidden, layer)
+    padding = inputs["input_mask"][:, None, None] == 0
+    for weights in outputs["attentions"]:
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+        assert (weights * padding).max() < 1e-6
+    encoded = as_numpy(model.encoder(inputs, output_attentions=True))
+    np.testing.assert_array_equal(outputs["attentions"][-1], encoded["attentions"][-1])
+    for flag in flags:
+        with pytest.raises(
+            InputError, match=f"`{flag}`=True: cannot be combined with `heads_only`"
+        ):
+            model(inputs, heads_only=True, **{flag: True})

@@ -15,6 +15,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.backends import forward
 from tests.conftest import GOLDEN
 
@@ -33,6 +34,11 @@ MODELS = {
     ),
     "seqcls": (
         lambda config: AlbertForSequenceClassification(config, num_labels=3),
+        {"logits": "logits"},
+        {"labels": "logits"},
+    ),
+    "tokcls": (
+        lambda config: AlbertForTokenClassification(config, num_labels=5),
         {"logits": "logits"},
         {"labels": "logits"},
     ),
@@ -60,13 +66,13 @@ def theirs(request):
     )
 
 
-def run(model, inputs, names):
+def run(model, inputs, names, **options):
     """Our outputs for some of their inputs; predictions at every position."""
     features = {FEATURES[name]: inputs[name] for name in names}
     ids = inputs["input_ids"]
     if isinstance(model, AlbertForPreTraining):
         features["masked_lm_positions"] = np.broadcast_to(np.arange(ids.shape[-1]), ids.shape)
-    return forward(model, features)
+    return forward(model, features, **options)
 
 
 def close(actual, expected, name):
@@ -83,7 +89,7 @@ def mean_loss(logits, labels):
 def test_outputs_and_loss_equal_theirs(theirs):
     name, model, inputs, expected = theirs
     _, logits, labels = MODELS[name]
-    outputs = run(model, inputs, FEATURES)
+    outputs = run(model, inputs, FEATURES, output_hidden_states=True)
     losses = [mean_loss(outputs[ours], inputs[key]) for key, ours in labels.items()]
     actual = {
         # Start and end of a span are averaged, the two losses of pretraining added up.
@@ -94,11 +100,8 @@ def test_outputs_and_loss_equal_theirs(theirs):
     if "pooler_output" in expected:
         actual["pooler_output"] = outputs["pooled_output"]
     if "hidden_state_00" in expected:
-        features = {FEATURES[key]: inputs[key] for key in FEATURES}
-        encoded = forward(model.encoder, features, output_embeddings=True)
-        actual["hidden_state_00"] = encoded["projected_embeddings"]
-        for number, layer in enumerate(outputs["encoder_outputs"], start=1):
-            actual[f"hidden_state_{number:02d}"] = layer
+        for number, hidden in enumerate(outputs["hidden_states"]):
+            actual[f"hidden_state_{number:02d}"] = hidden
     assert set(actual) == {key for key in expected if "ids_only/" not in key}
     for key, value in actual.items():
         close(value, expected[key], key)

@@ -18,6 +18,7 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.backends import as_numpy, gradient_function
 from tests.tiny import CONFIG, batch
 
@@ -46,6 +47,9 @@ MODELS = {
     ),
     "choice": lambda config, **kwargs: AlbertForMultipleChoice(
         config, classifier_dropout=0.3, **kwargs
+    ),
+    "tagger": lambda config, **kwargs: AlbertForTokenClassification(
+        config, num_labels=5, classifier_dropout=0.2, **kwargs
     ),
 }
 

@@ -14,6 +14,7 @@ from albert_tf.engines.jax.devices import DATA
 from albert_tf.engines.jax.step import REPLICATED, SPLIT, Batch, Values, place
 from albert_tf.engines.steps import accepted_arguments
 from albert_tf.modeling.execution import Execution
+from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
 
 
@@ -56,7 +57,8 @@ class ForwardStep(abc.ABC):
         mapping = [(weight, params[weight.path]) for weight in self.model.weights]
         how = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
         with keras.StatelessScope(state_mapping=mapping):
-            return self._results(self.model(batch, training=False, **how), batch)
+            outputs = self.model(model_features(self.model, batch), training=False, **how)
+            return self._results(outputs, batch)
 
     @abc.abstractmethod
     def _results(self, outputs: dict[str, jax.Array], batch: Batch) -> Any:

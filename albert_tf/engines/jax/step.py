@@ -24,6 +24,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from albert_tf.engines.jax.devices import DATA
 from albert_tf.engines.steps import HISTORY, accepted_arguments
 from albert_tf.modeling.execution import Execution
+from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 
@@ -255,7 +256,7 @@ class TrainStep:
             given = params | trainable
             mapping = [(weight, given[weight.path]) for weight in self.model.weights]
             with keras.StatelessScope(state_mapping=[*mapping, (state, seed)]):
-                outputs = self.model(batch, training=True, **how)
+                outputs = self.model(model_features(self.model, batch), training=True, **how)
                 sums = self.objective.sums(outputs, batch, **fused)
                 return self.objective.loss(sums, weights), sums
 

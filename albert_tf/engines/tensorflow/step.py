@@ -19,6 +19,7 @@ from albert_tf.engines.steps import HISTORY, accepted_arguments
 from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
+from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization.adamw import AdamW
@@ -291,7 +292,7 @@ class TrainStep:
         how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
         fused = accepted_arguments(self.objective.sums, cross_entropy=execution.ops.cross_entropy)
         with tf.GradientTape() as tape:
-            outputs = self.model(batch, training=True, **how)
+            outputs = self.model(model_features(self.model, batch), training=True, **how)
             sums = self.objective.sums(outputs, batch, **fused)
             loss = self.objective.loss(sums, weights)
         # Without sentence pairs, the loss does not depend on the sentence-order head.
@@ -328,7 +329,7 @@ class EvalStep:
 
     def _sums(self, batch):
         heads_only = accepted_arguments(self.model.call, heads_only=True)
-        outputs = self.model(batch, training=False, **heads_only)
+        outputs = self.model(model_features(self.model, batch), training=False, **heads_only)
         return {
             "sums": self.objective.sums(outputs, batch),
             "weights": self.objective.weights(batch),
@@ -370,5 +371,5 @@ class PredictStep:
 
     def _inference(self, batch):
         heads_only = accepted_arguments(self.model.call, heads_only=True)
-        outputs = self.model(batch, training=False, **heads_only)
+        outputs = self.model(model_features(self.model, batch), training=False, **heads_only)
         return {name: outputs[name] for name in self.outputs}
