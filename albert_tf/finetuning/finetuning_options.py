@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
 from albert_tf.interop.layout import SETTINGS_FILE
@@ -92,6 +93,17 @@ class FineTuningOptions(TrainingOptions):
     )
     optimizer: str = option("adamw", "adamw or lamb.")
     learning_rate: float = option(5e-5, "Peak learning rate.")
+    layer_decay: float = option(
+        1.0,
+        "Layer-wise decay of the learning rate: this to the power of the distance from the head, "
+        "which is 1 for the pooler and the last group of layers, then counts groups, and "
+        "embeddings are last; 1: the same rate for all.",
+    )
+    freeze: tuple[str, ...] = option(
+        (),
+        "Variables that training leaves as they are: names with wildcards, separated by commas, "
+        "such as bert/embeddings/*.",
+    )
     train_step: int = option(1000, "Training steps in total, including those before a restart.")
     num_train_epochs: float = option(
         0.0, "Epochs over the training examples, instead of --train_step; 0: --train_step decides."
@@ -154,6 +166,8 @@ class FineTuningOptions(TrainingOptions):
             ("early_stopping_evaluations", 0),
         ):
             self._check_minimum(name, minimum)
+        if not 0 < self.layer_decay <= 1:
+            raise InputError(f"`layer_decay`={self.layer_decay}: must be above 0 and at most 1")
         if self.num_train_epochs < 0:
             raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be at least 0")
         if not 0 <= self.warmup_proportion <= 1:
@@ -225,6 +239,13 @@ class FineTuningOptions(TrainingOptions):
                 )
             )
         return runs
+
+    def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
+        """Arguments of the optimizer, besides its schedule, for a model of this config."""
+        from albert_tf.optimization.layer_decay import layer_decay_scales  # loads Keras
+
+        scales = layer_decay_scales(config, self.layer_decay)
+        return {**super().optimizer_arguments(config), "learning_rate_scales": scales}
 
     def recorded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options that a trained folder records.

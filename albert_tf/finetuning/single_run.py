@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import copy_file, write_text
 from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
@@ -121,6 +122,7 @@ class FineTuningRun:
             return
         (train,) = self.context.of_split("train")
         options = self.options
+        freeze_variables(self.engine, self.model, options)
         train_model(
             self.engine,
             self.model,
@@ -135,14 +137,19 @@ class FineTuningRun:
             ),
             options,
             self.task.flops_per_example(self.context.config),
-            self.context.description,
+            self._description,
             self._periodic_evaluation(),
         )
+
+    @property
+    def _description(self) -> dict[str, str | bytes]:
+        """File name -> content of what goes next to the checkpoints, besides the config."""
+        return {**self.context.description, **frozen_file(self.options)}
 
     @functools.cached_property
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `output_dir` and the files that go with it."""
-        companions = (CONFIG_FILE, *self.context.description)
+        companions = (CONFIG_FILE, *self._description)
         return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, companions)
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.options import option
@@ -173,6 +174,13 @@ class TrainingOptions(DeviceOptions):
             "start_warmup_step": self.start_warmup_step,
             "final_learning_rate_ratio": self.final_learning_rate_ratio,
             **{argument: getattr(self, name) for argument, name in own.items()},
+        }
+
+    def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
+        """Arguments of the optimizer, besides its schedule, for a model of this config."""
+        return {
+            "weight_decay_rate": self.weight_decay_rate,
+            "bias_correction": self.bias_correction,
         }
 
     def _check_minimum(self, name: str, minimum: int) -> None:

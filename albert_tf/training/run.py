@@ -145,12 +145,8 @@ def create_training_step(
     """
     with engine.scope():
         schedule = create_schedule(options.schedule, **options.schedule_arguments())
-        optimizer = create_optimizer(
-            options.optimizer,
-            schedule,
-            weight_decay_rate=options.weight_decay_rate,
-            bias_correction=options.bias_correction,
-        )
+        arguments = options.optimizer_arguments(model.config)
+        optimizer = create_optimizer(options.optimizer, schedule, **arguments)
     return engine.create_training_step(
         model,
         optimizer,
