@@ -19,7 +19,7 @@ def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
     """Trains a unigram model and writes `<prefix>.model` and `<prefix>.vocab`, both or neither.
 
     Args:
-        sentences: text preprocessed by `albert_tf.tokenizers.base.preprocess`.
+        sentences: text preprocessed by `albert_tf.tokenizers.normalization.preprocess`.
         prefix: path of the two files without their endings.
         vocab_size: number of pieces, including special symbols.
 

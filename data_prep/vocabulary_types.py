@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf.tokenizers.base import preprocess
+from albert_tf.tokenizers.normalization import preprocess
 from data_prep import unigram_vocabulary, wordpiece_vocabulary
 
 

@@ -30,7 +30,7 @@ class Features:
 
     def __init__(
         self,
-        sequences: Iterable[tuple[Sequence[int], Sequence[int]]],
+        sequences: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[int] | np.ndarray]],
         pad_id: int,
         choices: int = 0,
         arrays: dict[str, np.ndarray] | None = None,

@@ -10,36 +10,30 @@ caller: `[MASK]` in a text is six characters of text, unless the caller asks for
 the symbol, as in a prompt:
 
     tokenizer.encode("The cat [MASK].", special_symbols=True)       # [14, 2008, 4, 9]
+
+Called with texts, a tokenizer returns the inputs of a model:
+
+    features = tokenizer(["The cat sat.", "Hello."])    # input_ids, input_mask, segment_ids
+    outputs = model(features)
 """
 
 from __future__ import annotations
 
 import abc
-import functools
 import itertools
 import os
 import re
-import string
-import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_folder
 from albert_tf.hub.names import local_vocabulary
-from albert_tf.tokenizers import alignment
+from albert_tf.tokenizers import packing
 from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
-
-WORD_START = "\u2581"  # SentencePiece writes the space before a word as this character
-
-# Punctuation that is a word on its own but does not end one in the middle of a piece ("co-op").
-# In the original it excludes the apostrophe and the signs < = >, which always start a word.
-_INNER_PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
-
-# Scripts written without spaces, in which every piece counts as a word.
-_UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR")
+from albert_tf.tokenizers.normalization import preprocess
 
 
 class TextPart(NamedTuple):
@@ -65,6 +59,17 @@ class Tokenizer(abc.ABC):
         word_starts: bool `[vocab_size]`, True where a piece begins a word.
         replacement_ids: int32, ids of ordinary pieces, from which masking draws random
             replacements (neither control symbols nor the unknown piece).
+
+    Example:
+
+        >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
+        >>> tokenizer.decode(tokenizer.encode("The MODEL reads text."))
+        'the model reads text.'
+        >>> inputs = tokenizer(["One text.", "Another, which is longer."])
+        >>> sorted(inputs)
+        ['input_ids', 'input_mask', 'segment_ids']
+        >>> inputs["input_ids"].shape == inputs["input_mask"].shape
+        True
     """
 
     _by_suffix: ClassVar[dict[str, type[Tokenizer]]] = {}
@@ -182,6 +187,110 @@ class Tokenizer(abc.ABC):
             np.concatenate([empty, *offsets]).astype(np.int32),
         )
 
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        pairs: str | Sequence[str] | None = None,
+        max_length: int | None = None,
+        padding: str | Literal[False] = "longest",
+        offsets: bool = False,
+        special_symbols: bool = False,
+    ) -> dict[str, Any]:
+        """Returns the inputs of a model for texts, or pairs of texts.
+
+            model(tokenizer(["A fine film.", "Dull."]))
+            model(tokenizer("Who wrote it?", "It was written by Ada.", max_length=128))
+
+        A sequence is `[CLS] text [SEP]` or `[CLS] text [SEP] pair [SEP]`. One that is too long
+        loses tokens at the end of its text, and a pair loses tokens of the longer text first, as
+        in fine-tuning.
+
+        Args:
+            texts: a text, or a sequence or an array of texts.
+            pairs: the second text of each pair; None for single texts.
+            max_length: maximum length in tokens, special symbols included; None for no limit. The
+                position embeddings of a model limit it, too: 512 for the published models.
+            padding: "longest" pads to the longest sequence of this call, "max_length" to
+                `max_length`, and False not at all.
+            offsets: whether to return the character offsets of the tokens.
+            special_symbols: whether the names of special symbols in the texts are read as the
+                symbols, as for `encode`; needed for prompts with `[MASK]`.
+
+        Returns:
+            `input_ids`, `input_mask` (1 for tokens, 0 for padding) and `segment_ids` (0 for the
+            first text and 1 for the second), int32 `[texts, seq]`, also for a single text. With
+            `offsets`, also `offsets`, int32 `[texts, seq, 2]`: start and end of each token in
+            characters of the raw text that it comes from; (0, 0) for `[CLS]`, `[SEP]` and padding.
+            Without padding, these are lists of one array `[seq]`, or `[seq, 2]`, per text.
+
+        Raises:
+            InputError: a text is not a string, numbers of texts and pairs differ, `max_length` is
+                too small, or `padding` is unknown.
+        """
+        if max_length is not None and max_length < packing.MIN_LENGTH:
+            raise InputError(f"`max_length`={max_length}: must be at least {packing.MIN_LENGTH}")
+        if padding not in ("longest", "max_length", False):
+            raise InputError(f"`padding`={padding}: must be 'longest', 'max_length' or False")
+        if padding == "max_length" and max_length is None:
+            raise InputError("`padding`='max_length': needs `max_length`")
+        firsts = _checked_texts(texts, "texts")
+        seconds = None if pairs is None else _checked_texts(pairs, "pairs")
+        if seconds is not None and len(seconds) != len(firsts):
+            raise InputError(
+                f"`pairs`: {len(seconds)} texts; must be as many as in `texts`, {len(firsts)}"
+            )
+        rows = self._packed(firsts, seconds, max_length, offsets, special_symbols)
+        if padding is False:
+            return rows
+        length = max(map(len, rows["input_ids"]), default=0)
+        if padding == "max_length" and max_length is not None:
+            length = max_length
+        pad_values = {"input_ids": self.pad_id}
+        return {
+            name: packing.pad(values, length, pad_values.get(name, 0))
+            for name, values in rows.items()
+        }
+
+    def _packed(
+        self,
+        texts: list[str],
+        pairs: list[str] | None,
+        max_length: int | None,
+        offsets: bool,
+        special_symbols: bool,
+    ) -> dict[str, list[np.ndarray]]:
+        """What `__call__` returns without padding."""
+
+        def encode(texts: list[str]) -> tuple[Sequence, Sequence]:
+            if not offsets:
+                return self.encode_batch(texts, special_symbols), [None] * len(texts)
+            found = [self.encode_with_offsets(text, special_symbols) for text in texts]
+            return [ids for ids, _ in found], [spans for _, spans in found]
+
+        def truncate(first, second):
+            if max_length is None:
+                return first, second
+            return packing.truncate(first, second, max_length)
+
+        nothing = [None] * len(texts)
+        ids, spans = encode(texts)
+        pair_ids, pair_spans = (nothing, nothing) if pairs is None else encode(pairs)
+        rows: dict[str, list[np.ndarray]] = {
+            name: [] for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        for first, second in itertools.starmap(truncate, zip(ids, pair_ids, strict=True)):
+            rows["input_ids"].append(packing.join(first, second, self.cls_id, self.sep_id))
+            rows["segment_ids"].append(packing.segment_ids(first, second))
+        rows["input_mask"] = [np.ones_like(row) for row in rows["input_ids"]]
+        if offsets:
+            rows["offsets"] = [
+                packing.join(first, second, (0, 0), (0, 0))
+                for first, second in itertools.starmap(
+                    truncate, zip(spans, pair_spans, strict=True)
+                )
+            ]
+        return rows
+
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
@@ -222,76 +331,66 @@ class Tokenizer(abc.ABC):
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.pieces[id] for id in ids]
 
+    @overload
+    def decode(self, ids: Iterable[int]) -> str: ...
+
+    @overload
+    def decode(self, ids: Iterable[Iterable[int]]) -> list[str]: ...
+
+    def decode(self, ids):
+        """Returns the text of some ids.
+
+            tokenizer.decode(tokenizer.encode("The cat sat."))          # "the cat sat."
+            tokenizer.decode(tokenizer(["A cat.", "Dogs."])["input_ids"])   # ["a cat.", "dogs."]
+
+        Control symbols, which include padding, are skipped. The text is normalized: what
+        normalization removed, such as upper case, does not come back. An unknown token becomes
+        what the vocabulary writes for it: `⁇` (SentencePiece) or `[UNK]` (WordPiece).
+
+        Args:
+            ids: integers `[tokens]` or `[texts, tokens]`: an array, a tensor, a list, or a list of
+                lists of different lengths.
+
+        Returns:
+            A text, or a list of texts.
+
+        Raises:
+            InputError: an id is not in the vocabulary.
+        """
+        ids = list(ids)
+        if ids and np.ndim(ids[0]):
+            return [self.decode(row) for row in ids]
+        ids = [int(id) for id in ids]
+        for id in ids:
+            if not 0 <= id < self.vocab_size:
+                raise InputError(
+                    f"`ids`: {id} is not in the vocabulary; must be from 0 to {self.vocab_size - 1}"
+                )
+        return self._decode(ids)
+
     @abc.abstractmethod
-    def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of some ids, without control symbols."""
+    def _decode(self, ids: list[int]) -> str: ...
+
+
+def _checked_texts(texts: Any, argument: str) -> list[str]:
+    """Returns the texts as a list, or raises InputError."""
+    if isinstance(texts, str):
+        return [str(texts)]
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):
+        raise InputError(
+            f"`{argument}`={texts!r}: must be a text or a sequence of texts, not "
+            f"{type(texts).__name__}"
+        )
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"`{argument}`[{number}]={text!r}: must be a text, not {type(text).__name__}"
+            )
+    return texts
 
 
 def _vocabulary_in(folder: str) -> str:
     if vocabulary := find_vocabulary(folder):
         return vocabulary
     raise InputError(f"{folder}: contains no vocabulary, such as spiece.model or vocab.txt")
-
-
-def preprocess(text: str, do_lower_case: bool) -> str:
-    """Collapses white space, removes accents (NFKD) and optionally lower-cases.
-
-    This is the original's `preprocess_text`. (XLNet's, which the Hugging Face tokenizer follows,
-    also turns `` and '' into straight quotes; ALBERT's does not.)
-    """
-    text = " ".join(text.split())
-    if not text.isascii():
-        text = without_accents(text)
-    return text.lower() if do_lower_case else text
-
-
-def without_accents(text: str) -> str:
-    """Applies NFKD and removes combining marks, independently for each character."""
-    return _combining_marks().sub("", unicodedata.normalize("NFKD", text))
-
-
-def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
-    """Returns the result of `preprocess`, and the span in `text` of each of its characters.
-
-    The spans are int64 `[characters, 2]`.
-    """
-
-    def normalize_character(character: str) -> str:
-        character = without_accents(character)
-        return character.lower() if do_lower_case else character
-
-    folded, positions = " ".join(text.split()), alignment.folded_positions(text)
-    spans = alignment.expanded_spans(folded, positions, normalize_character)
-    return preprocess(text, do_lower_case), spans
-
-
-def starts_word(piece: str) -> bool:
-    """Whether a SentencePiece piece begins a word, for whole-word masking.
-
-    As in the original's `is_start_piece`, these are `▁...`, `<...`, single punctuation marks, and
-    pieces that contain anything other than letters and punctuation, such as digits. In the
-    original, only the letters a to z continue a word. Here, letters of every script written with
-    spaces do, since otherwise no Greek or Russian word would ever be masked as a whole.
-    """
-    if piece.startswith((WORD_START, "<")) or piece in _INNER_PUNCTUATION:
-        return True
-    return not all(c in _INNER_PUNCTUATION or _continues_word(c) for c in piece)
-
-
-def _continues_word(character: str) -> bool:
-    if character.isascii():
-        return character.isalpha()
-    return unicodedata.category(character)[0] in "LM" and not is_unspaced(character)
-
-
-def is_unspaced(character: str) -> bool:
-    """Whether a character is a letter or mark of a script written without spaces."""
-    letter_or_mark = unicodedata.category(character)[0] in "LM"
-    return letter_or_mark and unicodedata.name(character, "").startswith(_UNSPACED_SCRIPTS)
-
-
-@functools.cache
-def _combining_marks() -> re.Pattern:
-    # There are none above this range, and going through all characters would take 0.2 s.
-    marks = (c for c in map(chr, range(0x300, 0x20000)) if unicodedata.combining(c))
-    return re.compile(f"[{''.join(marks)}]+")

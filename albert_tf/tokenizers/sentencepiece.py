@@ -13,13 +13,9 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment, sentencepiece_model
-from albert_tf.tokenizers.base import (
-    WORD_START,
-    TextPart,
-    Tokenizer,
-    preprocess_with_spans,
-    starts_word,
-)
+from albert_tf.tokenizers.base import TextPart, Tokenizer
+from albert_tf.tokenizers.normalization import preprocess_with_spans
+from albert_tf.tokenizers.word_starts import WORD_START, starts_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
@@ -232,8 +228,8 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         )
         return processor
 
-    def decode(self, ids: Iterable[int]) -> str:
-        return self._processor.decode([int(id) for id in ids])
+    def _decode(self, ids: list[int]) -> str:
+        return self._processor.decode(ids)
 
     def _comma_apart(self, piece: str) -> list[str]:
         """Splits `▁1999,` into `▁1999` `,`, as the original separates a comma from digits."""

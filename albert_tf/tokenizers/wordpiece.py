@@ -112,11 +112,11 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
                 first = after
         return found, found_spans
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def _decode(self, ids: list[int]) -> str:
         from tokenizers.decoders import WordPiece
 
         specials = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
-        tokens = self.convert_ids_to_tokens(id for id in map(int, ids) if id not in specials)
+        tokens = self.convert_ids_to_tokens(id for id in ids if id not in specials)
         return _space_in_ideographs().sub("", WordPiece(prefix=CONTINUES).decode(tokens))
 
     def _encode(self, text: str) -> Iterable[int]:

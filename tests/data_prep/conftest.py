@@ -8,7 +8,7 @@ import pydoc_data.topics
 import pytest
 
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.base import preprocess
+from albert_tf.tokenizers.normalization import preprocess
 from data_prep import example_maker, plan, text_units, unigram_vocabulary
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.sentences import split_sentences

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenizers.base import Tokenizer, preprocess, preprocess_with_spans
+from albert_tf.tokenizers.base import Tokenizer
+from albert_tf.tokenizers.normalization import preprocess, preprocess_with_spans
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
 from tests import references
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.base import Tokenizer, preprocess, starts_word
+from albert_tf.tokenizers.base import Tokenizer
+from albert_tf.tokenizers.normalization import preprocess
+from albert_tf.tokenizers.word_starts import starts_word
 from tests import references
 
 

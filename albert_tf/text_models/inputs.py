@@ -1,0 +1,104 @@
+"""Checks Python values that stand for texts, labels and numbers; all errors name the argument."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.json_files import shown
+
+
+def as_list(values: Any, argument: str) -> list[Any]:
+    """The values of a list, tuple, NumPy array, pandas Series or anything else with `tolist`.
+
+    Raises:
+        InputError: if it is something else, such as a dictionary or an iterator.
+    """
+    if hasattr(values, "tolist") and getattr(values, "ndim", 1) > 0:
+        return values.tolist()
+    if isinstance(values, list | tuple):
+        return list(values)
+    raise InputError(
+        f"`{argument}`: must be a list, an array or a Series, not {type(values).__name__}"
+    )
+
+
+def as_texts(values: Any, argument: str) -> list[str]:
+    """Texts; a single one counts as a list of one.
+
+    Raises:
+        InputError: if one of them is not a text.
+    """
+    texts = [values] if isinstance(values, str) else as_list(values, argument)
+    for number, text in enumerate(texts):
+        check_text(text, f"`{argument}`[{number}]")
+    return texts
+
+
+def check_text(value: Any, place: str) -> None:
+    """Raises InputError if a value is not a text.
+
+    Args:
+        value: to check.
+        place: where it is, for the error.
+    """
+    if not isinstance(value, str):
+        raise InputError(f"{place}: must be a text, not {shown_value(value)}")
+
+
+def check_same_length(first: Sequence, second: Sequence, argument: str, than: str) -> None:
+    """Raises InputError if two arguments differ in length; `than` is the name of the first one."""
+    if len(first) != len(second):
+        raise InputError(
+            f"`{argument}`: has {len(second):,} items, but `{than}` has {len(first):,}"
+        )
+
+
+def check_any(examples: Sequence) -> None:
+    """Raises InputError if there is no example to evaluate on."""
+    if not examples:
+        raise InputError("there is no example to evaluate on")
+
+
+def check_whole_number(name: str, value: Any, minimum: int) -> None:
+    """Raises InputError if an argument is no whole number or is below the minimum."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"`{name}`={value!r}: must be a whole number")
+    if value < minimum:
+        raise InputError(f"`{name}`={value}: must be at least {minimum}")
+
+
+def shown_value(value: Any) -> str:
+    """A value and its type, short enough for an error of one line."""
+    try:
+        return f"{shown(value)} ({type(value).__name__})"
+    except TypeError:  # not JSON
+        return type(value).__name__
+
+
+def as_texts_or_pairs(values: Any, argument: str) -> list[tuple[str, str | None]]:
+    """Texts, each with None, or pairs of texts: all items are of the same kind.
+
+    Args:
+        values: a text, or a sequence of texts or of tuples (or lists) of two texts.
+        argument: the caller's name of `values`, for errors.
+
+    Raises:
+        InputError: if an item is neither, or of another kind than the first.
+    """
+    items = [values] if isinstance(values, str) else as_list(values, argument)
+    pairs: list[tuple[str, str | None]] = []
+    for number, item in enumerate(items):
+        place = f"`{argument}`[{number}]"
+        if isinstance(items[0], str):
+            check_text(item, place)
+            pairs.append((item, None))
+            continue
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise InputError(f"{place}: must be a text or a pair of texts, not {shown_value(item)}")
+        for text in item:
+            check_text(text, place)
+        pairs.append((item[0], item[1]))
+    return pairs

@@ -1,0 +1,86 @@
+"""Packs the tokens of texts and pairs of texts into sequences for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Room for three special symbols and a token of each text.
+MIN_LENGTH = 5
+
+
+def truncate(
+    first: np.ndarray, second: np.ndarray | None, max_length: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Removes tokens at the end of a text, or of a pair, so that they fit into a sequence.
+
+    Args:
+        first: ids or offsets of a text, `[tokens, ...]`.
+        second: those of the second text of a pair; None for a single text.
+        max_length: length of the sequence in tokens, special symbols included.
+
+    Returns:
+        What remains of both. Of a pair, the longer text loses tokens first, as in the original's
+        `_truncate_seq_pair`.
+    """
+    if second is None:
+        return first[: max_length - 2], None
+    first_length, second_length = truncated_lengths(len(first), len(second), max_length - 3)
+    return first[:first_length], second[:second_length]
+
+
+def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
+    """Lengths of two texts after removing tokens from the longer one until both fit.
+
+    Texts of equal length lose a token from the second.
+    """
+    excess = max(first + second - room, 0)
+    # First down to the length of the other, then alternately.
+    cut = min(excess, abs(first - second))
+    first, second = (first - cut, second) if first > second else (first, second - cut)
+    rest = excess - cut
+    return first - rest // 2, second - (rest - rest // 2)
+
+
+def join(first: np.ndarray, second: np.ndarray | None, begin: Any, end: Any) -> np.ndarray:
+    """Joins texts as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
+
+    Args:
+        first: ids or offsets of a text, `[tokens, ...]`.
+        second: those of the second text of a pair; None for a single text.
+        begin: what stands for `[CLS]`: its id or its offsets.
+        end: what stands for `[SEP]`.
+
+    Returns:
+        int32 `[seq, ...]`.
+    """
+    parts: list[Any] = [[begin], first, [end]]
+    if second is not None:
+        parts += [second, [end]]
+    return np.concatenate(parts).astype(np.int32)
+
+
+def segment_ids(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
+    """Segment ids of the sequence that `join` returns, int32 `[seq]`."""
+    in_second = 0 if second is None else len(second) + 1
+    return np.repeat(np.array([0, 1], np.int32), [len(first) + 2, in_second])
+
+
+def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
+    """Pads rows at their ends to one array.
+
+    Args:
+        rows: int32 `[seq, ...]` each, with `seq` of at most `length`.
+        length: length of all rows in the result.
+        value: what fills the rows.
+
+    Returns:
+        int32 `[rows, length, ...]`.
+    """
+    inner = rows[0].shape[1:] if rows else ()
+    padded = np.full((len(rows), length, *inner), value, np.int32)
+    for number, row in enumerate(rows):
+        padded[number, : len(row)] = row
+    return padded

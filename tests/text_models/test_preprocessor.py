@@ -1,0 +1,117 @@
+"""The layer gives the ids of the tokenizer from Python strings, in `tf.data` and in a model."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.text_models import preprocessor as module
+from albert_tf.text_models.preprocessor import Preprocessor
+from albert_tf.tokenizers import Tokenizer
+from tests import references, tiny
+from tests.conftest import slow
+from tests.interop.models import letters
+
+TEXTS = ["A cat, 1999, sat.", "", "Ünï  [MASK] 中文\x00 " * 9, "b"]
+PAIRS = ["of it", "é", "x " * 30, ""]
+LENGTH = 16
+
+
+KINDS = ("sentencepiece", "wordpiece")
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory) -> dict[str, Tokenizer]:
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text(letters(tiny.VOCAB))
+    return {
+        "sentencepiece": Tokenizer.load(str(references.OWN_VOCABULARY)),
+        "wordpiece": Tokenizer.load(str(path), do_lower_case=False),
+    }
+
+
+def check(found, expected) -> None:
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        assert found[name].dtype == "int32"
+        np.testing.assert_array_equal(found[name], values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_python_strings_and_arrays(tokenizers, kind):
+    tokenizer = tokenizers[kind]
+    layer = Preprocessor(tokenizer, LENGTH)
+    singles = tokenizer(TEXTS, None, LENGTH, padding="max_length")
+    pairs = tokenizer(TEXTS, PAIRS, LENGTH, padding="max_length")
+    check(layer(TEXTS), singles)
+    check(layer(np.array([text.encode() for text in TEXTS], object)), singles)
+    check(layer((np.array(TEXTS, object), PAIRS)), pairs)
+    check(layer(TEXTS[0]), {name: values[0] for name, values in singles.items()})
+    features, labels = layer(TEXTS, [1, 0, 1, 0])
+    check(features, singles)
+    assert labels == [1, 0, 1, 0]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("kind", "in_graph"),
+    [(kind, False) for kind in KINDS] + slow(*((kind, True) for kind in KINDS)),
+)
+def test_a_pipeline_of_tensorflow(tokenizers, monkeypatch, kind, in_graph):
+    tokenizer = tokenizers[kind]
+    if in_graph and not module._has_tensorflow_text():
+        pytest.skip("TensorFlow Text is not installed")
+    monkeypatch.setattr(module, "_has_tensorflow_text", lambda: in_graph)
+    layer = Preprocessor(tokenizer, LENGTH)
+    singles = tokenizer(TEXTS, None, LENGTH, padding="max_length")
+    pairs = tokenizer(TEXTS, PAIRS, LENGTH, padding="max_length")
+    texts = tf.data.Dataset.from_tensor_slices((TEXTS, list(range(len(TEXTS)))))
+    batched = texts.batch(3).map(layer)
+    assert batched.element_spec[0]["input_ids"].shape == (None, LENGTH)
+    for dataset in (batched, texts.map(layer).batch(3)):
+        (first, labels), (rest, _) = dataset.as_numpy_iterator()
+        check({n: np.concatenate([first[n], rest[n]]) for n in first}, singles)
+        assert labels.tolist() == [0, 1, 2]
+    both = tf.data.Dataset.from_tensors((tf.constant(TEXTS), tf.constant(PAIRS)))
+    (features,) = both.map(lambda text, pair: layer((text, pair))).as_numpy_iterator()
+    check(features, pairs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_a_model_that_takes_strings(tokenizers, tmp_path, monkeypatch, in_graph):
+    if not in_graph:
+        monkeypatch.setattr(module, "_has_tensorflow_text", lambda: False)
+    tokenizer = tokenizers["wordpiece"]
+    classifier = albert_tf.AlbertForSequenceClassification(tiny.CONFIG, num_labels=2)
+    strings = keras.Input((), dtype="string")
+    model = keras.Model(strings, classifier(Preprocessor(tokenizer, LENGTH)(strings))["logits"])
+    expected = classifier(tokenizer(TEXTS, None, LENGTH, padding="max_length"))["logits"]
+    np.testing.assert_allclose(model(tf.constant(TEXTS)), expected, atol=1e-6)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(tf.constant(TEXTS), np.array([0, 1, 0, 1]), verbose=0)
+    model.save(tmp_path / "strings.keras")
+    restored = keras.saving.load_model(tmp_path / "strings.keras")
+    np.testing.assert_allclose(
+        restored.predict(tf.constant(TEXTS), verbose=0), model(tf.constant(TEXTS)), atol=1e-6
+    )
+
+
+def test_invalid_arguments_are_named(tokenizers):
+    layer = Preprocessor(tokenizers["wordpiece"])
+    for call, message in [
+        (lambda: Preprocessor(layer.tokenizer, 3), "`max_length`=3: must be at least 5"),
+        (lambda: layer(("a", "b", "c")), "`texts`: a tuple of 3; must be a pair of texts"),
+        (
+            lambda: layer(tf.constant([["a"]])),
+            "`texts`: a tensor of shape (1, 1); must be a text or [batch]",
+        ),
+        (lambda: layer(["a", None]), "`texts`[1]=None: must be a text, not NoneType"),
+    ]:
+        with pytest.raises(InputError) as error:
+            call()
+        assert str(error.value) == message
