@@ -56,6 +56,12 @@ def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> 
     return TRAINING * (encoder_flops(config, length, 1) + _pooled_flops(config, num_labels))
 
 
+def token_classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
+    """Returns the operations of training a classifier of every token on one example."""
+    head = 2 * length * config.hidden_size * num_labels
+    return TRAINING * (encoder_flops(config, length) + head)
+
+
 def span_flops(config: AlbertConfig, length: int) -> int:
     """Returns the operations of training two logits per position on one example."""
     return TRAINING * (encoder_flops(config, length) + 2 * length * config.hidden_size * 2)

@@ -13,7 +13,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 COMMIT = "a" * 40
-BRANCHES = ("main", "refs/pr/1")
+BRANCHES = ("main", "refs/pr/1", "refs/convert/parquet")
 
 
 class Hub(http.server.ThreadingHTTPServer):

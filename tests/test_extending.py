@@ -169,5 +169,5 @@ def test_a_kind_of_fine_tuning_task_touches_few_files():
     """That it works is tested in tests/finetuning/test_own_task.py."""
     section = "A kind of fine-tuning task"
     files = {change.path for change in extending_docs.changes(section)}
-    assert files == {"tagging_options.py", "tagging.py", "run_tagging.py"}
+    assert files == {"wic_options.py", "wic.py", "run_wic.py"}
     assert len(files) <= LIMITS[section]

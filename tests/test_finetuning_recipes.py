@@ -24,6 +24,7 @@ PROGRAMS = {
     ),
     "run_squad.py": ("albert_tf.finetuning.squad.squad_options", "SquadOptions"),
     "run_race.py": ("albert_tf.finetuning.race.race_options", "RaceOptions"),
+    "run_tagger.py": ("albert_tf.finetuning.tagging.tagger_options", "TaggerOptions"),
 }
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,
@@ -59,7 +60,13 @@ CLUE_TABLE = {
     "drcd": (3e-5, 32, None, 0.1, 0, -1, 512),
     "c3": (2e-5, 24, None, 0.1, 3956, 395, 512),
 }
-ALL = TABLE | CLUE_TABLE
+# Tagging, counted in epochs. CLUENER's values are those of its baseline.
+TAGGING_TABLE = {
+    "conll2003": (3e-5, 32, None, 0.1, 1000, 0, 128),
+    "cluener": (3e-5, 24, None, 0.1, 1000, 0, 128),
+    "msra_ner": (3e-5, 32, None, 0.1, 1000, 0, 256),
+}
+ALL = TABLE | CLUE_TABLE | TAGGING_TABLE
 
 
 def options_of(words: list[str]):

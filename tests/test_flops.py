@@ -9,9 +9,19 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.flops import classification_flops, encoder_flops, pretraining_flops
+from albert_tf.flops import (
+    classification_flops,
+    encoder_flops,
+    pretraining_flops,
+    token_classification_flops,
+)
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
-from albert_tf.modeling.losses import ClassificationObjective, PretrainingObjective
+from albert_tf.modeling.losses import (
+    ClassificationObjective,
+    PretrainingObjective,
+    TokenClassificationObjective,
+)
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 EXAMPLES = 2
@@ -89,6 +99,16 @@ def test_classification():
     assert graph == classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG) + selections(
         CONFIG, 1
     )
+
+
+@pytest.mark.slow
+def test_token_classification():
+    names = ("input_ids", "input_mask", "segment_ids")
+    features = {key: tf.constant(batch(EXAMPLES)[key]) for key in names}
+    features["label_ids"] = tf.zeros([EXAMPLES, LENGTH], tf.int32)
+    model = AlbertForTokenClassification(CONFIG, 3)
+    graph = counted(model, TokenClassificationObjective(), features)
+    assert graph == token_classification_flops(CONFIG, LENGTH, 3) + lookups(CONFIG)
 
 
 def test_nearly_all_of_it_is_six_per_parameter_and_token():

@@ -2,11 +2,11 @@
 
 A kind of task that is defined elsewhere gets its command in the same way:
 
-    main = fine_tuning_command(TaskKind(TaggingOptions, "my_package.tagging:Tagging"))
+    main = fine_tuning_command(TaskKind(WicOptions, "my_package.wic:Wic"))
 
-`TaggingOptions` is a dataclass derived from `FineTuningOptions`, and `Tagging` is derived from
+`WicOptions` is a dataclass derived from `FineTuningOptions`, and `Wic` is derived from
 `albert_tf.finetuning.task.FineTuningTask`. Without a command, call
-`albert_tf.finetuning.run.fine_tune(options, Tagging)`.
+`albert_tf.finetuning.run.fine_tune(options, Wic)`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
 from albert_tf.options import command
 from albert_tf.original_flags import OriginalFlag
 from albert_tf.quiet import quiet_import
@@ -55,6 +56,10 @@ TASK_KINDS = {
         SquadOptions,
         "albert_tf.finetuning.squad.question_answering:QuestionAnswering",
         original_flags.SQUAD,
+    ),
+    "token_classification": TaskKind(
+        TaggerOptions,
+        "albert_tf.finetuning.tagging.token_classification:TokenClassification",
     ),
 }
 
@@ -89,3 +94,4 @@ def run_classifier(options: ClassifierOptions) -> None:
 classify = command(ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER)
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])
+tag = fine_tuning_command(TASK_KINDS["token_classification"])

@@ -24,6 +24,9 @@ from albert_tf.tokenizers import Tokenizer
 
 Outputs = dict[str, np.ndarray]
 
+# Scores of `--do_predict`, if the answers are known.
+PREDICT_RESULTS_FILE = "predict_results.txt"
+
 
 @dataclasses.dataclass(frozen=True)
 class ExampleSet:

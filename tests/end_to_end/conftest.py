@@ -60,6 +60,7 @@ _TASK_KINDS = {
     "run_classifier.py": TASK_KINDS["classification"],
     "run_race.py": TASK_KINDS["multiple_choice"],
     "run_squad.py": TASK_KINDS["question_answering"],
+    "run_tagger.py": TASK_KINDS["token_classification"],
 }
 _MODULES = {
     "convert_checkpoint.py": "albert_tf.cli.convert",

@@ -66,7 +66,7 @@ def predicted(files, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("engine", ["tensorflow", *slow("jax")])
+@pytest.mark.parametrize("engine", slow("tensorflow", "jax"))
 def test_answers_are_those_of_the_predictions(engine, predicted, files, tmp_path):
     folder = tmp_path / "run"
     write_run(folder, files, engine)

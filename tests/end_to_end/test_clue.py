@@ -88,6 +88,7 @@ def test_texts_and_pairs(task, file, labels, more, clue, fine_tune):
     ]
 
 
+@pytest.mark.slow
 def test_reading_comprehension(clue, fine_tune):
     files = (f"--train_file={clue}/cmrc2018_train.json", f"--predict_file={clue}/cmrc2018_dev.json")
     out, printed = fine_tune("run_squad.py", *files, "--max_query_length=16", "--doc_stride=16")
@@ -99,6 +100,7 @@ def test_reading_comprehension(clue, fine_tune):
     assert answers["TRAIN_0_QUERY_0"] in CMRC_CONTEXT
 
 
+@pytest.mark.slow
 def test_multiple_choice(clue, fine_tune):
     words = ("--task_name=c3", f"--data_dir={clue}", "--submission", "--max_qa_length=16")
     out, _ = fine_tune("run_race.py", *words)

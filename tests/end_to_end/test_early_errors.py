@@ -55,6 +55,10 @@ def files(tmp_path_factory):
         ),
         (("run_race.py", CONFIG, "--data_dir=data/x"), "--data_dir=data/x: no such file or folder"),
         (
+            ("run_tagger.py", CONFIG, "--do_train", "--train_file=data/x.json"),
+            "--train_file=data/x.json: no such file",
+        ),
+        (
             ("run_squad.py", CONFIG, "--do_train", "--train_file=data/x.json"),
             "--train_file=data/x.json: no such file",
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
+from albert_tf.finetuning.tagging.token_classification import TokenClassification
 from tests.finetuning import small
 
 try:
@@ -144,3 +147,46 @@ def test_choices(files, tmp_path):
     )
     expected = np.loadtxt(tmp_path / "out" / "test_results.tsv")
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["words", "text"])
+def test_entities(files, tmp_path, unit):
+    draw = random.Random(5)
+    sentences = [draw.choices([*WORDS, ".", "O'Neil"], k=draw.randint(0, 60)) for _ in range(24)]
+    texts = ["\n ".join(words) for words in sentences]
+    rows = []
+    for words, text in zip(sentences, texts, strict=True):
+        if unit == "words":
+            tags = [draw.choice(["O", "B-X", "I-X", "B-Y"]) for _ in words]
+            rows.append({"tokens": words, "tags": tags})
+        else:
+            places = [match.span() for match in re.finditer(r"\S+", text)]
+            spans = [
+                {"start": start, "end": end, "label": draw.choice("XY")} for start, end in places
+            ]
+            rows.append({"text": text, "entities": spans})
+    train, raw = files / f"{unit}.jsonl", files / "raw.jsonl"
+    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    raw.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    options = TaggerOptions(
+        **common(files, tmp_path / "out"),
+        train_file=str(train),
+        eval_file=str(train),
+        predict_file=str(raw),
+    )
+    fine_tune(options, TokenClassification)
+    answer = exported(tmp_path / "out", "tagger")(text=tf.constant(texts))
+    lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+    expected = [json.loads(line)["entities"] for line in lines]
+    assert sum(map(len, expected)) > 20
+    empty = {"label": b"", "start": -1, "end": -1, "text": b"", "score": 0}
+    for number, entities in enumerate(expected):
+        for name in empty:
+            given = answer[name].numpy()[number]
+            values = [entity[name] for entity in entities]
+            if name == "score":
+                np.testing.assert_allclose(given[: len(values)], values, atol=1e-6)
+            else:
+                values = [v.encode() if isinstance(v, str) else v for v in values]
+                assert given[: len(values)].tolist() == values
+            assert all(given[len(values) :] == empty[name])

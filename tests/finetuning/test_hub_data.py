@@ -29,6 +29,8 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_sets import split_file
+from albert_tf.finetuning.tagging.tag_files import ReadOptions, read_tagged
+from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
 from tests.conftest import ROOT
 from tests.finetuning.glue_files import label, texts, write_task
 from tests.finetuning.small import write_files
@@ -316,6 +318,30 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
         assert str(error.value).startswith("`data_dir`=hf://datasets/nyu-mll/glue: no")
         assert "hf download nyu-mll/glue --repo-type=dataset" in str(error.value)
     assert hub.requests == 1
+
+
+@pytest.mark.parametrize("name", ["conll2003", "msra_ner"])
+def test_tagged_words_by_name_are_those_of_the_published_files(name, serve, tmp_path):
+    row = {"tokens": ["Anna", "in", "Oslo"], "ner_tags": [1, 0, 5]}
+    for shard in range(2):
+        write_table(tmp_path / f"hub/{name}/train/{shard:04d}.parquet", [{"id": shard, **row}])
+    published = tmp_path / "published" / name
+    published.mkdir(parents=True)
+    file = published / ("eng.train" if name == "conll2003" else "msra_train_bio.txt")
+    file.write_text("Anna\tB-PER\nin\tO\nOslo\tB-LOC\n\n" * 2)
+    options = TaggerOptions(output_dir="out", task_name=name, do_train=True)
+    assert options.tag_set is not None
+    serve(tmp_path / "hub", options.tag_set.hub.removeprefix("hf://datasets/").split("@")[0])
+    from_hub, from_files = (
+        [
+            each._replace(location="")
+            for path in dataclasses.replace(options, data_dir=data_dir).split_files("train")
+            for each in read_tagged(path, ReadOptions(tag_names=options.tag_set.tag_names))
+        ]
+        for data_dir in (None, str(tmp_path / "published"))
+    )
+    assert from_hub == from_files
+    assert len(from_hub) == 2
 
 
 Read = Callable[[], object]

@@ -18,38 +18,47 @@ from tests import extending_docs
 from tests.end_to_end.conftest import results_of
 from tests.finetuning import small
 
-TAGS = {word: tag for tag, words in small.WORDS.items() for word in words}
+KINDS = {word: kind for kind, words in small.WORDS.items() for word in words}
 
 
 def write_lines(path, count, seed):
+    """Pairs that "mean the same" if the word at the given characters is an animal."""
     draw = random.Random(seed)
-    lines = [draw.choices(list(TAGS), k=draw.randint(1, 15)) for _ in range(count)]
-    path.write_text("".join(" ".join(f"{w}/{TAGS[w]}" for w in line) + "\n" for line in lines))
-    return [" ".join(TAGS[word] for word in line) for line in lines]
+    lines, answers = [], []
+    for _ in range(count):
+        word, row = draw.choice(list(KINDS)), {}
+        for number in "12":
+            words = draw.choices(list(KINDS), k=draw.randint(0, 14))
+            place = draw.randint(0, len(words))
+            row[f"start{number}"] = len(" ".join([*words[:place], ""]))
+            row[f"sentence{number}"] = " ".join([*words[:place], word, *words[place:]])
+        answers.append(str(KINDS[word] == "animal"))
+        lines.append(json.dumps({**row, "word": word, "label": KINDS[word] == "animal"}) + "\n")
+    path.write_text("".join(lines))
+    return answers
 
 
 @pytest.fixture
-def tagging(tmp_path, monkeypatch):
+def wic(tmp_path, monkeypatch):
     """The module of docs/extending.md."""
     extending_docs.apply("A kind of fine-tuning task", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    yield importlib.import_module("tagging")
-    for name in ("tagging", "tagging_options"):
+    yield importlib.import_module("wic")
+    for name in ("wic", "wic_options"):
         del sys.modules[name]
 
 
 @pytest.fixture
-def options(tmp_path, tagging):
+def options(tmp_path, wic):
     small.write_files(tmp_path)
     write_lines(tmp_path / "train.txt", 64, seed=1)
     write_lines(tmp_path / "eval.txt", 20, seed=2)
-    return tagging.TaggingOptions(
+    return wic.WicOptions(
         albert_config_file=str(tmp_path / "config.json"),
         vocab_file=str(tmp_path / "vocab.txt"),
         output_dir=str(tmp_path / "out"),
         train_file=str(tmp_path / "train.txt"),
         eval_file=str(tmp_path / "eval.txt"),
-        tags=tuple(small.WORDS),
         max_seq_length=small.LENGTH,
         train_batch_size=8,
         train_step=40,
@@ -61,12 +70,12 @@ def options(tmp_path, tagging):
     )
 
 
-@pytest.mark.integration
-def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkeypatch):
-    fine_tune(options, tagging.Tagging)
+@pytest.mark.slow
+def test_it_is_trained_evaluated_and_predicts(options, wic, tmp_path, monkeypatch):
+    fine_tune(options, wic.Wic)
     folder = tmp_path / "out"
-    assert results_of(folder)["eval_tag_accuracy"] > 0.95
-    assert "Predicted tags: animal" in (folder / "report.html").read_text()
+    assert results_of(folder)["eval_accuracy"] > 0.95
+    assert "The same meaning: " in (folder / "report.html").read_text()
     steps = [
         json.loads(line)["step"] for line in (folder / "evaluations.jsonl").read_text().splitlines()
     ]
@@ -86,20 +95,22 @@ def test_it_is_trained_evaluated_and_predicts(options, tagging, tmp_path, monkey
         do_predict=True,
         predict_file=str(tmp_path / "predict.txt"),
     )
-    fine_tune(predicting, tagging.Tagging)
+    fine_tune(predicting, wic.Wic)
     assert (folder / "predictions.tsv").read_text().splitlines() == expected
     read, write = os.pipe()
-    os.write(write, b"cat saw\ndrill\n")
+    for word in ("cat", "drill"):
+        row = {"sentence1": f"a {word}", "start1": 2, "sentence2": word, "start2": 0}
+        os.write(write, f"{json.dumps(row)}\n".encode())
     os.close(write)
     streaming = dataclasses.replace(
-        predicting, predict_file="-", predict_output=str(tmp_path / "tags.txt")
+        predicting, predict_file="-", predict_output=str(tmp_path / "answers.txt")
     )
     with os.fdopen(read) as stdin, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
-        run_kind(TaskKind(tagging.TaggingOptions, "tagging:Tagging"), streaming)
-    assert (tmp_path / "tags.txt").read_text() == "animal tool\ntool\n"
+        run_kind(TaskKind(wic.WicOptions, "wic:Wic"), streaming)
+    assert (tmp_path / "answers.txt").read_text() == "True\nFalse\n"
 
 
-def test_its_own_errors_name_its_own_arguments(options, tagging):
+def test_its_own_errors_name_its_own_arguments(options, wic):
     with pytest.raises(InputError, match="`eval_file`: a file is required"):
-        fine_tune(dataclasses.replace(options, eval_file=None), tagging.Tagging)
+        fine_tune(dataclasses.replace(options, eval_file=None), wic.Wic)

@@ -24,6 +24,7 @@ from albert_tf.export.task_settings import (
     ChoiceSettings,
     ClassifierSettings,
     SpanSettings,
+    TaggerSettings,
     read_settings,
 )
 from albert_tf.finetuning import run_comparison, run_report
@@ -36,6 +37,8 @@ from albert_tf.finetuning.race.choices import read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.squad.squad_files import read_squad
 from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.finetuning.tagging.tag_files import ReadOptions, read_tagged
+from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
@@ -121,6 +124,10 @@ CMRC_ENTRY = {"query_id": "1", "query_text": "谁坐着？", "answers": ["猫"]}
 CMRC = [{"context_id": "1", "context_text": "猫坐在垫子上。", "qas": [CMRC_ENTRY]}]
 C3_ENTRY = {"question": "谁坐着？", "choice": ["猫", "狗"], "answer": "猫"}
 C3 = [[["猫坐在垫子上。"], [C3_ENTRY], "1-1"]]
+TAGGED = [
+    {"id": 1, "text": "李雷去北京。", "label": {"name": {"李雷": [[0, 1]]}}},
+    {"id": "b", "text": "Anna left.", "entities": [{"start": 0, "end": 4, "label": "PER"}]},
+]
 ROWS = [{"text": f"The cat {n}.", "label": str(n % 2)} for n in range(5)]
 PAGE = (
     "<page><title>t{}</title><ns>0</ns><id>1</id>"
@@ -435,6 +442,17 @@ KINDS: dict[str, Kind] = {
             with_trained_settings(RaceOptions(output_dir=str(folder))),
         ),
     ),
+    "tagging.json": Kind(
+        "tagging.json",
+        _text(
+            "tagging.json",
+            {"unit": "text", "tags": "entities", "max_seq_length": 9, "tag_column": 2},
+        ),
+        lambda folder: (
+            read_settings(TaggerSettings, str(folder), "tagging.json", {}),
+            with_trained_settings(TaggerOptions(output_dir=str(folder))),
+        ),
+    ),
     "evaluations.jsonl": Kind(
         "evaluations.jsonl",
         _text("evaluations.jsonl", EVALUATIONS),
@@ -512,6 +530,16 @@ KINDS: dict[str, Kind] = {
         lambda folder: read_questions(
             RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
         ),
+    ),
+    "conll": Kind(
+        "a.txt",
+        _text("a.txt", "Anna\tB-PER\nleft\tO\n\n# a comment\nOslo\tB-LOC\n"),
+        lambda folder: read_tagged(f"{folder}/a.txt", ReadOptions()),
+    ),
+    "tagged texts": Kind(
+        "a.jsonl",
+        _text("a.jsonl", _lines(TAGGED)),
+        lambda folder: read_tagged(f"{folder}/a.jsonl", ReadOptions()),
     ),
     "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
     "c3": Kind(

@@ -1,0 +1,187 @@
+"""Flags of run_tagger.py, and the data sets that it knows by name; loads no framework."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import matches
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.hub.datasets import PREFIX, local_folder
+from albert_tf.interop.layout import TAGGING_FILE
+from albert_tf.options import option
+
+
+class TagSet(NamedTuple):
+    """A published data set.
+
+    Attributes:
+        files: split -> paths or globs in its folder, the first existing one of which is read.
+        folders: names of its folder in `data_dir`.
+        hub: folder on the Hugging Face Hub; "" if it is not there.
+        tag_names: what numbers in its files stand for.
+        submission: file for a server that scores predictions; "" if there is none.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    folders: tuple[str, ...]
+    hub: str = ""
+    tag_names: tuple[str, ...] = ()
+    submission: str = ""
+
+
+def _iob2_names(*types: str) -> tuple[str, ...]:
+    return ("O", *(f"{prefix}-{type_}" for type_ in types for prefix in "BI"))
+
+
+TAG_SETS = {
+    "conll2003": TagSet(
+        {
+            "train": ("train/*.parquet", "eng.train", "train.txt"),
+            "eval": ("validation/*.parquet", "eng.testa", "valid.txt", "dev.txt"),
+            "predict": ("test/*.parquet", "eng.testb", "test.txt"),
+        },
+        ("conll2003", "CoNLL-2003"),
+        f"{PREFIX}eriktks/conll2003@refs/convert/parquet/conll2003",
+        _iob2_names("PER", "ORG", "LOC", "MISC"),
+    ),
+    "cluener": TagSet(
+        {"train": ("train.json",), "eval": ("dev.json",), "predict": ("test.json",)},
+        ("cluener", "cluener_public", "CLUENER"),
+        submission="cluener_predict.json",
+    ),
+    # There is no development set; the test set is also evaluated on.
+    "msra_ner": TagSet(
+        {
+            "train": ("train/*.parquet", "msra_train_bio*"),
+            "eval": ("test/*.parquet", "msra_dev_bio*", "msra_test_bio*"),
+            "predict": ("test/*.parquet", "msra_test_bio*"),
+        },
+        ("msra_ner", "msra", "MSRA"),
+        f"{PREFIX}levow/msra_ner@refs/convert/parquet/msra_ner",
+        _iob2_names("PER", "ORG", "LOC"),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaggerOptions(FineTuningOptions):
+    """Flags of run_tagger.py."""
+
+    settings_file: ClassVar[str] = TAGGING_FILE
+    inherited: ClassVar[Mapping[str, Any]] = {
+        "max_seq_length": 512,
+        "word_column": 1,
+        "tag_column": -1,
+    }
+
+    task_name: str | None = option(
+        None,
+        "conll2003, msra_ner or cluener: provides the files that --train_file, --eval_file and "
+        "--predict_file do not name, from --data_dir or the Hugging Face Hub.",
+    )
+    data_dir: str | None = option(
+        None,
+        "With --task_name: folder of the data set, or the one that contains it; may be "
+        "hf://datasets/ORGANIZATION/NAME.",
+    )
+    train_file: str | None = option(
+        None,
+        "File to train on: columns with a word and its tag (CoNLL), JSON lines (.json, .jsonl) "
+        "with tokens and tags or a text and its entities, or .parquet; also "
+        "hf://datasets/ORGANIZATION/NAME/FILE.",
+    )
+    eval_file: str | None = option(None, "File to evaluate on, in one of these forms.")
+    predict_file: str | None = option(
+        None,
+        "File to predict, for which tags are optional; - for raw texts on standard input, one a "
+        "line.",
+    )
+    word_column: int = option(
+        None,
+        "Number of the column that contains the word, from 1; -1 is the last. By default that of "
+        "the model in --output_dir, else 1.",
+    )
+    tag_column: int = option(
+        None,
+        "Number of the column that contains the tag; by default that of the model in --output_dir, "
+        "else -1, the last.",
+    )
+    tag_names: tuple[str, ...] = option(
+        (), "The tags that numbers in JSON lines stand for, in their order, such as O,B-PER,I-PER."
+    )
+    submission: bool = option(
+        False, "With --task_name=cluener: whether --do_predict also writes the file for its server."
+    )
+
+    def check(self) -> None:
+        """Raises InputError for values out of range or options that exclude each other."""
+        super().check()
+        if self.max_seq_length is not None and self.max_seq_length < 3:
+            raise InputError(
+                f"`max_seq_length`={self.max_seq_length}: must be at least 3, for a token between "
+                "[CLS] and [SEP]"
+            )
+        for name in ("word_column", "tag_column"):
+            if getattr(self, name) == 0:
+                raise InputError(f"`{name}`=0: columns are counted from 1, or from -1, the last")
+        if self.task_name is not None and self._key not in TAG_SETS:
+            raise InputError(f"`task_name`={self.task_name}: must be one of {', '.join(TAG_SETS)}")
+        if self.data_dir and not self.task_name:
+            raise InputError(
+                f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file`, "
+                "`eval_file` and `predict_file`"
+            )
+        if self.submission and not (self.task_name and TAG_SETS[self._key].submission):
+            names = (name for name, tag_set in TAG_SETS.items() if tag_set.submission)
+            raise InputError(f"`submission`: needs `task_name`={' or '.join(names)}")
+        if self.submission and not self.do_predict:
+            raise InputError("`submission`: needs `do_predict`")
+        for split in self.splits():
+            if getattr(self, f"{split}_file"):
+                continue
+            if self.tag_set is None:
+                raise InputError(
+                    f"`{split}_file`: a file is required, or `task_name`={' or '.join(TAG_SETS)}"
+                )
+            if not (self.data_dir or self.tag_set.hub):
+                raise InputError(f"`data_dir`: `task_name`={self.task_name} needs its folder")
+
+    def input_files(self) -> dict[str, str | None]:
+        """As of the base class."""
+        names = ["data_dir", *(f"{split}_file" for split in self.splits())]
+        return super().input_files() | {name: getattr(self, name) for name in names}
+
+    @property
+    def _key(self) -> str:
+        return (self.task_name or "").lower().replace("-", "_")
+
+    @property
+    def tag_set(self) -> TagSet | None:
+        """The published data set of `task_name`; None without a name."""
+        return TAG_SETS.get(self._key)
+
+    def split_files(self, split: str) -> list[str]:
+        """The files of a split: the one that is named, else those of `task_name`.
+
+        Raises:
+            InputError: the data set lacks them, or they cannot be fetched.
+        """
+        path = getattr(self, f"{split}_file")
+        if path and path != STANDARD_STREAM:
+            return [path]
+        assert self.tag_set is not None, "checked"
+        names, place = self.tag_set.files[split], self.data_dir or self.tag_set.hub
+        place = local_folder(place, [names], "data_dir")
+        for folder in (place, *(os.path.join(place, name) for name in self.tag_set.folders)):
+            for name in names:
+                if found := matches(f"{glob.escape(folder)}/{name}"):
+                    return found if name.endswith(".parquet") else found[:1]
+        folders = " or ".join(self.tag_set.folders)
+        raise InputError(
+            f"`data_dir`={place}: neither it nor {folders} in it contains {' or '.join(names)}"
+        )
