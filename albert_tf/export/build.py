@@ -51,8 +51,8 @@ def export_saved_model(options: ExportOptions) -> None:
 
     The folder contains `encoder/`, the encoder with the pretraining heads that the checkpoint has;
     `preprocess/`, which turns strings into its inputs; for a fine-tuned model, `classifier/`,
-    `squad/` or `choice/`, which takes strings; and TFLite files if lengths are given. An export
-    that was already made from the same inputs is left as it is.
+    `squad/`, `choice/` or `tagger/`, which takes strings; and TFLite files if lengths are given. An
+    export that was already made from the same inputs is left as it is.
 
     Raises:
         InputError: if the folder contains something else; checkpoint, config and vocabulary do not

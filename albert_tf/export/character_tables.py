@@ -1,6 +1,6 @@
 """Python's handling of characters as arrays that a TensorFlow graph can contain.
 
-Normalization inside a graph must give the same characters as `albert_tf.tokenizers.base`,
+Normalization inside a graph must give the same characters as `albert_tf.tokenizers.normalization`,
 regardless of the Unicode version and locale of TensorFlow. The graph therefore contains Python's
 own tables.
 """

@@ -13,9 +13,6 @@ from albert_tf.export.graph_windows import make_windows
 from albert_tf.export.task_settings import SpanSettings
 from albert_tf.tokenizers import Tokenizer
 
-# Number of windows that the model reads at a time, which bounds memory for very long contexts.
-_BATCH = 32
-
 
 class ExportedQuestionAnswering(ExportedTaskModel):
     """Predicts the same answers as `run_squad.py`, with their positions.
@@ -62,7 +59,7 @@ class ExportedQuestionAnswering(ExportedTaskModel):
         characters = tf.strings.unicode_decode(context, "UTF-8")
         start, end = self._edges(characters, ids, start.flat_values, end.flat_values)
         windows = make_windows(self.tokenizer.encode(question), ids, self._symbols, settings)
-        outputs = self._outputs(windows.features)
+        outputs = self._in_batches(windows.features, self._finder.outputs)
         candidates = self._finder.candidates(windows, outputs, settings)
         best = best_spans(windows, candidates, start, end, count)
         null = self._finder.null(outputs, tf.gather(best.score, windows.question))
@@ -108,30 +105,3 @@ class ExportedQuestionAnswering(ExportedTaskModel):
         start = tf.gather(following, tf.gather(before, context + start)) - context
         end = tf.gather(preceding, tf.gather(before, context + end)) + 1 - context
         return start, end
-
-    def _outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the outputs of the model for all windows, computed in batches."""
-        names = self._finder.outputs
-        windows = tf.shape(features["input_ids"])[0]
-
-        def more(first, *arrays):
-            return first < windows
-
-        def read(first, *arrays):
-            after = first + _BATCH
-            part = {name: values[first:after] for name, values in features.items()}
-            outputs = self._model(part)
-            pairs = zip(arrays, names, strict=True)
-            number = first // _BATCH
-            return after, *(array.write(number, outputs[name]) for array, name in pairs)
-
-        arrays = [
-            tf.TensorArray(
-                tf.int32 if name.endswith("_index") else tf.float32,
-                size=(windows + _BATCH - 1) // _BATCH,
-                infer_shape=False,
-            )
-            for name in names
-        ]
-        _, *arrays = tf.while_loop(more, read, [0, *arrays], parallel_iterations=1)
-        return {name: array.concat() for name, array in zip(names, arrays, strict=True)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
@@ -11,6 +12,9 @@ from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.tokenizers import Tokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string)
+
+# Number of windows that a model reads at a time, which bounds memory for very long texts.
+_BATCH = 32
 
 
 class ExportedTaskModel(tf.Module, abc.ABC):
@@ -36,3 +40,36 @@ class ExportedTaskModel(tf.Module, abc.ABC):
     @abc.abstractmethod
     def signatures(self) -> dict:
         """Returns the serving signatures by name."""
+
+    def _in_batches(
+        self, features: dict[str, tf.Tensor], names: Sequence[str]
+    ) -> dict[str, tf.Tensor]:
+        """Returns outputs of the model for windows, computed in batches.
+
+        Args:
+            features: inputs of the model, `[windows, seq]`.
+            names: of the outputs.
+        """
+        windows = tf.shape(features["input_ids"])[0]
+
+        def more(first, *arrays):
+            return first < windows
+
+        def read(first, *arrays):
+            after = first + _BATCH
+            part = {name: values[first:after] for name, values in features.items()}
+            outputs = self._model(part)
+            pairs = zip(arrays, names, strict=True)
+            number = first // _BATCH
+            return after, *(array.write(number, outputs[name]) for array, name in pairs)
+
+        arrays = [
+            tf.TensorArray(
+                tf.int32 if name.endswith("_index") else tf.float32,
+                size=(windows + _BATCH - 1) // _BATCH,
+                infer_shape=False,
+            )
+            for name in names
+        ]
+        _, *arrays = tf.while_loop(more, read, [0, *arrays], parallel_iterations=1)
+        return {name: array.concat() for name, array in zip(names, arrays, strict=True)}

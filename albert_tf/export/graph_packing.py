@@ -41,7 +41,7 @@ def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTe
 
 
 def shortened(first, second, room: int):
-    """Computes `shortened` of `classification.featurize` for int64 `[pairs]` lengths."""
+    """Computes `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
     excess = tf.maximum(first + second - room, 0)
     cut = tf.minimum(excess, tf.abs(first - second))
     longer = first > second

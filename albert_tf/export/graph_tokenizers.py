@@ -20,7 +20,8 @@ from albert_tf.export import character_tables, graph_characters
 from albert_tf.export.graph_characters import Characters
 from albert_tf.export.graph_packing import Symbols
 from albert_tf.tokenizers import wordpiece
-from albert_tf.tokenizers.base import Tokenizer, without_accents
+from albert_tf.tokenizers.base import Tokenizer
+from albert_tf.tokenizers.normalization import without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
-TASK_FOLDERS = ("classifier", "squad", "choice")
+TASK_FOLDERS = ("classifier", "squad", "choice", "tagger")
 
 
 def seconds_per_call(function, arguments: dict) -> float:

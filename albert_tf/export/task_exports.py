@@ -18,19 +18,23 @@ from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_classifier import ExportedClassifier
 from albert_tf.export.exported_multiple_choice import ExportedMultipleChoice
 from albert_tf.export.exported_question_answering import ExportedQuestionAnswering
+from albert_tf.export.exported_tagger import ExportedTagger
 from albert_tf.export.exported_task_model import ExportedTaskModel
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_settings import (
     ChoiceSettings,
     ClassifierSettings,
     SpanSettings,
+    TaggerSettings,
     read_settings,
 )
 from albert_tf.files import write_text
+from albert_tf.input.tags import PLAIN_TAGS, split_tag
 from albert_tf.interop.companions import (
     CHOICE_FILE,
     LABELS_FILE,
     QUESTION_ANSWERING_FILE,
+    TAGGING_FILE,
     TARGET_FILE,
     THRESHOLD,
     Companions,
@@ -78,14 +82,26 @@ class TaskExport(NamedTuple):
 
 
 def _classifier(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
-    count = trained.model.num_labels
     settings: ClassifierSettings = trained.settings
-    labels = trained.companions.labels
-    if len(labels) != count:
-        labels = tuple(f"LABEL_{id}" for id in range(count))
-    if count == 1 and settings.kind == "classification":  # weights converted from another library
+    labels = _labels(trained)
+    if (
+        len(labels) == 1 and settings.kind == "classification"
+    ):  # weights converted from another library
         settings = dataclasses.replace(settings, kind="regression")
     return ExportedClassifier(trained.model, trained.tokenizer, files, settings, labels)
+
+
+def _labels(trained: TrainedModel) -> tuple[str, ...]:
+    """Returns the labels next to the weights, or their numbers if there are none."""
+    count, labels = trained.model.num_labels, trained.companions.labels
+    return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
+
+
+def _tagger(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
+    labels, settings = _labels(trained), trained.settings
+    if not all(map(split_tag, labels)):  # weights converted from another library
+        settings = dataclasses.replace(settings, tags=PLAIN_TAGS)
+    return ExportedTagger(trained.model, trained.tokenizer, files, settings, labels)
 
 
 def _span(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
@@ -107,6 +123,10 @@ def _texts(settings: ClassifierSettings) -> str:
     return f'text=tf.constant(["The cat sat."]){pair}'
 
 
+def _text(settings: TaggerSettings) -> str:
+    return 'text=tf.constant(["Anna lives in Paris."])'
+
+
 def _question(settings: Any) -> str:
     return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
 
@@ -123,6 +143,7 @@ TASK_EXPORTS = {
     "span": _SPAN_EXPORT,
     "conditional_span": _SPAN_EXPORT,
     "choice": TaskExport("choice", CHOICE_FILE, ChoiceSettings, _choice, _question_with_options),
+    "tagger": TaskExport("tagger", TAGGING_FILE, TaggerSettings, _tagger, _text),
 }
 
 

@@ -92,7 +92,30 @@ class ChoiceSettings:
         return self.max_qa_length + 3
 
 
-Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings)
+@dataclasses.dataclass(frozen=True)
+class TaggerSettings:
+    """How a tagger reads texts, and what its tags mean.
+
+    Attributes:
+        unit: "words" if it was trained on words, and reads those of a raw text joined by single
+            spaces; "text" if it was trained on raw texts, and reads them as they are.
+        tags: "entities" if tags have prefixes and types; "plain" if each word has a label.
+        max_seq_length: maximum length of a window of a text in tokens; None if unknown.
+    """
+
+    default_length: ClassVar[int] = 512
+
+    unit: Literal["words", "text"] = "words"
+    tags: Literal["entities", "plain"] = "entities"
+    max_seq_length: int | None = None
+
+    @property
+    def min_length(self) -> int:
+        """The smallest `max_seq_length` with room for a token."""
+        return 3
+
+
+Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings, TaggerSettings)
 
 
 def read_settings(

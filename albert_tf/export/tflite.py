@@ -51,6 +51,7 @@ OUTPUTS = {
     "pretraining": _ENCODER_OUTPUTS,
     "classifier": ("logits",),
     "span": ("start_logits", "end_logits"),
+    "tagger": ("logits",),
 }
 
 

@@ -13,9 +13,11 @@ from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
 from albert_tf.interop.layout import (
     CHOICE_FILE,
+    FROZEN_FILE,
     LABELS_FILE,
     QUESTION_ANSWERING_FILE,
     SETTINGS_FILE,
+    TAGGING_FILE,
     TARGET_FILE,
 )
 from albert_tf.json_files import read_json
@@ -34,7 +36,9 @@ RUN_FILES = (
     TARGET_FILE,
     QUESTION_ANSWERING_FILE,
     CHOICE_FILE,
+    TAGGING_FILE,
     SETTINGS_FILE,
+    FROZEN_FILE,
     "tokenizer_config.json",
     "metrics.jsonl",
     "evaluations.jsonl",
@@ -75,7 +79,7 @@ class Companions:
 
     Attributes:
         vocabulary: path of the vocabulary.
-        labels: labels of a classifier, by id.
+        labels: labels of a classifier or tags of a tagger, by id.
         results: the lines of `eval_results.txt`, name -> value.
         evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.

@@ -31,7 +31,7 @@ from albert_tf.interop.companions import (
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
-from albert_tf.interop.models import MODEL_KINDS, create_model
+from albert_tf.interop.models import LABELLED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
@@ -197,8 +197,8 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "dtype": "float32",
     }
-    if model.head == "classifier":
-        count = len(model.values["classifier/output_bias"])
+    if model.head in LABELLED:
+        count = len(model.values[f"{MODEL_KINDS[model.head].prefix}output_bias"])
         labels = model.companions.labels
         if len(labels) != count:
             labels = tuple(f"LABEL_{id}" for id in range(count))

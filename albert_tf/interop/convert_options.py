@@ -13,6 +13,7 @@ MODEL_KIND_NAMES = (
     "span",
     "conditional_span",
     "choice",
+    "tagger",
     "encoder",
 )
 
@@ -52,7 +53,9 @@ class ConvertOptions:
     head: str = option(
         "auto",
         "Kind of model; auto detects it from the weights. A head with a single score counts as a "
-        "classifier unless config.json names a multiple-choice model.",
+        "classifier unless config.json names a multiple-choice model. A classifier of a Hugging "
+        "Face folder whose config.json names no architecture labels tokens (tagger) if there is "
+        "no pooler, and sequences otherwise.",
         choices=("auto", *MODEL_KIND_NAMES),
     )
     spm_model_file: str | None = option(

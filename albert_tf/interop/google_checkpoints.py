@@ -22,7 +22,7 @@ _HEADS = {
     "output_weights": "classifier/output_weights",
     "output_bias": "classifier/output_bias",
 }
-_SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/")
+_SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/", "token_classifier/")
 _STEP = "global_step"
 _SKIPPED = re.compile(
     rf"(^|/)({_STEP}|(adam|lamb)_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"

@@ -65,9 +65,17 @@ _SKIPPED = re.compile(r"(^predictions\.decoder\.|embeddings\.(position_ids|token
 
 _PROJECTION = "bert/encoder/embedding_hidden_mapping_in/"
 
+# Their `classifier` is a classifier of sequences or of tokens. Only the latter has no pooler.
+_TAGGER = "AlbertForTokenClassification"
+_CLASSIFIERS = ("AlbertForSequenceClassification", "AlbertForMultipleChoice", _TAGGER)
+_CLASSIFIER, _TOKEN_CLASSIFIER = "classifier/", "token_classifier/"
+
 
 def variable_of(name: str) -> str | None:
-    """Returns the path of the variable for a Hugging Face tensor; None if there is none."""
+    """Returns the path of the variable for a Hugging Face tensor; None if there is none.
+
+    Tensors of `classifier` are those of a classifier of sequences.
+    """
     name = name.removeprefix("albert.")
     modules, scope = _MODULES, ""
     if match := _GROUP_AND_INNER.match(name):
@@ -85,6 +93,8 @@ def variable_of(name: str) -> str | None:
 
 def name_of(path: str, prefix: str = "albert.") -> str:
     """Returns the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
+    if path.startswith(_TOKEN_CLASSIFIER):
+        path = _CLASSIFIER + path.removeprefix(_TOKEN_CLASSIFIER)
     match = re.match(_BLOCK_SCOPE.format(group=r"(\d+)", inner=r"(\d+)"), path)
     modules, block, rest = _MODULES, "", path
     if match:
@@ -142,8 +152,20 @@ def read_huggingface(path: str) -> Weights:
         )
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
+    if _labels_tokens(architectures[0], tensors):
+        tensors = {
+            re.sub(f"^{_CLASSIFIER}", _TOKEN_CLASSIFIER, path): tensor
+            for path, tensor in tensors.items()
+        }
     head = "choice" if architectures[0] == "AlbertForMultipleChoice" else None
     return Weights(path, "huggingface", tensors, unknown, skipped, config, head=head)
+
+
+def _labels_tokens(architecture: str, tensors: Iterable[str]) -> bool:
+    """Whether the tensors of `classifier` classify tokens."""
+    if architecture in _CLASSIFIERS:
+        return architecture == _TAGGER
+    return not any(path.startswith("bert/pooler/") for path in tensors)
 
 
 def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:

@@ -23,9 +23,10 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import sentencepiece_model
-from albert_tf.tokenizers.base import WORD_START, Tokenizer
+from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
+from albert_tf.tokenizers.word_starts import WORD_START
 from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
     IDEOGRAPHS,

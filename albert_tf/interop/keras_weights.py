@@ -18,7 +18,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.durability import temporary_name
 from albert_tf.errors import InputError
 from albert_tf.files import rename
-from albert_tf.interop.models import create_model
+from albert_tf.interop.models import LABELLED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Tensor, Weights
 
 SUFFIX = ".weights.h5"
@@ -27,12 +27,13 @@ SUFFIX = ".weights.h5"
 _OVERHEAD_BYTES = 1 << 20
 
 # Group in the file -> kind of model. Keras names a head after its attribute, or after its class if
-# the name of the attribute comes after "layers" in the alphabet.
+# the name of the attribute comes after "layers" in the alphabet. The first row that matches counts.
 _KINDS = {
     "layers/masked_lm_head": "pretraining",
     "layers/span_head": "span",
     "answer_class": "conditional_span",
     "classifier": "classifier",
+    "layers/linear_head": "tagger",  # pretraining has one, too
 }
 
 
@@ -50,9 +51,11 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
         raise InputError(f"{path}: requires {CONFIG_FILE} of the model in the same folder")
     try:
         with h5py.File(path) as file:
-            kind = next((kind for name, kind in _KINDS.items() if name in file), "encoder")
-            head = file["classifier/vars/0"].shape if kind == "classifier" else ()
-        model = create_model(kind, config, {"classifier/output_weights": head})
+            rows = ((name, kind) for name, kind in _KINDS.items() if name in file)
+            group, kind = next(rows, ("", "encoder"))
+            head = file[f"{group}/vars/0"].shape if kind in LABELLED else ()
+        shapes = {f"{MODEL_KINDS[kind].prefix}output_weights": head}
+        model = create_model(kind, config, shapes)
         model.load_weights(path)
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]

@@ -19,7 +19,11 @@ LABELS_FILE = "labels.json"
 TARGET_FILE = "target.json"
 QUESTION_ANSWERING_FILE = "question_answering.json"
 CHOICE_FILE = "multiple_choice.json"
+TAGGING_FILE = "tagging.json"
 SETTINGS_FILE = "fine_tuning.json"  # of other kinds of tasks
+
+# Next to the checkpoints of a fine-tuning run with --freeze: the patterns of frozen variables.
+FROZEN_FILE = "frozen.json"
 
 
 def encoder_folder(path: str) -> str:

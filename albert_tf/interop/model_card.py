@@ -20,6 +20,7 @@ _HUB_TASKS = {
     "conditional_span": ("question-answering", None),
     "classifier": ("text-classification", "AutoModelForSequenceClassification"),
     "choice": (None, "AutoModelForMultipleChoice"),
+    "tagger": ("token-classification", "AutoModelForTokenClassification"),
     "encoder": ("feature-extraction", "AutoModel"),
 }
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.weights import Shape
+from albert_tf.interop.weights import Shape, Weights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
@@ -17,6 +19,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 
 
 class ModelKind(NamedTuple):
@@ -50,8 +53,18 @@ MODEL_KINDS = {
         AlbertForSequenceClassification, "classifier/", "AlbertForSequenceClassification"
     ),
     "choice": ModelKind(AlbertForMultipleChoice, "classifier/", "AlbertForMultipleChoice"),
+    "tagger": ModelKind(
+        AlbertForTokenClassification,
+        "token_classifier/",
+        "AlbertForTokenClassification",
+        ("bert/pooler/",),
+    ),
     "encoder": ModelKind(AlbertEncoder, "bert/", "AlbertModel"),
 }
+
+
+# Kinds whose logits are labels.
+LABELLED = ("classifier", "tagger")
 
 
 def find_kind(paths: Iterable[str]) -> str:
@@ -68,15 +81,35 @@ def find_kind(paths: Iterable[str]) -> str:
     )
 
 
+def read_as(kind: str, weights: Weights) -> Weights:
+    """Names the classifier in some weights as that of a kind of model.
+
+    Files of other projects may not record whether a classifier labels sequences or tokens, and are
+    read as the former.
+
+    Args:
+        kind: a key of `MODEL_KINDS`.
+        weights: the weights.
+    """
+    tagger, classifier = MODEL_KINDS["tagger"].prefix, MODEL_KINDS["classifier"].prefix
+    named = any(path.startswith(tagger) for path in weights.tensors)
+    if kind != "tagger" or named or weights.format not in ("google", "huggingface"):
+        return weights
+    tensors = {
+        re.sub(f"^{classifier}", tagger, path): tensor for path, tensor in weights.tensors.items()
+    }
+    return dataclasses.replace(weights, tensors=tensors)
+
+
 def create_model(kind: str, config: AlbertConfig, shapes: Mapping[str, Shape]) -> keras.Model:
     """Creates a model of a kind.
 
     Args:
         kind: a key of `MODEL_KINDS`.
         config: config of the encoder.
-        shapes: variable path -> shape, from which a classifier takes its number of labels.
+        shapes: variable path -> shape, from which classifiers take their number of labels.
     """
-    if kind == "classifier":
-        labels = shapes["classifier/output_weights"][0]
-        return AlbertForSequenceClassification(config, num_labels=labels)
-    return MODEL_KINDS[kind].model(config)
+    row = MODEL_KINDS[kind]
+    if kind in LABELLED:
+        return row.model(config, num_labels=shapes[f"{row.prefix}output_weights"][0])
+    return row.model(config)

@@ -275,6 +275,7 @@ def test_heads_that_the_weights_lack_are_left_out(tmp_path):
     assert find_companions(options.export_path).do_lower_case is False  # as in training
 
 
+@pytest.mark.slow
 def test_the_check_of_an_export(export, trained, tmp_path, monkeypatch, capsys):
     options = CheckOptions(words=("CHECK", export), seq_lengths=("8",))
     kept = []

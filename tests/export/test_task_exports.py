@@ -81,6 +81,7 @@ def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
     assert str(tmp_path) not in card
 
 
+@pytest.mark.slow
 @LITE_IS_DEPRECATED
 def test_a_classifier_is_exported_with_all_that_goes_with_it(exported_classifier):
     folder = exported_classifier / "export"
@@ -136,6 +137,7 @@ def remember_module(head, monkeypatch):
             {"task_name": "json", "max_qa_length": 16},
             marks=pytest.mark.slow,
         ),
+        ("tagger", 5, "tagger", 5, {"unit": "text", "max_seq_length": 12}),
     ],
 )
 def test_the_check_compares_answers(
@@ -146,6 +148,8 @@ def test_the_check_compares_answers(
     except InputError as error:
         pytest.skip(str(error))
     recorded = {TASK_EXPORTS[head].settings_file.replace(".", "__"): json.dumps(settings)}
+    if head == "tagger":
+        recorded["labels__json"] = json.dumps(["O", "B-LOC", "I-LOC", "B-PER", "I-PER"])
     trained = trained_folder(tmp_path / "trained", head, labels, **recorded)
     options = options_of(trained, tmp_path / "export", head=head, measure_latency=False)
     export_saved_model(options)

@@ -12,6 +12,7 @@ from albert_tf.export.task_settings import (
     ChoiceSettings,
     ClassifierSettings,
     SpanSettings,
+    TaggerSettings,
     read_settings,
 )
 from albert_tf.finetuning.classification.datasets import ClassificationDataset
@@ -34,7 +35,7 @@ def test_what_training_notes_is_what_exports_read(tmp_path):
     assert changed == dataclasses.replace(expected, max_seq_length=9)
 
 
-@pytest.mark.parametrize("kind", [ClassifierSettings, SpanSettings, ChoiceSettings])
+@pytest.mark.parametrize("kind", [ClassifierSettings, SpanSettings, ChoiceSettings, TaggerSettings])
 def test_without_a_note_there_are_defaults(tmp_path, kind):
     assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
     recorded = {"max_seq_length": 30, "something": "else"}

@@ -72,7 +72,10 @@ def test_originals_come_back_bit_by_bit(tmp_path, name):
     ("head", "structure"),
     [
         *(("pretraining", structure) for structure in CONFIGS),
-        *((head, "three groups of two") for head in ("span", "classifier", "choice", "encoder")),
+        *(
+            (head, "three groups of two")
+            for head in ("span", "classifier", "choice", "tagger", "encoder")
+        ),
     ],
 )
 def test_every_structure_and_head_comes_back(tmp_path, head, structure):
@@ -129,6 +132,7 @@ THEIR_OUTPUTS = {
     "span": {"start_logits": "start_logits", "end_logits": "end_logits"},
     "classifier": {"logits": "logits"},
     "choice": {"logits": "logits"},
+    "tagger": {"logits": "logits"},
     "encoder": {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"},
 }
 
@@ -196,7 +200,7 @@ def test_transformers_gives_the_originals_outputs(tmp_path, name):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["pretraining", "seqcls", "qa", "mc"])
+@pytest.mark.parametrize("name", ["pretraining", "seqcls", "tokcls", "qa", "mc"])
 def test_hugging_faces_own_come_back_bit_by_bit(tmp_path, name):
     source = GOLDEN / f"hf_tiny_{name}"
     google = run(source, tmp_path / "google", "google")
@@ -343,6 +347,44 @@ def test_labels_results_and_data_go_along(tmp_path):
     assert json.loads((back / "labels.json").read_text()) == ["bad", "fair", "good"]
     again = run(source, tmp_path / "again", "google")
     assert (again / "eval_results.txt").read_text() == (source / "eval_results.txt").read_text()
+
+
+def heads_of(path):
+    names = open_weights(str(path)).tensors
+    return {name.partition("/")[0] for name in names if not name.startswith("bert/")}
+
+
+def test_what_a_classifier_labels_is_read_or_inferred(tmp_path):
+    """Hugging Face gives classifiers of sequences and of tokens the same names."""
+    tags = ["O", "B-地名", "I-地名", "B-PER", "I-PER"]
+    folders = {}
+    for name in ("tokcls", "seqcls"):
+        folders[name] = tmp_path / name
+        shutil.copytree(GOLDEN / f"hf_tiny_{name}", folders[name])
+        config = json.loads((folders[name] / "config.json").read_text())
+        del config["architectures"]
+        if name == "tokcls":
+            config["id2label"] = {str(id): tag for id, tag in enumerate(tags)}
+        (folders[name] / "config.json").write_text(json.dumps(config))
+    assert heads_of(folders["tokcls"]) == {"token_classifier"}
+    assert heads_of(folders["seqcls"]) == {"classifier"}
+
+    ours = run(folders["tokcls"], tmp_path / "ours", "albert_tf")
+    assert json.loads((ours / "labels.json").read_text()) == tags
+    back = run(ours, tmp_path / "back", "huggingface")
+    config = json.loads((back / "config.json").read_text())
+    assert config["architectures"] == ["AlbertForTokenClassification"]
+    assert list(config["id2label"].values()) == tags
+    assert config["label2id"]["B-PER"] == 3
+    card = (back / "README.md").read_text()
+    assert "pipeline_tag: token-classification" in card
+    assert "AutoModelForTokenClassification" in card
+
+    # One with a pooler is of old weights; the user has to say so.
+    named = run(folders["seqcls"], tmp_path / "named", "albert_tf", head="tagger")
+    assert heads_of(named) == {"token_classifier"}
+    with pytest.raises(InputError, match=r"`head`=tagger: .* has no weights of a tagger"):
+        run(GOLDEN / "hf_tiny_qa", tmp_path / "none", "albert_tf", head="tagger")
 
 
 def test_unusable_inputs_are_named(tmp_path):

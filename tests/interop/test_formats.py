@@ -24,6 +24,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import ROOT
 from tests.interop.models import CONFIGS, random_model
 from tests.interop.test_convert import keras_file
@@ -56,6 +57,7 @@ def pretrained(tmp_path_factory):
         AlbertEncoder,
         AlbertForPreTraining,
         lambda config: AlbertForSequenceClassification(config, 2),
+        lambda config: AlbertForTokenClassification(config, 2),
         AlbertForQuestionAnswering,
         AlbertForConditionalQuestionAnswering,
         AlbertForMultipleChoice,
@@ -103,6 +105,9 @@ def test_a_head_of_other_labels_stays_fresh(tmp_path):
     matched = load_weights(model, str(trained))
     assert matched.missing == ["classifier/output_weights", "classifier/output_bias"]
     assert matched.unused == sorted(matched.missing)
+    first, second = repr(matched).splitlines()
+    assert first.startswith(f"MatchedWeights({len(matched.loaded)} of {len(model.weights)} variab")
+    assert second == "  missing: classifier/output_weights, classifier/output_bias)"
     same = AlbertForSequenceClassification(CONFIG, num_labels=3)
     assert not load_weights(same, str(trained)).missing
 

@@ -1,0 +1,145 @@
+"""Served taggers find what run_tagger.py finds, in the same raw texts."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.export.graph_tokenizers import tensorflow_text
+from albert_tf.export.graph_words import WordSplitter
+from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
+from albert_tf.export.task_settings import TaggerSettings
+from albert_tf.finetuning.tagging.windows import (
+    encoded_form,
+    make_windows,
+    predict_tags,
+    raw_words,
+)
+from albert_tf.interop.companions import Companions
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.words import split_words
+from tests.conftest import slow
+from tests.export.served import config_for, texts, write_vocabulary
+from tests.interop.models import letters, random_model
+
+try:
+    tensorflow_text()
+except InputError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+# What words and tokens can disagree about: punctuation, scripts without spaces, marks that belong
+# to the letter before, emoji of several characters, and characters that no token covers.
+PIECES = [
+    *("a", "b", "the", "cat", "1", "9", ".", ",", ":", "'", "’", "-", "‐", "_", "$", "%", "<"),
+    *(" ", " ", " ", "\n", "\t", "\u3000", "北", "京", "か", "ガ", "ﾞ", "ก", "็", "é", "e\u0301"),
+    *(
+        "\u0301",
+        "👩🏽\u200d🚀",
+        "🤗",
+        "\u200b",
+        "\ufeff",
+        "\u0007",
+        "½",
+        "ﬁ",
+        "İ",
+        "U.S.",
+        "O'Neil",
+    ),
+    *("1,000.5", "mat1,000x", "7:30", "\ufffd", "مرحبا", "नमस्ते", "ⓐ", "𝒳", "x" * 30),
+]
+IOBES = ("O", *(f"{prefix}-{type_}" for type_ in ("地名", "PER") for prefix in "BIES"))
+PLAIN = ("NOUN", "VERB", "B", ".")
+
+
+def odd_texts(count, most=14, seed=0):
+    draw = random.Random(seed)
+    made = ["".join(draw.choices(PIECES, k=draw.randint(0, most))) for _ in range(count)]
+    return [*made, *texts(count, most, seed), "", " ", "\u0007", "\u200b", "the cat " * 30]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_words_are_those_of_the_library(joined):
+    lines = odd_texts(200)
+    words = WordSplitter(joined)(tf.constant(lines))
+    found = (words.rows, *words.spans(), *words.joined())
+    rows, starts, ends, joined_lines, first, after = (values.numpy() for values in found)
+    expected = [split_words(line, joined) for line in lines]
+    assert rows.tolist() == [row for row, spans in enumerate(expected) for _ in spans]
+    assert list(zip(starts, ends, strict=True)) == [span for spans in expected for span in spans]
+    pairs = zip(lines, expected, strict=True)
+    of_lines = [[line[start:end] for start, end in spans] for line, spans in pairs]
+    joined_lines = [line.decode() for line in joined_lines]
+    assert joined_lines == [" ".join(words) for words in of_lines]
+    spans = zip(rows, first, after, strict=True)
+    assert [joined_lines[row][start:end] for row, start, end in spans] == sum(of_lines, [])
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocab.txt").write_text(letters(80))
+    return {"unigram": write_vocabulary(folder), "wordpiece": Tokenizer.load(f"{folder}/vocab.txt")}
+
+
+def predictions(trained, lines):
+    """Texts with their entities or tagged words, as run_tagger.py predicts them."""
+    settings, labels = trained.settings, trained.companions.labels
+    words = [raw_words(line, settings.unit) for line in lines]
+    forms = [encoded_form(*pair, settings.unit) for pair in zip(lines, words, strict=True)]
+    windows = make_windows(forms, trained.tokenizer, settings.max_seq_length)
+    features = windows.padded(settings.max_seq_length)
+    logits = trained.model({n: features[n] for n in ("input_ids", "input_mask", "segment_ids")})
+    tags = predict_tags(windows, logits["logits"].numpy(), labels)
+    if settings.tags == "plain":
+        return [
+            [(t, *span, line[slice(*span)], s) for t, span, s in zip(*found, strict=True)]
+            for line, *found in (
+                (line, each.tags, spans, each.scores)
+                for line, each, spans in zip(lines, tags, words, strict=True)
+            )
+        ]
+    rows = zip(lines, words, tags, strict=True)
+    return [list(map(tuple, each.entities(line, spans))) for line, spans, each in rows]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("unit", "tags", "labels", "vocabulary"),
+    [
+        ("text", "entities", IOBES, "unigram"),
+        *slow(
+            ("words", "entities", IOBES, "unigram"),
+            ("words", "entities", IOBES, "wordpiece"),
+            ("words", "plain", PLAIN, "wordpiece"),
+        ),
+    ],
+)
+def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, vocabulary):
+    tokenizer = tokenizers[vocabulary]
+    model = random_model("tagger", config_for(tokenizer), labels=len(labels))
+    settings = TaggerSettings(unit, tags, max_seq_length=12)
+    trained = TrainedModel("tagger", model, tokenizer, Companions(labels=labels), settings)
+    lines = odd_texts(60)
+    module = TASK_EXPORTS["tagger"].create_module(trained, [tokenizer.path])
+    given = module.signatures()["serving_default"](text=tf.constant(lines))
+    given = {name: values.numpy() for name, values in given.items()}
+    expected = predictions(trained, lines)
+    longest = max(map(len, expected))
+    assert sum(map(len, expected)) > 100
+    assert {values.shape for values in given.values()} == {(len(lines), longest)}
+    for number, (line, found) in enumerate(zip(lines, expected, strict=True)):
+        row = {name: values[number] for name, values in given.items()}
+        spans = [
+            (label.decode(), start, end, text.decode())
+            for label, start, end, text in zip(
+                row["label"], row["start"], row["end"], row["text"], strict=True
+            )
+        ]
+        padding = [("", -1, -1, "")] * (longest - len(found))
+        assert spans == [*(each[:4] for each in found), *padding], line
+        scores = [*(each[4] for each in found), *(0 for _ in padding)]
+        np.testing.assert_allclose(row["score"], scores, atol=1e-6)
