@@ -93,10 +93,10 @@ def test_a_model_for_pairs_of_texts(tmp_path, pairs, valid):
     options = options_of(tmp_path, tmp_path / "out", **changes)
     task = Classification(options, Tokenizer.load(options.vocab_file))
     if valid:
-        assert task._target.labels == ("animal", "tool")
+        assert task.target.labels == ("animal", "tool")
         return
     with pytest.raises(InputError, match=r"contains a model for pairs of texts, not for single te"):
-        _ = task._target
+        _ = task.target
 
 
 @pytest.mark.integration

@@ -40,7 +40,7 @@ def inherit(options: Options) -> Options:
 
 def _recorded(options: FineTuningOptions) -> dict[str, Any]:
     path = f"{options.output_dir}/{options.settings_file}"
-    if not exists(path):
+    if not options.output_dir or not exists(path):
         return {}
     hints = typing.get_type_hints(type(options))
     fields = [(name, hints[name] | None, field(default=None)) for name in options.inherited]

@@ -64,8 +64,9 @@ def best_of(question, windows, spans, count):
         if not 0 <= first <= last < len(window.offsets) or not window.may_start[first]:
             continue
         first, last = first + window.first, last + window.first
-        text = question.context[tokens[first][0] : tokens[last][1]].strip()
-        ranked.append((-(start + end), first, last, Candidate(text, start, end)))
+        span = question.context[tokens[first][0] : tokens[last][1]]
+        text, place = span.strip(), tokens[first][0] + len(span) - len(span.lstrip())
+        ranked.append((-(start + end), first, last, Candidate(text, start, end, place)))
     found = {}
     for *_, candidate in sorted(ranked):
         if candidate.text:

@@ -8,6 +8,8 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, write_text
@@ -27,7 +29,7 @@ from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, packing
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,10 @@ class Classification(FineTuningTask):
     Args:
         options: of run_classifier.py.
         tokenizer: of the model.
+        target: what the outputs mean, where neither training rows nor a trained folder say it.
+
+    Attributes:
+        dataset: where rows are, and what their labels mean.
 
     Raises:
         InputError: options exclude each other, or a file is missing.
@@ -50,22 +56,24 @@ class Classification(FineTuningTask):
     options: ClassifierOptions
     reads_standard_input = True
 
-    def __init__(self, options: ClassifierOptions, tokenizer: Tokenizer):
+    def __init__(
+        self, options: ClassifierOptions, tokenizer: Tokenizer, target: Target | None = None
+    ):
         super().__init__(options, tokenizer)
-        self._dataset = find_dataset(options)
-        self.metric = METRICS[self._dataset.metrics[0]].key
-        self.objective = TARGETS[self._dataset.target].objective
+        self.dataset = find_dataset(options)
+        self.metric = METRICS[self.dataset.metrics[0]].key
+        self.objective = TARGETS[self.dataset.target].objective
         self._row_sets: dict[str, RowSet] = {"": RowSet(())}
-        self._learned_target: Target | None = None
+        self._learned_target = target
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        keys = [*(METRICS[name].key for name in self._dataset.metrics), "eval_loss"]
-        suffixes = [rows.suffix for rows in self._dataset.sets["eval"]] or [""]
+        keys = [*(METRICS[name].key for name in self.dataset.metrics), "eval_loss"]
+        suffixes = [rows.suffix for rows in self.dataset.sets["eval"]] or [""]
         return tuple(f"{key}{suffix}" for suffix in suffixes for key in keys)
 
     def read(self, split: str) -> dict[str, list[Example]]:
-        dataset = self._dataset
+        dataset = self.dataset
         if dataset.held_out and split in ("train", "eval"):
             examples = {"": self._train_and_held_out[split == "eval"]}
         else:
@@ -83,20 +91,20 @@ class Classification(FineTuningTask):
 
     @functools.cached_property
     def _train_and_held_out(self) -> tuple[list[Example], list[Example]]:
-        if not self._dataset.sets["train"]:
-            raise InputError(self._dataset.missing["train"])
-        (rows,) = self._dataset.sets["train"]
-        return hold_out(self._dataset, read_examples(self._dataset, rows, labelled=True))
+        if not self.dataset.sets["train"]:
+            raise InputError(self.dataset.missing["train"])
+        (rows,) = self.dataset.sets["train"]
+        return hold_out(self.dataset, read_examples(self.dataset, rows, labelled=True))
 
     def _learn_target(self, examples: list[Example]) -> Target:
-        target = TARGETS[self._dataset.target].learn(self._dataset, examples)
+        target = TARGETS[self.dataset.target].learn(self.dataset, examples)
         trained = self._trained_target()
         if trained is not None and (trained.kind, trained.labels) != (target.kind, target.labels):
             raise self._other_labels(trained)
         return target
 
     @property
-    def _target(self) -> Target:
+    def target(self) -> Target:
         """What the outputs mean: from the training rows, else of the model in `output_dir`."""
         if self._learned_target is None:
             folder = self.options.output_dir
@@ -105,12 +113,12 @@ class Classification(FineTuningTask):
                 raise InputError(
                     f"`output_dir`={folder}: contains no trained classifier ({LABELS_FILE})"
                 )
-            if trained.kind != self._dataset.target:
+            if trained.kind != self.dataset.target:
                 raise InputError(
                     f"`output_dir`={folder}: contains a model for {trained.kind}, not for "
-                    f"{self._dataset.target}"
+                    f"{self.dataset.target}"
                 )
-            if self._dataset.labels not in (None, trained.labels):
+            if self.dataset.labels not in (None, trained.labels):
                 raise self._other_labels(trained)
             self._learned_target = trained
         return self._learned_target
@@ -121,15 +129,15 @@ class Classification(FineTuningTask):
         )
         saved = read_json(target_file, SavedTarget) if exists(target_file) else None
         labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
-        pairs = self._dataset.pairs
+        pairs = self.dataset.pairs
         # That it is for another target is reported first.
-        if saved and saved.kind == self._dataset.target and saved.pairs not in (None, pairs):
+        if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):
             kinds = ("single texts", "pairs of texts")
             raise InputError(
                 f"`output_dir`={self.options.output_dir}: contains a model for "
                 f"{kinds[saved.pairs]}, not for {kinds[pairs]}"
             )
-        return restore(self._dataset, saved, labels) if saved or labels else None
+        return restore(self.dataset, saved, labels) if saved or labels else None
 
     def _other_labels(self, trained: Target) -> InputError:
         what = f"other labels ({', '.join(trained.labels[:10])})" if trained.labels else "numbers"
@@ -142,7 +150,7 @@ class Classification(FineTuningTask):
         cached_dir = options.cached_dir if split in options.splits() else None
         features = featurize(examples, self.tokenizer, options.max_seq_length, cached_dir)
         if split != "predict":
-            features.arrays[self._target.feature] = self._target.encode(examples)
+            features.arrays[self.target.feature] = self.target.encode(examples)
         return features
 
     def texts(self, examples: Sequence[Example]) -> Iterator[str]:
@@ -152,14 +160,14 @@ class Classification(FineTuningTask):
 
     def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
         return AlbertForSequenceClassification(
-            config, self._target.outputs, self.options.classifier_dropout, dtype=dtype
+            config, self.target.outputs, self.options.classifier_dropout, dtype=dtype
         )
 
     def flops_per_example(self, config: AlbertConfig) -> float:
-        return classification_flops(config, self.options.max_seq_length, self._target.outputs)
+        return classification_flops(config, self.options.max_seq_length, self.target.outputs)
 
     def data_name(self, examples: ExampleSet) -> str:
-        dataset = self._dataset
+        dataset = self.dataset
         if dataset.held_out:
             (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
@@ -167,43 +175,43 @@ class Classification(FineTuningTask):
         return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
 
     def companion_files(self) -> dict[str, str]:
-        return self._target.companion_files(
-            pairs=self._dataset.pairs,
+        return self.target.companion_files(
+            pairs=self.dataset.pairs,
             max_seq_length=self.options.max_seq_length,
-            label_separator=self._dataset.label_separator,
-            **self._dataset.record,
+            label_separator=self.dataset.label_separator,
+            **self.dataset.record,
         )
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        truth = examples.features.arrays[self._target.feature]
-        scores = self._target.score(truth, outputs["logits"])
+        truth = examples.features.arrays[self.target.feature]
+        scores = self.target.score(truth, outputs["logits"])
         suffix = self._row_sets[examples.name].suffix
         return {f"{name}{suffix}": value for name, value in scores.items()}
 
     def collapse(self, outputs: Outputs) -> str | None:
-        return self._target.collapse(outputs["logits"])
+        return self.target.collapse(outputs["logits"])
 
     def majority(self, examples: ExampleSet) -> Majority:
-        truth = examples.features.arrays[self._target.feature]
-        answer, logits = self._target.majority(truth)
+        truth = examples.features.arrays[self.target.feature]
+        answer, logits = self.target.majority(truth)
         return Majority(answer, self.score(examples, {"logits": logits}))
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The label, and the probability of every label in the order of `labels.json`."""
         logits = outputs["logits"]
-        rows = zip(self._target.decode(logits), self._target.values(logits), strict=True)
+        rows = zip(self.target.decode(logits), self.target.values(logits), strict=True)
         return ["\t".join([label, *map(_short, values)]) for label, values in rows]
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
         logits, rows = outputs["logits"], self._row_sets[examples.name]
         ids = [example.id for example in examples.examples]
-        values = ("\t".join(map(_short, row)) for row in self._target.values(logits))
+        values = ("\t".join(map(_short, row)) for row in self.target.values(logits))
         write_text(f"{folder}/test_results{rows.suffix}.tsv", "".join(f"{v}\n" for v in values))
         path = f"{folder}/predictions{rows.suffix}.tsv"
-        _write_columns(path, ("id", "label"), ids, self._target.decode(logits))
+        _write_columns(path, ("id", "label"), ids, self.target.decode(logits))
         logger.info("%s predictions in %s", f"{len(ids):,}", path)
-        if rows.submission and self._dataset.submitted:
-            content = self._dataset.submitted(ids, self._target.submitted(logits))
+        if rows.submission and self.dataset.submitted:
+            content = self.dataset.submitted(ids, self.target.submitted(logits))
             ending = os.path.splitext(rows.submission)[1]
             write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
             if self.options.submission:
@@ -213,12 +221,12 @@ class Classification(FineTuningTask):
                 logger.info("to submit: %s", path)
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        truth = examples.features.arrays.get(self._target.feature)
+        truth = examples.features.arrays.get(self.target.feature)
         suffix = self._row_sets[examples.name].suffix
-        return target_sections(self._target, examples, truth, outputs["logits"], suffix)
+        return target_sections(self.target, examples, truth, outputs["logits"], suffix)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[Example]:
-        has_pair = self._dataset.pairs
+        has_pair = self.dataset.pairs
         examples = []
         for number, line in enumerate(lines, start=first):
             location = f"standard input, line {number}"
@@ -260,8 +268,10 @@ def featurize(
     Raises:
         InputError: `max_seq_length` leaves no room for a text.
     """
-    if max_seq_length < 5:
-        raise InputError(f"`max_seq_length`={max_seq_length}: must be at least 5")
+    if max_seq_length < packing.MIN_LENGTH:
+        raise InputError(
+            f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
+        )
     if not cached_dir:
         return _encode(examples, tokenizer, max_seq_length)
     arrays = cached_arrays(
@@ -279,28 +289,18 @@ def featurize(
 
 def _encode(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
     texts = tokenizer.encode_batch([example.text for example in examples])
-    has_pair = examples[0].text_pair is not None
-    pairs = tokenizer.encode_batch([example.text_pair or "" for example in examples])
-    room = max_seq_length - (3 if has_pair else 2)
+    pairs: list[np.ndarray | None] = [None] * len(texts)
+    if examples[0].text_pair is not None:
+        pairs = [*tokenizer.encode_batch([example.text_pair or "" for example in examples])]
     sequences = []
     dropped = []
     for text, pair in zip(texts, pairs, strict=True):
-        text_length, pair_length = truncated_lengths(len(text), len(pair), room)
-        dropped.append(len(text) + len(pair) - text_length - pair_length)
-        first = [tokenizer.cls_id, *text[:text_length], tokenizer.sep_id]
-        second = [*pair[:pair_length], tokenizer.sep_id] if has_pair else []
-        sequences.append((first + second, [0] * len(first) + [1] * len(second)))
+        first, second = packing.truncate(text, pair, max_seq_length)
+        ids = packing.join(first, second, tokenizer.cls_id, tokenizer.sep_id)
+        sequences.append((ids, packing.segment_ids(first, second)))
+        dropped.append(_length(text, pair) - _length(first, second))
     return Features(sequences, tokenizer.pad_id, tokens_cut=dropped)
 
 
-def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
-    """Lengths of two texts after removing tokens from the longer one until both fit.
-
-    Texts of equal length lose a token from the second.
-    """
-    excess = max(first + second - room, 0)
-    # First down to the length of the other, then alternately.
-    cut = min(excess, abs(first - second))
-    first, second = (first - cut, second) if first > second else (first, second - cut)
-    rest = excess - cut
-    return first - rest // 2, second - (rest - rest // 2)
+def _length(text: np.ndarray, pair: np.ndarray | None) -> int:
+    return len(text) + (0 if pair is None else len(pair))

@@ -77,8 +77,12 @@ class Target(abc.ABC):
         """`[examples, ...]` probabilities, or numbers, as in `test_results.tsv`."""
 
     @abc.abstractmethod
+    def answers(self, logits: np.ndarray) -> list[Any]:
+        """The label of every example: a text, a number, or a list of texts."""
+
     def decode(self, logits: np.ndarray) -> list[str]:
         """The label of every example, as text."""
+        return self.answers(logits)
 
     @abc.abstractmethod
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
@@ -137,7 +141,7 @@ class OneLabel(Target):
     def values(self, logits):
         return softmax(logits.astype(np.float64), axis=-1)
 
-    def decode(self, logits):
+    def answers(self, logits):
         return [self.labels[label_id] for label_id in logits.argmax(axis=-1)]
 
     def majority(self, truth):
@@ -181,6 +185,9 @@ class Number(Target):
 
     def values(self, logits):
         return logits
+
+    def answers(self, logits):
+        return logits[:, 0].tolist()
 
     def decode(self, logits):
         return [f"{value:.8g}" for value in logits[:, 0]]
@@ -231,13 +238,14 @@ class SeveralLabels(Target):
     def values(self, logits):
         return expit(logits.astype(np.float64))
 
-    def decode(self, logits):
+    def answers(self, logits):
         return [
-            self.dataset.label_separator.join(
-                label for label, one in zip(self.labels, row, strict=True) if one
-            )
+            [label for label, one in zip(self.labels, row, strict=True) if one]
             for row in logits >= 0
         ]
+
+    def decode(self, logits):
+        return [self.dataset.label_separator.join(labels) for labels in self.answers(logits)]
 
     def majority(self, truth):
         sets, counts = np.unique(truth, axis=0, return_counts=True)

@@ -193,7 +193,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         if split != "predict" or record.get("answer") is not None:
             if "answer" not in record:
                 raise InputError(f"{location}: no field 'answer'; the fields are {_fields(record)}")
-            answer = _answer(location, record["answer"], choices)
+            answer = answer_number(location, record["answer"], choices)
         texts = tuple(fill(question, choice) for choice in choices)
         name = record.get("id", number)
         if isinstance(name, bool) or not isinstance(name, (str, int)):
@@ -248,7 +248,7 @@ def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     return letters.index(answer)
 
 
-def _answer(location: str, answer: Any, choices: tuple[str, ...]) -> int:
+def answer_number(location: str, answer: Any, choices: tuple[str, ...]) -> int:
     """The index of an answer given by number (from 0), text or letter."""
     if isinstance(answer, int) and not isinstance(answer, bool):
         if not 0 <= answer < len(choices):

@@ -21,7 +21,13 @@ from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
 from albert_tf.finetuning.race.choice_report import choice_sections
 from albert_tf.finetuning.race.choices import FOLDERS, groups_of, read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
+from albert_tf.finetuning.task import (
+    PREDICT_RESULTS_FILE,
+    ExampleSet,
+    FineTuningTask,
+    Majority,
+    Outputs,
+)
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import CHOICE_FILE
@@ -31,8 +37,6 @@ from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-PREDICT_RESULTS_FILE = "predict_results.txt"
 
 
 class Featurized(NamedTuple):
@@ -233,21 +237,21 @@ class MultipleChoice(FineTuningTask):
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and the letter of its answer."""
-        predicted = _probabilities(examples, outputs).argmax(axis=-1)
+        predicted = probabilities(examples, outputs).argmax(axis=-1)
         return [
             f"{question.id}\t{LETTERS[choice]}"
             for question, choice in zip(examples.examples, predicted, strict=True)
         ]
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
-        probabilities = _probabilities(examples, outputs)
-        rows = ("\t".join(f"{value:.8g}" for value in row) for row in probabilities)
+        values = probabilities(examples, outputs)
+        rows = ("\t".join(f"{value:.8g}" for value in row) for row in values)
         write_text(f"{folder}/test_results.tsv", "".join(f"{row}\n" for row in rows))
         lines = self.decode(examples, outputs)
         write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
         logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
         if self.options.submission:
-            self._write_submission(f"{folder}/submission", probabilities.argmax(axis=-1))
+            self._write_submission(f"{folder}/submission", values.argmax(axis=-1))
         if all(question.answer is not None for question in examples.examples):
             scores = sorted(_scores(examples, outputs).items())
             text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
@@ -270,7 +274,7 @@ class MultipleChoice(FineTuningTask):
         return f"every answer is {LETTERS[predicted.pop()]}"
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        return choice_sections(examples, _probabilities(examples, outputs))
+        return choice_sections(examples, probabilities(examples, outputs))
 
 
 def _masked(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
@@ -278,7 +282,7 @@ def _masked(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
     return np.where(mask > 0, outputs["logits"], np.float32(MISSING_CHOICE))
 
 
-def _probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
+def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
     """`[questions, choices]`, 0 for choices that do not exist."""
     return softmax(_masked(examples, outputs).astype(np.float64), axis=-1)
 
@@ -295,6 +299,6 @@ def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         scores[f"accuracy_{group}"] = float(metrics.accuracy_score(answers[of], predicted[of]))
     labels = np.arange(logits.shape[-1])
     scores["loss"] = float(
-        metrics.log_loss(answers, _probabilities(examples, outputs), labels=labels)
+        metrics.log_loss(answers, probabilities(examples, outputs), labels=labels)
     )
     return scores

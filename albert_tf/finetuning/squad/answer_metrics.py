@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from albert_tf.tokenizers.base import is_unspaced
+from albert_tf.tokenizers.word_starts import is_unspaced
 
 Units = Sequence[str]
 

@@ -31,7 +31,7 @@ from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, q
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.finetuning.squad.squad_sets import split_file
-from albert_tf.finetuning.squad.windows import Windows, make_windows
+from albert_tf.finetuning.squad.windows import Windows, list_skipped, make_windows
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
@@ -55,8 +55,6 @@ _FOR_EXPORTS = (
     "start_n_top",
     "end_n_top",
 )
-# How many skipped questions are listed.
-_MOST_LISTED = 20
 
 
 class AnswerHead(NamedTuple):
@@ -161,8 +159,9 @@ class QuestionAnswering(FineTuningTask):
             )
 
     def _trained(self) -> _TrainedHead:
-        path = f"{self.options.output_dir}/{SETTINGS_FILE}"
-        return read_json(path, _TrainedHead) if exists(path) else _TrainedHead()
+        folder = self.options.output_dir
+        path = f"{folder}/{SETTINGS_FILE}"
+        return read_json(path, _TrainedHead) if folder and exists(path) else _TrainedHead()
 
     def _choose_metric(self) -> tuple[AnswerMetric, str]:
         """The metric, and why: the flag, else the answers, else what the model was scored by."""
@@ -216,9 +215,11 @@ class QuestionAnswering(FineTuningTask):
         return {"": self._files[split].questions}
 
     def encode(self, split: str, examples: Sequence[SquadQuestion]) -> Features:
-        file = self._files[split]
+        file = self._files.get(split)
         if split == "train":
-            return self._train_windows(file)
+            return self._train_windows(examples, file.path if file else split)
+        if file is None:
+            return self._windows(split, examples)
         # The same file can serve evaluation and prediction.
         if file.path not in self._windows_by_path:
             self._windows_by_path[file.path] = self._windows(split, examples)
@@ -230,9 +231,9 @@ class QuestionAnswering(FineTuningTask):
             yield context
             yield from (question.text for question in questions)
 
-    def _train_windows(self, file: SquadFile) -> Windows:
+    def _train_windows(self, questions: Sequence[SquadQuestion], source: str) -> Windows:
         """The windows of the questions with usable answers; others are listed."""
-        placed = {question: question.placed_answer() for question in file.questions}
+        placed = {question: question.placed_answer() for question in questions}
         misplaced = [q for q, answer in placed.items() if q.answers and answer is None]
         for question in misplaced:
             del placed[question]
@@ -241,14 +242,18 @@ class QuestionAnswering(FineTuningTask):
         if moved:
             logger.info(
                 "%s: %s answers are not at answer_start, but were found in the context",
-                file.path,
+                source,
                 f"{moved:,}",
             )
-        _list_skipped(file, misplaced, "the context does not contain the answer at answer_start")
-        _list_skipped(file, windows.skipped, "no token covers any of the answer")
+        for skipped, reason in (
+            (misplaced, "the context does not contain the answer at answer_start"),
+            (windows.skipped, "no token covers any of the answer"),
+        ):
+            list_skipped(source, len(questions), skipped, reason)
         if not windows.windows:
-            total = len(file.questions)
-            raise InputError(f"`train_file`={file.path}: none of its {total} questions is usable")
+            raise InputError(
+                f"`train_file`={source}: none of its {len(questions)} questions is usable"
+            )
         impossible = windows.arrays["is_impossible"].sum()
         logger.info("train: %s windows without the answer", f"{impossible:,}")
         if windows.answers_in_no_window:
@@ -294,7 +299,7 @@ class QuestionAnswering(FineTuningTask):
         The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
         """
         questions, metric = examples.examples, self._answer_metric
-        predictions = self._predict(examples, outputs)
+        predictions = self.predictions(examples, outputs)
         if not self._version_2:
             answers = {id: each.answer() for id, each in predictions.items()}
             return evaluate(questions, answers, False, metric)
@@ -321,7 +326,8 @@ class QuestionAnswering(FineTuningTask):
         results = evaluate(questions, nothing, True, self._answer_metric)
         return Majority("never an answer", results)
 
-    def _predict(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
+    def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
+        """The answers by the ids of their questions, with all candidates."""
         return predict_answers(
             cast(Windows, examples.features).windows,
             outputs,
@@ -333,16 +339,16 @@ class QuestionAnswering(FineTuningTask):
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and its answer."""
-        threshold = self._threshold()
-        predictions = self._predict(examples, outputs)
+        threshold = self.threshold()
+        predictions = self.predictions(examples, outputs)
         return [f"{id}\t{each.answer(threshold)}" for id, each in predictions.items()]
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
-        write_answers(folder, self._predict(examples, outputs), self._threshold())
+        write_answers(folder, self.predictions(examples, outputs), self.threshold())
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        threshold = self._threshold()
-        predictions = self._predict(examples, outputs)
+        threshold = self.threshold()
+        predictions = self.predictions(examples, outputs)
         if examples.split == "predict":
             return [answered_section([each.answer(threshold) for each in predictions.values()])]
         return squad_sections(
@@ -354,7 +360,7 @@ class QuestionAnswering(FineTuningTask):
             self._metric_reason,
         )
 
-    def _threshold(self) -> float | None:
+    def threshold(self) -> float | None:
         """The null threshold from the flag, else from the last evaluation, else 0.
 
         None if every question has an answer.
@@ -363,7 +369,8 @@ class QuestionAnswering(FineTuningTask):
             return None
         if self.options.null_score_diff_threshold is not None:
             return self.options.null_score_diff_threshold
-        return float(find_companions(self.options.output_dir).results.get(THRESHOLD, 0.0))
+        folder = self.options.output_dir
+        return float(find_companions(folder).results.get(THRESHOLD, 0.0)) if folder else 0.0
 
 
 def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
@@ -385,16 +392,3 @@ def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
                 "answer; omit or set `version_2_with_negative`"
             )
     return files
-
-
-def _list_skipped(file: SquadFile, questions: list[SquadQuestion], reason: str) -> None:
-    """Reports which questions are not trained on, and why."""
-    if not questions:
-        return
-    counts = f"{len(questions):,} of {len(file.questions):,}"
-    logger.info("%s: skipped %s questions, because %s:", file.path, counts, reason)
-    for question in questions[:_MOST_LISTED]:
-        answer = question.answers[0]
-        logger.info("  %s: %r at %d", question.id, answer.text[:60], answer.start)
-    if len(questions) > _MOST_LISTED:
-        logger.info("  and %d more", len(questions) - _MOST_LISTED)

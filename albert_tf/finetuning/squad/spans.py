@@ -16,11 +16,12 @@ _NO_SPANS = (np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int
 
 
 class Candidate(NamedTuple):
-    """A possible answer, and the scores of its start and end."""
+    """A possible answer, the scores of its start and end, and its place in the context."""
 
     text: str
     start_score: float
     end_score: float
+    start: int = -1
 
     @property
     def score(self) -> float:
@@ -138,10 +139,13 @@ def _distinct(
     order = np.lexsort([last, first, -(starts + ends)])
     seen = {""}
     for place in order[:certain]:
-        text = context[offsets[first[place], 0] : offsets[last[place], 1]].strip()
+        begin, end = int(offsets[first[place], 0]), offsets[last[place], 1]
+        span = context[begin:end]
+        text = span.strip()
         if text in seen:
             continue
         seen.add(text)
-        yield Candidate(text, float(starts[place]), float(ends[place]))
+        begin += len(span) - len(span.lstrip())
+        yield Candidate(text, float(starts[place]), float(ends[place]), begin)
         if len(seen) > count:
             return

@@ -7,6 +7,7 @@ kept, so that answers are substrings of the original context, never joined token
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,11 @@ import numpy as np
 from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion
 from albert_tf.input.examples import Features
 from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+# How many skipped questions are listed.
+_MOST_LISTED = 20
 
 
 class Part(NamedTuple):
@@ -175,3 +181,16 @@ def make_windows(
             "is_impossible": (starts == 0).astype(np.int32),
         }
     return Windows(sequences, tokenizer.pad_id, arrays, windows, truncated, lost, skipped)
+
+
+def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:
+    """Reports which questions are not trained on, and why."""
+    if not questions:
+        return
+    counts = f"{len(questions):,} of {total:,}"
+    logger.info("%s: skipped %s questions, because %s:", source, counts, reason)
+    for question in questions[:_MOST_LISTED]:
+        answer = question.answers[0]
+        logger.info("  %s: %r at %d", question.id, answer.text[:60], answer.start)
+    if len(questions) > _MOST_LISTED:
+        logger.info("  and %d more", len(questions) - _MOST_LISTED)

@@ -1,0 +1,172 @@
+"""What all models on raw strings share: a Keras model, its tokenizer, and how they are created."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import keras
+import numpy as np
+
+from albert_tf.engines.base import Engine
+from albert_tf.engines.device_options import DTYPE_POLICIES, DeviceOptions
+from albert_tf.engines.registry import create_engine
+from albert_tf.engines.steps import PredictionStep
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.input.examples import Features
+from albert_tf.interop.formats import load_weights
+from albert_tf.text_models.inputs import check_whole_number
+from albert_tf.text_models.presets import Preset, open_preset
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.loop import predict
+
+Self = TypeVar("Self", bound="TextModel")
+
+# Sizes of batches if there are too few examples for a whole one: few, since each is compiled.
+_SMALL_BATCHES = (1, 8)
+
+
+class TextModel(abc.ABC):
+    """A Keras model with its tokenizer: strings in, results out.
+
+    A subclass must define `_from_preset`, which creates it from opened weights, and offers methods
+    that take strings. These encode strings as `Features` and call `_predict`. Models of a
+    fine-tuning task are subclasses of `albert_tf.text_models.task_model.TaskModel`.
+
+    Args:
+        model: a model of this package, with its weights; it may be created on any device.
+        tokenizer: of the model.
+
+    Attributes:
+        tokenizer: as given.
+    """
+
+    def __init__(self, model: keras.Model | None, tokenizer: Tokenizer):
+        self._model = model
+        self.tokenizer = tokenizer
+
+    @property
+    def model(self) -> keras.Model:
+        """The Keras model. Its weights may be changed, by Keras or by hand, at any time."""
+        return self._model
+
+    @classmethod
+    def from_preset(
+        cls: type[Self],
+        name: str,
+        *,
+        vocabulary: str | None = None,
+        do_lower_case: bool | None = None,
+        dtype: str = "float32",
+        **arguments: Any,
+    ) -> Self:
+        """Creates the model from weights by name.
+
+        Args:
+            name: as for `albert_tf.from_preset`: a training folder, a converted folder, a name of
+                the Hugging Face Hub such as "albert/albert-base-v2", ...
+            vocabulary: path of the vocabulary; by default the one next to the weights.
+            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
+            dtype: precision of matrix products and activations, "float32" or "bfloat16".
+            **arguments: of the class.
+
+        Raises:
+            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+                or an argument is invalid.
+        """
+        if dtype not in DTYPE_POLICIES:
+            raise InputError(f"`dtype`={dtype}: must be one of {', '.join(DTYPE_POLICIES)}")
+        preset = open_preset(name, vocabulary, do_lower_case)
+        return cls._from_preset(preset, DTYPE_POLICIES[dtype], **arguments)
+
+    @classmethod
+    @abc.abstractmethod
+    def _from_preset(cls: type[Self], preset: Preset, dtype: str, **arguments: Any) -> Self:
+        """Creates the model from opened weights.
+
+        Args:
+            preset: the weights, and what is next to them.
+            dtype: name of a Keras dtype policy.
+            **arguments: what `from_preset` got besides.
+
+        Raises:
+            InputError: if the weights do not suit the model, or an argument is invalid.
+        """
+
+    def _predict(
+        self,
+        features: Features,
+        outputs: Sequence[str],
+        batch_size: int,
+        max_seq_length: int | None = None,
+    ) -> dict[str, np.ndarray]:
+        """What the model computes for all examples, in their order, without dropout.
+
+        Batches are those of `--do_predict`: sorted by length, and padded to one of few lengths, for
+        each of which JAX compiles the model once.
+
+        Args:
+            features: of at least one example.
+            outputs: names of outputs of the model.
+            batch_size: examples that are computed at a time, at most.
+            max_seq_length: length of the longest batches, by default `max_position_embeddings`.
+
+        Returns:
+            The outputs by name, `[examples, ...]`. Where their other axes differ from batch to
+            batch, they are padded with `albert_tf.training.loop.OUTPUT_PADDING`.
+        """
+        check_whole_number("batch_size", batch_size, 1)
+        length = max_seq_length or self.model.config.max_position_embeddings
+        size = next((size for size in _SMALL_BATCHES if len(features) <= size), batch_size)
+        batches = self._engine.memory_evaluation_batches(
+            features, length, min(size, batch_size), pad_to_max_length=self._engine.is_tpu
+        )
+        return predict(self._engine, self._prediction_step(tuple(outputs)), batches)
+
+    @functools.cached_property
+    def _engine(self) -> Engine:
+        """The engine of Keras' backend, which computes predictions as the commands do."""
+        with arguments_renamed(engine="KERAS_BACKEND"):
+            return create_engine(keras.backend.backend(), DeviceOptions(strategy="one_device"))
+
+    def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
+        """The compiled forward pass of the current model."""
+        step, model = self._prediction_steps.get(outputs, (None, None))
+        if step is None or model is not self.model:
+            step = self._engine.create_prediction_step(self.model, outputs)
+            self._prediction_steps[outputs] = (step, self.model)
+        return step
+
+    @functools.cached_property
+    def _prediction_steps(self) -> dict[tuple[str, ...], tuple[PredictionStep, keras.Model]]:
+        return {}
+
+
+def create_with_weights(
+    build: Callable[[], keras.Model], preset: Preset, seed: int
+) -> tuple[keras.Model, list[str]]:
+    """Creates a model with the weights of a preset, as the commands do.
+
+    Args:
+        build: creates the model with initial weights.
+        preset: whose weights are loaded.
+        seed: of the initial weights; the same as in a command gives the same new head.
+
+    Returns:
+        The model, and the paths of variables that kept their initial values.
+
+    Raises:
+        InputError: if the weights belong to another model.
+    """
+    before = random.getstate()
+    random.seed(seed)  # from which Keras draws the seeds of initializers
+    try:
+        model = build()
+    finally:
+        random.setstate(before)
+    with arguments_renamed(path="name"):
+        matched = load_weights(model, preset.path)
+    return model, matched.missing

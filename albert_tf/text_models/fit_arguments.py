@@ -1,0 +1,170 @@
+"""The arguments of `fit`, and what they mean in terms of the options of the commands."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import keras
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.optimization import OPTIMIZERS, create_optimizer
+from albert_tf.optimization.schedules import create_schedule
+from albert_tf.text_models.inputs import check_whole_number
+
+# The default of --random_seed.
+SEED = 12345
+
+_DEFAULT_EPOCHS = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FitArguments:
+    """How `fit` trains; what is not given is as in the command.
+
+    Attributes:
+        epochs: passes over the examples; 3 without `steps`.
+        steps: training steps, instead of `epochs`.
+        batch_size: examples per step, by default 32; at most as many as there are.
+        learning_rate: peak of the learning rate.
+        warmup_proportion: share of the steps in which the learning rate rises from 0.
+        optimizer: "adamw" (the default) or "lamb", with the schedule, the weight decay and the
+            clipping of the command; or an optimizer of Keras, which is used as it is.
+        callbacks: of Keras.
+        seed: of the order of the examples and of the dropout.
+        verbose: as of `keras.Model.fit`.
+    """
+
+    epochs: float | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    warmup_proportion: float | None = None
+    optimizer: Any = "adamw"
+    callbacks: Sequence[keras.callbacks.Callback] = ()
+    seed: int = SEED
+    verbose: Any = "auto"
+
+    @classmethod
+    def checked(cls, arguments: Mapping[str, Any]) -> FitArguments:
+        """The arguments by name.
+
+        Raises:
+            InputError: one of them is unknown or invalid.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in arguments:
+            if name not in names:
+                raise InputError(f"`{name}`: is no argument of `fit`; these are {', '.join(names)}")
+        checked = cls(**arguments)
+        if checked.epochs is not None and checked.steps is not None:
+            raise InputError(f"`steps`={checked.steps} and `epochs`={checked.epochs}: give one")
+        for name, minimum in (("steps", 1), ("batch_size", 1), ("seed", 0)):
+            if getattr(checked, name) is not None:
+                check_whole_number(name, getattr(checked, name), minimum)
+        for name, least in (("epochs", 0), ("learning_rate", 0), ("warmup_proportion", -1)):
+            value = getattr(checked, name)
+            if value is not None and not (isinstance(value, int | float) and value > least):
+                raise InputError(f"`{name}`={value!r}: must be a number above 0")
+        if isinstance(checked.optimizer, str) and checked.optimizer not in OPTIMIZERS:
+            raise InputError(
+                f"`optimizer`={checked.optimizer}: must be one of {', '.join(OPTIMIZERS)}, or an "
+                "optimizer of Keras"
+            )
+        for name in ("learning_rate", "warmup_proportion"):
+            if not isinstance(checked.optimizer, str) and getattr(checked, name) is not None:
+                raise InputError(
+                    f"`{name}`={getattr(checked, name)}: belongs to `optimizer`, which is given"
+                )
+        return checked
+
+    @property
+    def passes(self) -> float | None:
+        """Passes over the examples; None if the number of steps is given."""
+        return None if self.steps else self.epochs or _DEFAULT_EPOCHS
+
+    def options(self, options: FineTuningOptions, examples: int) -> FineTuningOptions:
+        """The options of a command that trains so.
+
+        Args:
+            options: of the task.
+            examples: number of examples to train on.
+
+        Raises:
+            InputError: an argument is out of range.
+        """
+        changes: dict[str, Any] = {
+            "do_train": True,
+            "random_seed": self.seed,
+            "train_batch_size": min(self.batch_size or options.train_batch_size, examples),
+        }
+        if self.learning_rate is not None:
+            changes["learning_rate"] = self.learning_rate
+        if isinstance(self.optimizer, str):
+            changes["optimizer"] = self.optimizer
+        options = dataclasses.replace(options, **changes)
+        passes = self.passes or 0.0
+        steps = self.steps or max(1, int(examples / options.train_batch_size * passes))
+        options = dataclasses.replace(options, train_step=steps)
+        if self.warmup_proportion is not None:
+            warmup = int(steps * self.warmup_proportion)
+            options = dataclasses.replace(options, warmup_step=warmup, warmup_proportion=0.0)
+        with arguments_renamed(train_batch_size="batch_size", train_step="steps"):
+            options.check()
+        return options.resolved(examples)
+
+    def create_optimizer(self, options: FineTuningOptions) -> keras.optimizers.Optimizer:
+        """The optimizer, by default that of a command with these options."""
+        if not isinstance(self.optimizer, str):
+            return self.optimizer
+        return create_optimizer(
+            options.optimizer,
+            create_schedule(options.schedule, **options.schedule_arguments()),
+            weight_decay_rate=options.weight_decay_rate,
+            bias_correction=options.bias_correction,
+            global_clipnorm=options.clip_norm or None,
+        )
+
+
+class Epochs(NamedTuple):
+    """How the steps of a run are divided into epochs of Keras, the last of which may be shorter.
+
+    Attributes:
+        number: of epochs.
+        steps: of every epoch but the last.
+    """
+
+    number: int
+    steps: int
+
+    @classmethod
+    def of(cls, total_steps: int, steps_per_pass: int, epochs: float | None) -> Epochs:
+        """Divides a run.
+
+        Args:
+            total_steps: of the run.
+            steps_per_pass: steps in which every example is seen once.
+            epochs: number of passes; None for a run of a given number of steps.
+        """
+        if epochs is None:
+            steps = min(total_steps, steps_per_pass)
+        else:
+            steps = math.ceil(total_steps / min(math.ceil(epochs), total_steps))
+        return cls(math.ceil(total_steps / steps), steps)
+
+
+class StopAfter(keras.callbacks.Callback):
+    """Ends training after a number of steps, within the last epoch."""
+
+    def __init__(self, steps: int):
+        super().__init__()
+        self._left = steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Counts a step."""
+        self._left -= 1
+        if not self._left:
+            self.model.stop_training = True

@@ -1,0 +1,231 @@
+"""Chooses among raw options."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import keras
+import numpy as np
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.finetuning.race import multiple_choice
+from albert_tf.finetuning.race.choice_question import (
+    BLANK,
+    RACE_BLANK,
+    ChoiceQuestion,
+    checked_choices,
+    fill,
+)
+from albert_tf.finetuning.race.choices import answer_number
+from albert_tf.finetuning.race.race_options import RaceOptions
+from albert_tf.interop.layout import CHOICE_FILE, LABELS_FILE, TARGET_FILE
+from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
+from albert_tf.text_models.presets import Preset
+from albert_tf.text_models.task_model import TaskModel
+
+
+class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
+    """Chooses the option that answers a question about a context.
+
+        chooser = albert_tf.MultipleChoice.from_preset("out/race")
+        chooser.predict(["Who sat?"], ["The cat sat on the mat."], [["the dog", "the cat"]])
+
+    Wherever a method takes `questions`, `contexts` and `options`, it takes sequences of the same
+    length: texts, texts, and lists of 2 to 26 texts. A question may contain blanks (`_`), which the
+    options fill; question or context may be empty.
+
+    Attributes:
+        task: the multiple-choice task of `albert_tf.finetuning.race` behind it.
+
+    Example:
+
+        >>> chooser = albert_tf.MultipleChoice.from_preset(
+        ...     "albert/albert-base-v2", max_seq_length=32, max_qa_length=16
+        ... )
+        >>> question, context = "Who sat?", "The cat sat on the mat."
+        >>> chooser.predict([question], [context], [["the dog", "the cat"]])[0] in (0, 1)
+        True
+    """
+
+    options_class = RaceOptions
+    settings = ("max_seq_length", "max_qa_length", "albert_dropout", "classifier_dropout")
+    _options: RaceOptions
+    # The command's default, 1000 of 12000 steps, for any number of steps.
+    warmup_proportion = 1 / 12
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str,
+        *,
+        vocabulary: str | None = None,
+        do_lower_case: bool | None = None,
+        dtype: str = "float32",
+        seed: int = SEED,
+        **settings: Any,
+    ) -> MultipleChoice:
+        """Creates the model from weights by name; weights without its head get a new one.
+
+        Args:
+            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
+                used if there are any.
+            vocabulary: path of the vocabulary; by default the one next to the weights.
+            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
+            dtype: precision of matrix products and activations, "float32" or "bfloat16".
+            seed: of a new head; the default is that of run_race.py.
+            **settings: options of run_race.py: `max_seq_length`, `max_qa_length`,
+                `albert_dropout`, `classifier_dropout`.
+
+        Raises:
+            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+                or an argument is invalid.
+        """
+        return super().from_preset(
+            name,
+            vocabulary=vocabulary,
+            do_lower_case=do_lower_case,
+            dtype=dtype,
+            seed=seed,
+            **settings,
+        )
+
+    @classmethod
+    def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
+        recorded = exists(os.path.join(preset.folder, CHOICE_FILE)) and cls._has_head(preset)
+        options = cls._options_of(preset, settings, task_name=None if recorded else "json")
+        chooser = cls(preset, options, dtype, seed)
+        chooser._use_task(multiple_choice.MultipleChoice(chooser._options, chooser.tokenizer))
+        return chooser
+
+    @classmethod
+    def _has_head(cls, preset: Preset) -> bool:
+        if preset.head == "choice":
+            return True
+        files = (os.path.join(preset.folder, name) for name in (TARGET_FILE, LABELS_FILE))
+        outputs = preset.weights.tensors.get("classifier/output_bias")
+        return outputs is not None and outputs.shape == (1,) and not any(map(exists, files))
+
+    def predict(
+        self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
+    ) -> list[int]:
+        """Chooses an option for every question.
+
+        Args:
+            questions, contexts, options: see the class.
+            batch_size: questions that are computed at a time.
+
+        Returns:
+            The number of the chosen option, from 0, per question.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        found = self.predict_proba(questions, contexts, options, batch_size)
+        return found.argmax(axis=-1).tolist() if len(found) else []
+
+    def predict_proba(
+        self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
+    ) -> np.ndarray:
+        """Predicts the probability of every option; arguments as for `predict`.
+
+        Returns:
+            float32 `[questions, options]`, where questions with fewer options than others have 0
+            for the missing ones.
+        """
+        asked = self._questions(questions, contexts, options)
+        if not asked:
+            return np.zeros((0, 0), np.float32)
+        encoded = self._set("predict", asked)
+        outputs = self._outputs(encoded, batch_size)
+        return multiple_choice.probabilities(encoded, outputs).astype(np.float32)
+
+    def evaluate(
+        self, questions: Any, contexts: Any, options: Any, answers: Any, batch_size: int = 8
+    ) -> dict[str, float]:
+        """Compares the choices with the truth.
+
+        Args:
+            questions, contexts, options, batch_size: as for `predict`.
+            answers: as for `fit`.
+
+        Returns:
+            Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        return self._score(self._questions(questions, contexts, options, answers), batch_size)
+
+    def fit(
+        self,
+        questions: Any,
+        contexts: Any,
+        options: Any,
+        answers: Any,
+        validation_data: tuple[Any, Any, Any, Any] | None = None,
+        **arguments: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model, as run_race.py does, with the `fit` of Keras.
+
+        Args:
+            questions, contexts, options: see the class.
+            answers: the correct option of each question: its number, from 0, its text or its
+                letter, from A.
+            validation_data: questions, contexts, options and answers; their loss is computed after
+                every epoch.
+            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
+                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+
+        Returns:
+            Keras' `History`, with the loss of every epoch.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        FitArguments.checked(arguments)
+        asked = self._questions(questions, contexts, options, answers)
+        if not asked:
+            raise InputError("`questions`: at least one is required to train on")
+        held_out = None
+        if validation_data is not None:
+            if not isinstance(validation_data, tuple | list) or len(validation_data) != 4:
+                raise InputError(
+                    "`validation_data`: must be a tuple (questions, contexts, options, answers)"
+                )
+            names = ("questions", "contexts", "options", "answers")
+            with arguments_renamed(**dict.fromkeys(names, "validation_data")):
+                held_out = self._questions(*validation_data)
+        return self._fit(asked, held_out, arguments)
+
+    def _questions(
+        self, questions: Any, contexts: Any, options: Any, answers: Any = None
+    ) -> list[ChoiceQuestion]:
+        """Questions of the task; their ids are their numbers."""
+        asked, about = as_texts(questions, "questions"), as_texts(contexts, "contexts")
+        of_each = as_list(options, "options")
+        given = [None] * len(asked) if answers is None else as_list(answers, "answers")
+        for name, values in (("contexts", about), ("options", of_each), ("answers", given)):
+            check_same_length(asked, values, name, "questions")
+        reads_race = self._known_task().options.reads_race
+        found = []
+        for number, (question, context, choices, answer) in enumerate(
+            zip(asked, about, of_each, given, strict=True)
+        ):
+            place = f"`options`[{number}]"
+            if isinstance(choices, tuple | np.ndarray):
+                choices = list(choices)
+            texts = checked_choices(place, choices, "options", empty=reads_race)
+            blank = RACE_BLANK if reads_race else BLANK
+            candidates = tuple(fill(question, choice, blank) for choice in texts)
+            correct = None
+            if answers is not None:
+                correct = answer_number(f"`answers`[{number}]", answer, texts)
+            found.append(
+                ChoiceQuestion(
+                    place, str(number), "", context, question, texts, candidates, correct
+                )
+            )
+        return found

@@ -1,0 +1,79 @@
+"""Opens the weights that a text model starts from, with everything next to them."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.hub.names import local_weights
+from albert_tf.interop.checkpoint_folders import engines_in
+from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.formats import open_weights
+from albert_tf.interop.layout import BEST_FOLDER, encoder_folder, folder_of
+from albert_tf.interop.models import find_kind
+from albert_tf.interop.weights import Weights
+from albert_tf.tokenizers import Tokenizer
+
+
+class Preset(NamedTuple):
+    """Weights by name, opened but not read.
+
+    Attributes:
+        name: as the user gave it, for errors.
+        folder: with the files next to the weights; of a training folder, the folder itself, even if
+            its weights are those in `best/`.
+        path: of the weights.
+        weights: their names and shapes.
+        config: shape of the model.
+        tokenizer: of the model.
+        companions: content of the files next to the weights.
+    """
+
+    name: str
+    folder: str
+    path: str
+    weights: Weights
+    config: AlbertConfig
+    tokenizer: Tokenizer
+    companions: Companions
+
+    @property
+    def head(self) -> str:
+        """The kind of the weights, a key of `albert_tf.interop.models.MODEL_KINDS`."""
+        return self.weights.head or find_kind(self.weights.tensors)
+
+
+def open_preset(
+    name: str, vocabulary: str | None = None, do_lower_case: bool | None = None
+) -> Preset:
+    """Opens weights by name, with the config and the vocabulary next to them.
+
+    Of a training folder, these are the weights that `--do_predict` uses: those in `best/` if there
+    are any, else the latest checkpoint.
+
+    Args:
+        name: as for `albert_tf.from_preset`.
+        vocabulary: path of the vocabulary, instead of the one next to the weights.
+        do_lower_case: whether to lower-case text, instead of what is recorded.
+
+    Raises:
+        InputError: if the weights cannot be fetched or read, or come without config or vocabulary.
+    """
+    path = encoder_folder(local_weights(name, argument="name"))
+    folder, best = folder_of(path), os.path.join(path, BEST_FOLDER)
+    path = best if engines_in(best) else path
+    with arguments_renamed(path="name"):
+        weights = open_weights(path)
+    if weights.config is None:
+        raise InputError(f"`name`={name}: there is no {CONFIG_FILE} next to the weights")
+    companions = find_companions(folder)
+    vocabulary = vocabulary or companions.vocabulary
+    if vocabulary is None:
+        raise InputError(f"`vocabulary`: required, as there is none next to the weights of {name}")
+    lower_case = resolve_lower_case(do_lower_case, companions)
+    with arguments_renamed(path="vocabulary"):
+        tokenizer = Tokenizer.load(vocabulary, lower_case)
+    weights.config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
+    return Preset(name, folder, path, weights, weights.config, tokenizer, companions)

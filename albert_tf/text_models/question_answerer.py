@@ -1,0 +1,307 @@
+"""Answers questions with spans of raw contexts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import keras
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.finetuning.squad.answer_metrics import choose_metric
+from albert_tf.finetuning.squad.answers import Prediction
+from albert_tf.finetuning.squad.question_answering import QuestionAnswering
+from albert_tf.finetuning.squad.squad_files import Answer as GivenAnswer
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
+from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.interop.companions import RESULTS_FILE, THRESHOLD, results_text
+from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.inputs import (
+    as_list,
+    as_texts,
+    check_any,
+    check_same_length,
+    check_whole_number,
+    shown_value,
+)
+from albert_tf.text_models.presets import Preset
+from albert_tf.text_models.task_model import TaskModel
+
+_HEADS = {"span": "span", "conditional_span": "conditional"}
+
+
+class Answer(NamedTuple):
+    """An answer: `context[start:end] == text`.
+
+    Attributes:
+        text: part of the context; "" for no answer.
+        start: index of its first character in the context; 0 for no answer.
+        end: index after its last character.
+        score: probability among the best answers to the question (`nbest_predictions.json`); 0 for
+            no answer.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+class QuestionAnswerer(TaskModel[QuestionAnswering]):
+    """Finds the answers to questions in their contexts, however long these are.
+
+        answerer = albert_tf.QuestionAnswerer.from_preset("out/squad")
+        answerer.predict(["Who sat?"], ["The cat sat on the mat."])
+
+    Wherever a method takes `questions` and `contexts`, it takes texts, or lists, tuples, NumPy
+    arrays or pandas Series of texts, of the same length. A single context is that of all questions.
+
+    Attributes:
+        task: the `QuestionAnswering` behind it; None until the head is known.
+
+    Example:
+
+        >>> answerer = albert_tf.QuestionAnswerer.from_preset(
+        ...     "albert/albert-base-v2", squad_head="span", max_seq_length=128, doc_stride=64
+        ... )
+        >>> context = "The cat sat on the mat."
+        >>> answer = answerer.predict(["Who sat?"], [context])[0]
+        >>> context[answer.start : answer.end] == answer.text
+        True
+    """
+
+    options_class = SquadOptions
+    settings = (
+        "max_seq_length",
+        "max_query_length",
+        "doc_stride",
+        "max_answer_length",
+        "n_best_size",
+        "null_score_diff_threshold",
+        "squad_head",
+        "version_2_with_negative",
+        "start_n_top",
+        "end_n_top",
+        "albert_dropout",
+        "classifier_dropout",
+    )
+    _options: SquadOptions
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str,
+        *,
+        vocabulary: str | None = None,
+        do_lower_case: bool | None = None,
+        dtype: str = "float32",
+        seed: int = SEED,
+        **settings: Any,
+    ) -> QuestionAnswerer:
+        """Creates the model from weights by name.
+
+        Weights without a head of question answering get a new one, which `fit` creates: it depends
+        on whether some questions have no answer. `version_2_with_negative` or `squad_head` say it
+        before.
+
+        Args:
+            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
+                used if there are any.
+            vocabulary: path of the vocabulary; by default the one next to the weights.
+            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
+            dtype: precision of matrix products and activations, "float32" or "bfloat16".
+            seed: of a new head; the default is that of run_squad.py.
+            **settings: options of run_squad.py: `max_seq_length`, `doc_stride`,
+                `max_query_length`, `max_answer_length`, `n_best_size`, `squad_head`,
+                `version_2_with_negative`, `null_score_diff_threshold`, ...
+
+        Raises:
+            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+                or an argument is invalid or contradicts the weights.
+        """
+        return super().from_preset(
+            name,
+            vocabulary=vocabulary,
+            do_lower_case=do_lower_case,
+            dtype=dtype,
+            seed=seed,
+            **settings,
+        )
+
+    @classmethod
+    def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
+        answerer = cls(preset, cls._options_of(preset, settings), dtype, seed)
+        options = answerer._options
+        if cls._has_head(preset):
+            head = _HEADS[preset.head]
+            if options.squad_head not in ("auto", head):
+                raise InputError(f"`squad_head`={options.squad_head}: {preset.name} has {head}")
+            answerer._use(squad_head=head)
+        elif options.squad_head != "auto" or options.version_2_with_negative is not None:
+            answerer._use()
+        return answerer
+
+    @classmethod
+    def _has_head(cls, preset: Preset) -> bool:
+        return preset.head in _HEADS
+
+    def _use(self, **changes: Any) -> None:
+        """Uses the task of the options, with changes that stay."""
+        self._options = dataclasses.replace(self._options, **changes)
+        self._use_task(QuestionAnswering(self._options, self.tokenizer))
+
+    @property
+    def null_threshold(self) -> float | None:
+        """The null score above which a question has no answer; None if every question has one.
+
+        `evaluate` computes the best as `null_score_diff_threshold`; assign it to use it.
+        """
+        return self._known_task().threshold()
+
+    @null_threshold.setter
+    def null_threshold(self, value: float) -> None:
+        if not isinstance(value, int | float):
+            raise InputError(f"`null_threshold`={value!r}: must be a number")
+        self._use(null_score_diff_threshold=float(value))
+
+    def _companions(self) -> dict[str, str | bytes]:
+        threshold = self.null_threshold
+        results = {} if threshold is None else {RESULTS_FILE: results_text({THRESHOLD: threshold})}
+        return super()._companions() | results
+
+    def predict(self, questions: Any, contexts: Any, batch_size: int = 32) -> list[Answer]:
+        """Answers questions.
+
+        Args:
+            questions, contexts: see the class.
+            batch_size: windows of contexts that are computed at a time.
+
+        Returns:
+            An answer per question.
+
+        Raises:
+            InputError: an argument is invalid, or the model has no head yet.
+        """
+        task, asked = self._known_task(), _questions(questions, contexts)
+        if not asked:
+            return []
+        encoded = self._set("predict", asked)
+        predictions = task.predictions(encoded, self._outputs(encoded, batch_size))
+        return [_answer(predictions[question.id], task.threshold()) for question in asked]
+
+    def evaluate(
+        self, questions: Any, contexts: Any, answers: Any, batch_size: int = 32
+    ) -> dict[str, float]:
+        """Compares answers with the truth, as `--do_eval` of run_squad.py does.
+
+        Args:
+            questions, contexts, batch_size: as for `predict`.
+            answers: as for `fit`.
+
+        Returns:
+            Results by name, such as `f1` and `exact_match`, as in `eval_results.txt`.
+
+        Raises:
+            InputError: an argument is invalid.
+        """
+        task, asked = self._known_task(), _questions(questions, contexts, answers)
+        check_any(asked)
+        metric, _ = choose_metric([each.text for question in asked for each in question.answers])
+        options = dataclasses.replace(task.options, answer_metric=metric.name)
+        encoded = self._set("eval", asked)
+        scoring = QuestionAnswering(options, self.tokenizer)
+        return scoring.score(encoded, self._outputs(encoded, batch_size))
+
+    def fit(
+        self,
+        questions: Any,
+        contexts: Any,
+        answers: Any,
+        validation_data: tuple[Any, Any, Any] | None = None,
+        **arguments: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model, as run_squad.py does, with the `fit` of Keras.
+
+        Args:
+            questions, contexts: see the class.
+            answers: of each question: a text, which is searched for in the context; a tuple of text
+                and index of its first character; or "" or None for no answer. Several correct
+                answers are a list; training uses the first that the context contains.
+            validation_data: questions, contexts and answers; their loss is computed after every
+                epoch.
+            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
+                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+
+        Returns:
+            Keras' `History`, with the loss of every epoch.
+
+        Raises:
+            InputError: an argument is invalid, or no answer is in its context.
+        """
+        FitArguments.checked(arguments)
+        asked = _questions(questions, contexts, answers)
+        held_out = None
+        if validation_data is not None:
+            held_out = _validation_questions(validation_data)
+        if not asked:
+            raise InputError("`questions`: at least one is required to train on")
+        unanswered = next((each for each in asked if not each.answers), None)
+        if self.task is None:
+            self._use(version_2_with_negative=unanswered is not None)
+        elif unanswered is not None and self.null_threshold is None:
+            raise InputError(
+                f"`answers`[{unanswered.id}]: is empty, but the model answers every question"
+            )
+        metric, _ = choose_metric([each.text for question in asked for each in question.answers])
+        self._use(answer_metric=metric.name)
+        with arguments_renamed(train_file="answers"):
+            return self._fit(asked, held_out, arguments)
+
+
+def _validation_questions(validation_data: Any) -> list[SquadQuestion]:
+    if not isinstance(validation_data, tuple | list) or len(validation_data) != 3:
+        raise InputError("`validation_data`: must be a tuple (questions, contexts, answers)")
+    names = dict.fromkeys(("questions", "contexts", "answers"), "validation_data")
+    with arguments_renamed(**names):
+        return _questions(*validation_data)
+
+
+def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[SquadQuestion]:
+    """Questions of the task; their ids are their numbers."""
+    asked = as_texts(questions, "questions")
+    about = [contexts] * len(asked) if isinstance(contexts, str) else as_texts(contexts, "contexts")
+    check_same_length(asked, about, "contexts", "questions")
+    given: list[Any] = [None] * len(asked)
+    if answers is not None:
+        given = [answers] if isinstance(questions, str) else as_list(answers, "answers")
+        check_same_length(asked, given, "answers", "questions")
+    return [
+        SquadQuestion(str(number), question, context, _given_answers(answer, number))
+        for number, (question, context, answer) in enumerate(zip(asked, about, given, strict=True))
+    ]
+
+
+def _given_answers(value: Any, number: int) -> tuple[GivenAnswer, ...]:
+    """The answers to a question as `fit` takes them."""
+    if value is None or value == "":
+        return ()
+    answers = []
+    for each in value if isinstance(value, list) else [value]:
+        text, start = each if isinstance(each, tuple) and len(each) == 2 else (each, -1)
+        if not isinstance(text, str):
+            raise InputError(
+                f"`answers`[{number}]: must be a text, (text, start) or a list of these, not "
+                f"{shown_value(value)}"
+            )
+        if start != -1:
+            check_whole_number("answers", start, 0)
+        answers.append(GivenAnswer(text, start))
+    return tuple(answers)
+
+
+def _answer(prediction: Prediction, threshold: float | None) -> Answer:
+    text = prediction.answer(threshold)
+    if not text:
+        return Answer("", 0, 0, 0.0)
+    start = prediction.candidates[0].start
+    return Answer(text, start, start + len(text), float(prediction.nbest()[0]["probability"]))

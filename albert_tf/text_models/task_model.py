@@ -1,0 +1,277 @@
+"""Text models of a fine-tuning task: trained, evaluated, saved and exported as by its command."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+import keras
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.finetuning.sources import companion_files
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.trained_settings import inherit
+from albert_tf.text_models.base import TextModel, create_with_weights
+from albert_tf.text_models.fit_arguments import Epochs, FitArguments, StopAfter
+from albert_tf.text_models.inputs import check_any
+from albert_tf.text_models.keras_data import keras_data
+from albert_tf.text_models.presets import Preset
+from albert_tf.text_models.saving import save_model
+from albert_tf.training.initial_weights import origin_file
+
+logger = logging.getLogger(__name__)
+
+Task = TypeVar("Task", bound=FineTuningTask)
+
+
+class TaskModel(TextModel, Generic[Task]):
+    """A text model around a `FineTuningTask`, which encodes, scores and interprets.
+
+    The task is created from the options of its command, and fed with examples made of Python values
+    instead of files. A subclass must define the class attributes, `_has_head`, and `_from_preset`,
+    which calls `_options_of`, the constructor and `_use_task`; and methods that make examples and
+    call `_fit`, `_outputs` and `_score`.
+
+    If the weights have no head of this task, `_use_task` creates one with initial weights. Where
+    its shape depends on the training data, `fit` calls it. Until then, `model` raises InputError.
+
+    Args:
+        preset: the weights to start from.
+        options: of the command, completed.
+        dtype: name of a Keras dtype policy.
+        seed: of the initial weights of a new head.
+
+    Attributes:
+        options_class: the options of the command.
+        settings: names of options that `from_preset` takes.
+        warmup_proportion: default of `fit`; None for that of the command.
+        task: what examples and outputs mean; None until that is known.
+        step: training steps of the head.
+    """
+
+    options_class: ClassVar[type[FineTuningOptions]]
+    warmup_proportion: ClassVar[float | None] = None
+    settings: ClassVar[tuple[str, ...]] = ("max_seq_length", "albert_dropout", "classifier_dropout")
+
+    def __init__(self, preset: Preset, options: FineTuningOptions, dtype: str, seed: int):
+        super().__init__(None, preset.tokenizer)
+        self._preset = preset
+        self._options = options
+        self._dtype = dtype
+        self._seed = seed
+        self.task: Task | None = None
+        self.step = preset.weights.step or 0 if self._has_head(preset) else 0
+
+    @classmethod
+    def _options_of(
+        cls, preset: Preset, settings: dict[str, Any], **fixed: Any
+    ) -> FineTuningOptions:
+        """The options of the command: as given, else as recorded next to the weights.
+
+        Args:
+            preset: the weights.
+            settings: given by the user, who may give those in the attribute `settings`.
+            **fixed: given by the class.
+
+        Raises:
+            InputError: one of them is unknown or invalid.
+        """
+        if unknown := set(settings).difference(cls.settings):
+            raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
+        folder = preset.folder if cls._has_head(preset) else ""
+        options = cls.options_class(
+            output_dir=folder,
+            do_train=False,
+            do_eval=False,
+            do_predict=True,
+            **settings,
+            **fixed,
+        )
+        options = inherit(options)
+        options.check()
+        longest = preset.config.max_position_embeddings
+        options = options.with_defaults(longest)
+        if options.max_seq_length > longest:
+            raise InputError(
+                f"`max_seq_length`={options.max_seq_length}: must be at most {longest}, the "
+                "model's max_position_embeddings"
+            )
+        # Without splits, a task reads no files.
+        return dataclasses.replace(options, do_predict=False)
+
+    @classmethod
+    @abc.abstractmethod
+    def _has_head(cls, preset: Preset) -> bool:
+        """Whether the weights have a head of this task."""
+
+    @property
+    def model(self) -> keras.Model:
+        """The Keras model. Its weights may be changed, by Keras or by hand, at any time.
+
+        Raises:
+            InputError: the model has no head yet, whose shape `fit` learns from the data.
+        """
+        self._known_task()
+        return self._model
+
+    def _known_task(self) -> Task:
+        if self.task is None:
+            raise InputError(
+                f"`name`={self._preset.name}: has no head for this task; call `fit` first"
+            )
+        return self.task
+
+    def _use_task(self, task: Task) -> None:
+        """Sets the task and, if there is none yet, creates its model with the preset's weights."""
+        self.task = task
+        if self._model is not None:
+            return
+        config, rate = self._preset.config, self._options.albert_dropout
+        if rate is not None:
+            config = dataclasses.replace(
+                config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate
+            )
+        self._model, missing = create_with_weights(
+            lambda: task.build_model(config, self._dtype), self._preset, self._seed
+        )
+        in_head = [path for path in missing if not path.startswith("bert/")]
+        if in_head and self._has_head(self._preset):
+            raise InputError(
+                f"`name`={self._preset.name}: {self._preset.weights.path} lacks "
+                f"{', '.join(in_head)}; it was trained for another task"
+            )
+        if missing:
+            logger.info("%s: left at initial values: %s", self._preset.name, ", ".join(missing))
+
+    def _set(self, split: str, examples: Sequence[Any]) -> ExampleSet:
+        """Encoded examples of a split."""
+        return ExampleSet(split, "", examples, self._known_task().encode(split, examples))
+
+    def _outputs(self, examples: ExampleSet, batch_size: int) -> Outputs:
+        """What the model computes for examples, in their order."""
+        task = self._known_task()
+        length = task.options.max_seq_length
+        return self._predict(examples.features, task.outputs, batch_size, length)
+
+    def _score(self, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
+        """The results for labelled examples, as in `eval_results.txt`."""
+        check_any(examples)
+        encoded = self._set("eval", examples)
+        return self._known_task().score(encoded, self._outputs(encoded, batch_size))
+
+    def _fit(
+        self,
+        examples: Sequence[Any],
+        validation: Sequence[Any] | None,
+        arguments: Mapping[str, Any],
+    ) -> keras.callbacks.History:
+        """Trains the model with Keras' `fit`, on the batches of the command, in their order.
+
+        Every call is a run of its own: it starts with the current weights, a new optimizer and a
+        new schedule.
+
+        Args:
+            examples: labelled.
+            validation: labelled examples to evaluate after every epoch; None for none.
+            arguments: see `FitArguments`.
+
+        Returns:
+            Keras' history.
+
+        Raises:
+            InputError: there is no example, or an argument is invalid.
+        """
+        given = FitArguments.checked(arguments)
+        if given.warmup_proportion is None and isinstance(given.optimizer, str):
+            given = dataclasses.replace(given, warmup_proportion=self.warmup_proportion)
+        task = self._known_task()
+        train = self._set("train", examples).features
+        options = given.options(task.options, len(examples))
+        length, size, steps = (
+            options.max_seq_length,
+            options.train_batch_size,
+            options.num_train_steps,
+        )
+        data = keras_data()
+        validation_data = None
+        if validation:
+            validation_data = data.evaluation(self._set("train", validation).features, length, size)
+        epochs = Epochs.of(steps, math.ceil(len(train) / size), given.passes)
+        model = self.model
+        model.encoder.seed_generator.state.assign([given.seed, 0])
+        model.compile(optimizer=given.create_optimizer(options), metrics=self._metrics())
+        history = model.fit(
+            data.training(train, length, size, given.seed),
+            epochs=epochs.number,
+            steps_per_epoch=epochs.steps,
+            validation_data=validation_data,
+            callbacks=[*given.callbacks, StopAfter(steps)],
+            verbose=given.verbose,
+            shuffle=False,  # they are in order
+        )
+        self.step = int(model.optimizer.iterations)
+        return history
+
+    def _metrics(self) -> Any:
+        """What `fit` reports besides the loss, as of `keras.Model.compile`."""
+        return None
+
+    def save(self, folder: str) -> None:
+        """Writes the model as a folder like those that the command leaves.
+
+        `from_preset` reads it, and so do the command with `--output_dir`, albert-export and
+        albert-convert. The checkpoint is one of the engine of Keras' backend.
+
+        Args:
+            folder: must not exist, or be empty.
+
+        Raises:
+            InputError: if the folder contains something, or the model has no head yet.
+            OSError: if it cannot be written; nothing is left behind.
+        """
+        save_model(folder, self.model, self.step, self._companions())
+
+    def _companions(self) -> dict[str, str | bytes]:
+        """File name -> content of what goes next to the weights, besides the config."""
+        return {
+            **companion_files(self.tokenizer),
+            **origin_file(self._preset.path),
+            **self._known_task().companion_files(),
+        }
+
+    def export(self, folder: str, **options: Any) -> None:
+        """Exports the model as SavedModels that take strings, as export_saved_model.py does.
+
+        Args:
+            folder: must not exist, unless it is an export of the same weights.
+            **options: of export_saved_model.py, such as `license` or `max_seq_length`.
+
+        Raises:
+            InputError: if the folder contains something else, an option is invalid, or Keras runs
+                on another backend than TensorFlow.
+        """
+        if keras.backend.backend() != "tensorflow":
+            raise InputError(
+                f"KERAS_BACKEND={keras.backend.backend()}: exports are made with tensorflow; use "
+                "`save` and run albert-export"
+            )
+        names = [field.name for field in dataclasses.fields(ExportOptions)]
+        if unknown := set(options).difference(names[2:]):
+            raise InputError(f"`{min(unknown)}`: must be one of {', '.join(names[2:])}")
+        from albert_tf.export.build import export_saved_model  # loads TensorFlow
+
+        with tempfile.TemporaryDirectory() as temporary:
+            saved = os.path.join(temporary, os.path.basename(folder.rstrip("/")) or "model")
+            self.save(saved)
+            with arguments_renamed(export_path="folder"):
+                export_saved_model(
+                    ExportOptions(init_checkpoint=saved, export_path=folder, **options)
+                )

@@ -1,0 +1,365 @@
+"""Classifies raw strings, or predicts numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.classification.datasets import Example
+from albert_tf.finetuning.classification.tables import find_dataset
+from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target
+from albert_tf.interop.layout import LABELS_FILE, TARGET_FILE
+from albert_tf.json_files import read_json
+from albert_tf.text_models.classifier_weights import (
+    has_classifier,
+    labels_of_outputs,
+    recorded_kind,
+)
+from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.inputs import (
+    as_list,
+    as_texts_or_pairs,
+    check_same_length,
+    shown_value,
+)
+from albert_tf.text_models.presets import Preset
+from albert_tf.text_models.task_model import TaskModel
+
+
+class TextClassifier(TaskModel[Classification]):
+    """Predicts one label, several labels or a number for texts or pairs of texts.
+
+    Wherever a method takes `texts`, it takes a text, or a list, tuple, NumPy array or pandas Series
+    of texts. For a task on pairs, every item is a tuple of two texts. So an example is always one
+    item, and texts and labels can be split and shuffled together.
+
+    Attributes:
+        task: the `Classification` behind it; None until the labels are known.
+
+    Example:
+
+        >>> classifier = albert_tf.TextClassifier.from_preset(
+        ...     "albert/albert-base-v2", labels=["negative", "positive"], max_seq_length=32
+        ... )
+        >>> texts = ["A fine film.", "Dull."]
+        >>> classifier.predict_proba(texts).shape
+        (2, 2)
+        >>> sorted(classifier.evaluate(texts, ["positive", "negative"]))
+        ['eval_accuracy', 'eval_loss', 'eval_macro_f1']
+    """
+
+    options_class = ClassifierOptions
+    _options: ClassifierOptions
+
+    # What is predicted, whether for pairs (None: for either), and the labels as the user wrote
+    # them, which may be numbers, by their text.
+    _kind: str = "classification"
+    _pairs: bool | None = None
+    _given_labels: dict[str, Any] = {}
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str,
+        labels: Sequence[str | int] | None = None,
+        *,
+        target: str | None = None,
+        vocabulary: str | None = None,
+        do_lower_case: bool | None = None,
+        dtype: str = "float32",
+        seed: int = SEED,
+        **settings: Any,
+    ) -> TextClassifier:
+        """Creates a classifier from weights by name.
+
+        A folder of run_classifier.py, of `save`, or of a converted classifier brings its labels.
+        Other weights get a new head: for `labels`, or for those that `fit` finds.
+
+        Args:
+            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
+                used if there are any.
+            labels: of a new head, in the order of the probabilities. They also name the outputs of
+                weights that only number them.
+            target: "classification" (one label), "multi_label" (any number of labels) or
+                "regression" (a number); by default as recorded next to the weights, else
+                "classification".
+            vocabulary: path of the vocabulary; by default the one next to the weights.
+            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
+            dtype: precision of matrix products and activations, "float32" or "bfloat16".
+            seed: of a new head; the default is that of run_classifier.py.
+            **settings: options of run_classifier.py: `max_seq_length`, `albert_dropout`,
+                `classifier_dropout`.
+
+        Raises:
+            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+                or an argument is invalid or contradicts the weights.
+        """
+        return super().from_preset(
+            name,
+            vocabulary=vocabulary,
+            do_lower_case=do_lower_case,
+            dtype=dtype,
+            seed=seed,
+            labels=labels,
+            target=target,
+            **settings,
+        )
+
+    @classmethod
+    def _from_preset(cls, preset, dtype, *, seed=SEED, labels=None, target=None, **settings):
+        if target is not None and target not in TARGETS:
+            raise InputError(f"`target`={target}: must be one of {', '.join(TARGETS)}")
+        classifier = cls(preset, cls._options_of(preset, settings), dtype, seed)
+        given = None if labels is None else classifier._labels_as_texts(labels)
+        if cls._is_trained(preset):
+            classifier._use_trained(given, target)
+        else:
+            classifier._kind = target or recorded_kind(preset) or "classification"
+            if labels is not None:
+                classifier._remember(labels)
+            known = labels_of_outputs(preset, classifier._kind, given)
+            if known or classifier._kind == "regression":
+                dataset = find_dataset(classifier._task_options())
+                classifier._use_target(TARGETS[classifier._kind](dataset, known))
+        return classifier
+
+    @classmethod
+    def _has_head(cls, preset: Preset) -> bool:
+        return has_classifier(preset)
+
+    @classmethod
+    def _is_trained(cls, preset: Preset) -> bool:
+        """Whether the weights are those of a training folder of a classifier."""
+        files = (os.path.join(preset.folder, name) for name in (TARGET_FILE, LABELS_FILE))
+        return cls._has_head(preset) and any(map(exists, files))
+
+    def _use_trained(self, labels: tuple[str, ...] | None, target: str | None) -> None:
+        """Uses the task that the training folder records, which arguments may repeat."""
+        path = os.path.join(self._preset.folder, TARGET_FILE)
+        saved = read_json(path, SavedTarget) if exists(path) else None
+        is_benchmark = self._options.task_name not in (None, "table")
+        if saved and saved.pairs and not (is_benchmark or self._options.text_pair_column):
+            self._options = dataclasses.replace(self._options, text_pair_column="text_pair")
+        task = Classification(self._options, self.tokenizer)
+        self._kind, self._pairs = task.target.kind, task.dataset.pairs
+        for name, given, found in (
+            ("target", target, self._kind),
+            ("labels", labels, task.target.labels),
+        ):
+            if given not in (None, found):
+                raise InputError(
+                    f"`{name}`={given}: the model in {self._preset.name} was trained with {found}"
+                )
+        self._use_task(task)
+
+    def _use_target(self, target: Target) -> None:
+        """Uses a task whose outputs mean this."""
+        self._use_task(Classification(self._task_options(), self.tokenizer, target))
+
+    def _task_options(self) -> ClassifierOptions:
+        """The options of a task that no training folder records."""
+        return dataclasses.replace(
+            self._options,
+            regression=self._kind == "regression",
+            multi_label=self._kind == "multi_label",
+            text_pair_column="text_pair" if self._pairs else None,
+        )
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels in the order of the probabilities; empty for a model that predicts numbers."""
+        return [self._as_given(label) for label in self._known_task().target.labels]
+
+    def fit(
+        self,
+        texts: Any,
+        labels: Any,
+        validation_data: tuple[Any, Any] | None = None,
+        **arguments: Any,
+    ) -> keras.callbacks.History:
+        """Trains the classifier, as run_classifier.py does, with the `fit` of Keras.
+
+            history = classifier.fit(texts, labels, epochs=3, validation_data=(more, their_labels))
+            history.history["val_accuracy"]
+
+        Batches, their order, the loss and, by default, the optimizer and its schedule are those of
+        the command with the same settings. Every call is a run of its own, from the current
+        weights.
+
+        Args:
+            texts: see the class; at least one.
+            labels: of each text: a text or a number; for `target="multi_label"` a list of labels,
+                which may be empty. A model without a head learns its labels here, and orders them.
+            validation_data: texts and labels to evaluate after every epoch.
+            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
+                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+
+        Returns:
+            Keras' `History`, with the loss and, except for numbers, the accuracy of every epoch.
+
+        Raises:
+            InputError: an argument is invalid, or a label is none of the model's.
+        """
+        FitArguments.checked(arguments)
+        examples = self._examples(texts, labels)
+        if not examples:
+            raise InputError("`texts`: at least one is required to train on")
+        held_out = None
+        if validation_data is not None:
+            if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
+                raise InputError("`validation_data`: must be a tuple (texts, labels)")
+            with arguments_renamed(texts="validation_data", labels="validation_data"):
+                held_out = self._examples(*validation_data)
+        self._remember(labels)
+        if not self._is_trained(self._preset):
+            self._learn(examples)
+        return self._fit(examples, held_out, arguments)
+
+    def _learn(self, examples: list[Example]) -> None:
+        """Learns from the first training data what no training folder records."""
+        self._pairs = examples[0].text_pair is not None
+        dataset = find_dataset(self._task_options())
+        known = () if self.task is None else self.task.target.labels
+        if self._kind == "regression" or not known:
+            self._use_target(TARGETS[self._kind].learn(dataset, examples))
+        else:
+            self._use_target(TARGETS[self._kind](dataset, known))
+
+    def _metrics(self) -> Any:
+        metrics = {
+            "classification": keras.metrics.SparseCategoricalAccuracy,
+            "multi_label": functools.partial(keras.metrics.BinaryAccuracy, threshold=0.0),
+        }
+        return [metrics[self._kind](name="accuracy")] if self._kind in metrics else None
+
+    def predict(self, texts: Any, batch_size: int = 32) -> list[Any]:
+        """Predicts the label of every text.
+
+        Args:
+            texts: see the class.
+            batch_size: texts that are computed at a time.
+
+        Returns:
+            A label per text; a number per text for `target="regression"`, and a list of labels,
+            those with a probability of at least 0.5, for `target="multi_label"`.
+
+        Raises:
+            InputError: an argument is invalid, or the model has no head yet.
+        """
+        task = self._known_task()
+        answers = task.target.answers(self._logits(texts, batch_size))
+        if task.target.kind == "multi_label":
+            return [[self._as_given(label) for label in labels] for labels in answers]
+        return [self._as_given(answer) for answer in answers]
+
+    def predict_proba(self, texts: Any, batch_size: int = 32) -> np.ndarray:
+        """Predicts the probability of every label.
+
+        Args:
+            texts, batch_size: as for `predict`.
+
+        Returns:
+            float32 `[texts, labels]`, in the order of `labels`. The probabilities of a text add up
+            to 1, except for `target="multi_label"`.
+
+        Raises:
+            InputError: as of `predict`; or the model predicts numbers.
+        """
+        target = self._known_task().target
+        if target.kind == "regression":
+            raise InputError(f"`name`={self._preset.name}: predicts numbers, not probabilities")
+        return target.values(self._logits(texts, batch_size)).astype(np.float32)
+
+    def evaluate(self, texts: Any, labels: Any, batch_size: int = 32) -> dict[str, float]:
+        """Compares predictions with the truth.
+
+        Args:
+            texts, batch_size: as for `predict`.
+            labels: as for `fit`.
+
+        Returns:
+            Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
+
+        Raises:
+            InputError: an argument is invalid, or a label is none of the model's.
+        """
+        self._known_task()
+        return self._score(self._examples(texts, labels), batch_size)
+
+    def _logits(self, texts: Any, batch_size: int) -> np.ndarray:
+        """float32 `[texts, outputs]`."""
+        examples = self._examples(texts)
+        if not examples:
+            return np.zeros((0, self._known_task().target.outputs), np.float32)
+        return self._outputs(self._set("predict", examples), batch_size)["logits"]
+
+    def _examples(self, texts: Any, labels: Any = None) -> list[Example]:
+        """Examples of the task, with labels if they are given."""
+        rows = as_texts_or_pairs(texts, "texts")
+        values: list[Any] = [None] * len(rows)
+        if labels is not None:
+            values = as_list(labels, "labels")
+            check_same_length(rows, values, "labels", "texts")
+            values = [self._label_of(value, f"`labels`[{n}]") for n, value in enumerate(values)]
+        if rows and self._pairs not in (None, rows[0][1] is not None):
+            kinds = ("single texts", "pairs of texts")
+            raise InputError(
+                f"`texts`: the model reads {kinds[self._pairs]}, not {kinds[not self._pairs]}"
+            )
+        return [
+            Example(f"`labels`:{number}", text, pair, label)
+            for number, ((text, pair), label) in enumerate(zip(rows, values, strict=True))
+        ]
+
+    def _label_of(self, value: Any, place: str) -> str | list[str]:
+        """A label as tables contain it: a text, or a list of texts."""
+        if self._kind != "multi_label":
+            return _label_text(value, place)
+        if not isinstance(value, list | tuple | set | frozenset):
+            raise InputError(f"{place}: must be a list of labels, not {shown_value(value)}")
+        return [_label_text(each, place) for each in value]
+
+    def _labels_as_texts(self, labels: Any) -> tuple[str, ...]:
+        """The argument `labels` of `from_preset`, checked."""
+        values = as_list(labels, "labels")
+        texts = tuple(_label_text(value, f"`labels`[{n}]") for n, value in enumerate(values))
+        if len(set(texts)) < len(texts) or len(texts) < 1:
+            raise InputError(f"`labels`={values}: must be distinct, and at least one")
+        return texts
+
+    def _remember(self, labels: Any) -> None:
+        """Keeps labels that are numbers, to return them as they were given."""
+        if self._kind == "regression":
+            return
+        several = (list, tuple, set, frozenset)
+        values = [
+            each
+            for value in as_list(labels, "labels")
+            for each in (value if isinstance(value, several) else [value])
+        ]
+        numbers = {
+            _label_text(each, "`labels`"): each for each in values if not isinstance(each, str)
+        }
+        self._given_labels = {**self._given_labels, **numbers}
+
+    def _as_given(self, label: Any) -> Any:
+        return self._given_labels.get(label, label)
+
+
+def _label_text(value: Any, place: str) -> str:
+    """The text of a label, which may be a number."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, str | bool | int | float):
+        raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
+    return value if isinstance(value, str) else json.dumps(value)

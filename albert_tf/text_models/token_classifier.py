@@ -1,0 +1,359 @@
+"""Finds entities in raw texts, or tags their words."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Sequence
+from typing import Any, cast
+
+import keras
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.tagging.entities import Entity
+from albert_tf.finetuning.tagging.tag_files import (
+    Span,
+    TaggedExample,
+    TaggedText,
+    as_example,
+    entity_of,
+    from_words,
+    kind_of_tags,
+    labels_of,
+)
+from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
+from albert_tf.finetuning.tagging.token_classification import TaggerSettings, TokenClassification
+from albert_tf.finetuning.tagging.windows import TagWindows, predict_tags, raw_words
+from albert_tf.input.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
+from albert_tf.interop.layout import TAGGING_FILE
+from albert_tf.interop.models import MODEL_KINDS
+from albert_tf.text_models.fit_arguments import SEED, FitArguments
+from albert_tf.text_models.inputs import (
+    as_list,
+    check_same_length,
+    check_text,
+    shown_value,
+)
+from albert_tf.text_models.presets import Preset
+from albert_tf.text_models.task_model import TaskModel
+
+
+class TokenClassifier(TaskModel[TokenClassification]):
+    """Finds the entities in texts, such as names, or tags their words.
+
+        tagger = albert_tf.TokenClassifier.from_preset("albert/albert-base-v2")
+        tagger.fit(["Anna lives in Paris."], [[(0, 4, "PER"), (14, 19, "LOC")]], epochs=3)
+        tagger.predict(["Bob moved to Rome."])
+        # [[Entity(label='PER', start=0, end=3, text='Bob', score=...), ...]]
+
+    Wherever a method takes `texts`, it takes a list, tuple, NumPy array or pandas Series of texts,
+    or of lists of words. Words are read as joined by single spaces, which is the text that the
+    characters of their entities refer to.
+
+    Attributes:
+        task: the `TokenClassification` behind it; None until the tags are known.
+
+    Example:
+
+        >>> tagger = albert_tf.TokenClassifier.from_preset(
+        ...     "albert/albert-base-v2", labels=["O", "B-PER", "I-PER"]
+        ... )
+        >>> text = "Anna lives in Paris."
+        >>> entities = tagger.predict([text])[0]
+        >>> all(text[entity.start : entity.end] == entity.text for entity in entities)
+        True
+    """
+
+    options_class = TaggerOptions
+    _options: TaggerOptions
+
+    # Whether `fit` may still choose the unit: words, or raw texts.
+    _is_new = False
+
+    @classmethod
+    def from_preset(
+        cls,
+        name: str,
+        labels: Sequence[str] | None = None,
+        *,
+        vocabulary: str | None = None,
+        do_lower_case: bool | None = None,
+        dtype: str = "float32",
+        seed: int = SEED,
+        **settings: Any,
+    ) -> TokenClassifier:
+        """Creates a tagger from weights by name.
+
+        A folder of run_tagger.py, of `save`, or of a converted tagger brings its tags. Other
+        weights get a new head: for `labels`, or for the tags that `fit` finds.
+
+        Args:
+            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
+                used if there are any.
+            labels: tags of a new head, in the order of its outputs, such as
+                `["O", "B-PER", "I-PER"]`. They also name those of weights that only number them.
+            vocabulary: path of the vocabulary; by default the one next to the weights.
+            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
+            dtype: precision of matrix products and activations, "float32" or "bfloat16".
+            seed: of a new head; the default is that of run_tagger.py.
+            **settings: options of run_tagger.py: `max_seq_length`, `albert_dropout`,
+                `classifier_dropout`.
+
+        Raises:
+            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+                or an argument is invalid or contradicts the weights.
+        """
+        return super().from_preset(
+            name,
+            vocabulary=vocabulary,
+            do_lower_case=do_lower_case,
+            dtype=dtype,
+            seed=seed,
+            labels=labels,
+            **settings,
+        )
+
+    @classmethod
+    def _from_preset(cls, preset, dtype, *, seed=SEED, labels=None, **settings):
+        # The command requires files of its splits. These are not read.
+        files = {"train_file": STANDARD_STREAM, "predict_file": STANDARD_STREAM}
+        tagger = cls(preset, cls._options_of(preset, settings, **files), dtype, seed)
+        given = None if labels is None else _checked_labels(labels)
+        if not cls._has_head(preset):
+            tagger._is_new = True
+            if given:
+                tagger._use(TaggerSettings(tags=_kind_of(given)), given)
+            return tagger
+        if exists(os.path.join(preset.folder, TAGGING_FILE)):
+            task = TokenClassification(tagger._options, tagger.tokenizer)
+            if given not in (None, task.labels):
+                raise InputError(
+                    f"`labels`={given}: the model in {preset.name} was trained with {task.labels}"
+                )
+            tagger._use_task(task)
+        else:
+            found = _labels_of_outputs(preset, given)
+            tagger._use(TaggerSettings(tags=_kind_of(found)), found)
+        return tagger
+
+    @classmethod
+    def _has_head(cls, preset: Preset) -> bool:
+        return preset.head == "tagger"
+
+    def _use(self, settings: TaggerSettings, labels: list[str]) -> None:
+        """Uses a task that no training folder records."""
+        self._use_task(TokenClassification(self._options, self.tokenizer, (settings, labels)))
+
+    @property
+    def labels(self) -> list[str]:
+        """The tags, in the order of the model's outputs."""
+        return list(self._known_task().labels)
+
+    def predict(self, texts: Any, batch_size: int = 32) -> list[list[Entity]]:
+        """Finds the entities in texts, as run_tagger.py does.
+
+        Args:
+            texts: see the class; a single text counts as a list of one.
+            batch_size: windows of texts that are computed at a time.
+
+        Returns:
+            For each text its entities, in order, with `label`, `start` and `end` (characters of
+            the text), `text`, and `score`, the mean probability of the tags of its words. Of a
+            model of plain tags, every word with its tag as `label`.
+
+        Raises:
+            InputError: an argument is invalid, or the model has no head yet.
+        """
+        task, examples = self._known_task(), self._examples(_tagged_texts(texts))
+        if not examples:
+            return []
+        encoded = self._set("predict", examples)
+        logits = self._outputs(encoded, batch_size)["logits"]
+        predicted = predict_tags(cast(TagWindows, encoded.features), logits, task.labels)
+        pairs = zip(examples, predicted, strict=True)
+        if task.finds_entities:
+            return [tags.entities(example.source.text, example.words) for example, tags in pairs]
+        return [
+            [
+                Entity(tag, start, end, example.source.text[start:end], float(score))
+                for tag, score, (start, end) in zip(
+                    tags.tags, tags.scores, example.words, strict=True
+                )
+            ]
+            for example, tags in pairs
+        ]
+
+    def evaluate(self, texts: Any, entities: Any, batch_size: int = 32) -> dict[str, float]:
+        """Compares predictions with the truth.
+
+        Args:
+            texts, batch_size: as for `predict`.
+            entities: as for `fit`.
+
+        Returns:
+            Results by name, such as `eval_f1` of entities (as of seqeval), as in
+            `eval_results.txt`.
+
+        Raises:
+            InputError: an argument is invalid, or a label is none of the model's.
+        """
+        self._known_task()
+        examples = self._labelled_examples(_tagged_texts(texts, entities))
+        if not examples:
+            raise InputError("`texts`: at least one is required to evaluate")
+        return self._score(examples, batch_size)
+
+    def fit(
+        self,
+        texts: Any,
+        entities: Any,
+        validation_data: tuple[Any, Any] | None = None,
+        **arguments: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model, as run_tagger.py does, with the `fit` of Keras.
+
+        Args:
+            texts: see the class.
+            entities: of each text, a list of `(start, end, label)` in characters of the text; or of
+                each list of words, their tags, such as `["B-PER", "O", "O", "B-LOC"]`. An entity
+                that overlaps an earlier one cannot be learned and is left out.
+            validation_data: texts and entities; their loss is computed after every epoch.
+            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
+                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+
+        Returns:
+            Keras' `History`, with the loss of every epoch.
+
+        Raises:
+            InputError: an argument is invalid, or a label is none of the model's.
+        """
+        FitArguments.checked(arguments)
+        tagged = _tagged_texts(texts, entities)
+        if not tagged:
+            raise InputError("`texts`: at least one is required to train on")
+        held_out = None
+        if validation_data is not None:
+            if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
+                raise InputError("`validation_data`: must be a tuple (texts, entities)")
+            with arguments_renamed(texts="validation_data", entities="validation_data"):
+                held_out = _tagged_texts(*validation_data)
+        if self._is_new:
+            kind = kind_of_tags(tagged) if self.task is None else self.task.settings.tags
+            labels = labels_of(tagged, kind) if self.task is None else self.labels
+            self._use(TaggerSettings(tagged[0].unit, kind), labels)  # type: ignore[arg-type]
+            self._is_new = False
+        validation = None if held_out is None else self._labelled_examples(held_out)
+        return self._fit(self._labelled_examples(tagged), validation, arguments)
+
+    def _examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
+        task = self._known_task()
+        unit, finds_entities = task.settings.unit, task.finds_entities
+        return [
+            as_example(
+                text,
+                raw_words(text.text, unit) if text.words is None else text.words,
+                finds_entities,
+            )
+            for text in texts
+        ]
+
+    def _labelled_examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
+        """Examples whose tags are all known to the model."""
+        examples = self._examples(texts)
+        for example in examples:
+            place = example.source.location
+            if example.tags is None:
+                kind = "words with their tags" if not self._known_task().finds_entities else "tags"
+                raise InputError(f"{place}: the model needs {kind} such as {self.labels[:3]}")
+            if unknown := set(example.tags).difference(self.labels):
+                raise InputError(
+                    f"{place}: tag {min(unknown)!r}: must be one of {', '.join(self.labels)}"
+                )
+        return examples
+
+
+def _checked_labels(labels: Any) -> list[str]:
+    """The argument `labels` of `from_preset`."""
+    values = as_list(labels, "labels")
+    for number, label in enumerate(values):
+        check_text(label, f"`labels`[{number}]")
+    if len(set(values)) < max(len(values), 1):
+        raise InputError(f"`labels`={values}: must be distinct, and at least one")
+    return values
+
+
+def _kind_of(labels: Sequence[str]) -> Any:
+    """Whether tags are those of entities or plain."""
+    return ENTITY_TAGS if all(map(split_tag, labels)) else PLAIN_TAGS
+
+
+def _labels_of_outputs(preset: Preset, given: list[str] | None) -> list[str]:
+    """The tags of weights that no training folder describes.
+
+    Raises:
+        InputError: the weights have another number of outputs.
+    """
+    path = f"{MODEL_KINDS['tagger'].prefix}output_weights"
+    count = preset.weights.tensors[path].shape[0]
+    if given is not None and len(given) != count:
+        raise InputError(f"`labels`={given}: {preset.name} has {count} outputs")
+    names = list(preset.companions.labels)
+    numbered = [f"LABEL_{id}" for id in range(count)]
+    return given or (names if len(names) == count else numbered)
+
+
+def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
+    """Texts of the task; labelled if entities are given."""
+    items = [texts] if isinstance(texts, str) else as_list(texts, "texts")
+    if entities is None:
+        return [_tagged_text(number, item) for number, item in enumerate(items)]
+    given = as_list(entities, "entities")
+    check_same_length(items, given, "entities", "texts")
+    pairs = zip(items, given, strict=True)
+    tagged = [_tagged_text(number, *pair) for number, pair in enumerate(pairs)]
+    if len({text.unit for text in tagged}) > 1:
+        raise InputError("`texts`: must be all texts or all lists of words")
+    return tagged
+
+
+def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
+    """One of the texts, with its entities or tags if they are given."""
+    place, place_of_labels = f"`texts`[{number}]", f"`entities`[{number}]"
+    location = place if labels is None else place_of_labels
+    if isinstance(item, str):
+        if labels is None:
+            return TaggedText(location, number, item)
+        spans = [_span(location, each) for each in _items(location, labels)]
+        found = tuple(entity_of(location, item, span) for span in spans)
+        return TaggedText(location, number, item, entities=found)
+    words = _items(place, item)
+    for word in words:
+        check_text(word, place)
+    if labels is None:
+        return from_words(location, number, words)
+    tags = _items(location, labels)
+    for tag in tags:
+        check_text(tag, location)
+    if len(tags) != len(words):
+        raise InputError(f"{location}: {len(tags)} tags, but {len(words)} words")
+    return from_words(location, number, words, tags)
+
+
+def _items(place: str, value: Any) -> list[Any]:
+    """A list of words, tags or entities."""
+    if not hasattr(value, "tolist") and not isinstance(value, tuple | list):
+        raise InputError(f"{place}: must be a list, not {shown_value(value)}")
+    return as_list(value, place)
+
+
+def _span(place: str, value: Any) -> Span:
+    """An entity as `fit` takes it."""
+    if isinstance(value, Entity):
+        value = (value.start, value.end, value.label)
+    is_triple = isinstance(value, tuple | list) and len(value) == 3
+    if not is_triple or not all(isinstance(each, numbers.Integral) for each in value[:2]):
+        raise InputError(f"{place}: must be (start, end, label), not {shown_value(value)}")
+    check_text(value[2], place)
+    return Span(int(value[0]), int(value[1]), value[2])

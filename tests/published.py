@@ -1,0 +1,28 @@
+"""A folder in place of published weights, which examples and notebooks load by name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.companions import Companions
+from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
+from albert_tf.interop.models import create_model
+from albert_tf.interop.weights import Weights
+from albert_tf.tokenizers import Tokenizer
+from tests.conftest import GOLDEN
+
+NAME = "albert/albert-base-v2"
+
+
+def write_published(folder: str) -> None:
+    """A Hugging Face folder with a model of base's width, shallow and with random weights."""
+    tokenizer = Tokenizer.load(str(GOLDEN / "own_text" / "vocabulary.model"))
+    config = AlbertConfig.preset(
+        "base", vocab_size=tokenizer.vocab_size, num_hidden_layers=1, intermediate_size=64
+    )
+    model = create_model("pretraining", config, {})
+    values = {weight.path: np.asarray(weight) for weight in model.weights}
+    source = Weights("albert_tf", folder, {}, config)
+    converted = ConvertedModel("pretraining", config, values, 0, tokenizer, Companions(), source)
+    WRITERS["huggingface"](folder, converted)

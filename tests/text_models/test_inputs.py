@@ -1,0 +1,125 @@
+"""What text models accept, and the one-line errors for the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.text_models.fit_arguments import Epochs, FitArguments
+from albert_tf.text_models.inputs import as_texts, as_texts_or_pairs
+from tests.text_models.as_command import write_weights
+
+
+class Series:
+    """Like that of pandas."""
+
+    ndim = 1
+
+    def __init__(self, values):
+        self._values = values
+
+    def tolist(self):
+        return list(self._values)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, Series])
+def test_sequences_of_texts(kind):
+    assert as_texts(kind(["a", "b"]), "texts") == ["a", "b"]
+    assert as_texts_or_pairs(kind(["a", "b"]), "texts") == [("a", None), ("b", None)]
+    assert as_texts("a", "texts") == ["a"]
+
+
+def test_pairs_of_texts():
+    pairs = [("a", "b"), ("c", "d")]
+    assert as_texts_or_pairs(pairs, "texts") == as_texts_or_pairs(np.array(pairs), "texts") == pairs
+    assert as_texts_or_pairs([], "texts") == []
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return write_weights(tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="module")
+def classifier(weights):
+    return albert_tf.TextClassifier.from_preset(weights, labels=["a", "b"], max_seq_length=16)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("predict", (["x", float("nan")],), r"^`texts`\[1\]: must be a text, not NaN \(float\)$"),
+        ("predict", ({"a": 1},), r"^`texts`: must be a list, an array or a Series, not dict$"),
+        ("predict", (["x", ("y", "z")],), r'^`texts`\[1\]: must be a text, not \["y", "z"\]'),
+        ("predict", ([("y", "z", "w")],), r"^`texts`\[0\]: must be a text or a pair of texts"),
+        ("predict", (["x"], 0), r"^`batch_size`=0: must be at least 1$"),
+        ("evaluate", (["x"], ["a", "b"]), r"^`labels`: has 2 items, but `texts` has 1$"),
+        ("evaluate", (["x"], ["c"]), r"^`labels`:0: label 'c' is not one of the training labels"),
+        ("evaluate", (["x"], [None]), r"^`labels`\[0\]: must be a text or a number, not null"),
+        ("evaluate", ([], []), r"^there is no example to evaluate on$"),
+        ("fit", ([], []), r"^`texts`: at least one is required to train on$"),
+        ("fit", (["x"], ["a"], ["x"]), r"^`validation_data`: must be a tuple"),
+    ],
+)
+def test_errors(classifier, method, arguments, message):
+    with pytest.raises(albert_tf.InputError, match=message):
+        getattr(classifier, method)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"epoch": 3}, r"^`epoch`: is no argument of `fit`; these are epochs, steps, "),
+        ({"epochs": 3, "steps": 9}, r"^`steps`=9 and `epochs`=3: give one$"),
+        ({"steps": 2.5}, r"^`steps`=2.5: must be a whole number$"),
+        ({"optimizer": "adam"}, r"^`optimizer`=adam: must be one of lamb, adamw, or an optimizer"),
+        ({"optimizer": object(), "learning_rate": 1.0}, r"^`learning_rate`=1.0: belongs to"),
+    ],
+)
+def test_errors_of_fit_arguments(arguments, message):
+    with pytest.raises(albert_tf.InputError, match=message):
+        FitArguments.checked(arguments)
+
+
+def test_errors_of_from_preset(weights):
+    for arguments, message in (
+        ({"target": "ranking"}, r"^`target`=ranking: must be one of classification, regression, "),
+        ({"labels": ["a", "a"]}, r"^`labels`=\['a', 'a'\]: must be distinct"),
+        ({"labels": "ab"}, r"^`labels`: must be a list, an array or a Series, not str$"),
+        ({"train_file": "x"}, r"^`train_file`: must be one of max_seq_length, "),
+        ({"max_seq_length": 99}, r"^`max_seq_length`=99: must be at most 24, the model's max_pos"),
+        ({"dtype": "float8"}, r"^`dtype`=float8: must be one of float32, bfloat16$"),
+    ):
+        with pytest.raises(albert_tf.InputError, match=message):
+            albert_tf.TextClassifier.from_preset(weights, **arguments)
+    without_head = albert_tf.TextClassifier.from_preset(weights)
+    with pytest.raises(albert_tf.InputError, match=r"has no head for this task; call `fit` first"):
+        without_head.predict("x")
+
+
+def test_no_texts(classifier):
+    assert classifier.predict([]) == []
+    assert classifier.predict_proba([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "steps_per_pass", "epochs", "expected"),
+    [
+        (20, 9, None, (3, 9)),  # the last has 2
+        (6313, 2105, 3, (3, 2105)),
+        (1, 1, 3, (1, 1)),
+        (7, 3, 2.5, (3, 3)),
+        (5, 9, None, (1, 5)),
+    ],
+)
+def test_epochs(steps, steps_per_pass, epochs, expected):
+    assert Epochs.of(steps, steps_per_pass, epochs) == expected
+
+
+def test_labels_are_returned_as_given(classifier, weights):
+    numbers = albert_tf.TextClassifier.from_preset(weights, labels=np.array([1, 0]))
+    assert numbers.labels == [1, 0]
+    with pytest.raises(albert_tf.InputError, match="label '1' is not one of"):
+        classifier.evaluate(["x"], [1])
+    assert classifier.labels == ["a", "b"]

@@ -1,0 +1,215 @@
+"""MaskedLM and SentenceEncoder against their definitions, and against transformers and JAX."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.text_models.sentence_encoder import POOLING
+from tests.conftest import ROOT
+from tests.interop.models import write_trained
+
+TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
+PLAIN = ["a cat sat", "b", "cd e", "", "a very long text, longer than it reads"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> str:
+    return write_trained(tmp_path_factory.mktemp("models") / "trained")
+
+
+@pytest.fixture(scope="module")
+def masked_lm(folder) -> albert_tf.MaskedLM:
+    return albert_tf.MaskedLM.from_preset(folder)
+
+
+@pytest.fixture(scope="module")
+def encoder(folder) -> albert_tf.SentenceEncoder:
+    return albert_tf.SentenceEncoder.from_preset(folder)
+
+
+def logits_at_every_position(masked_lm, text: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of one text, and its logits without batches and padding."""
+    features = masked_lm.tokenizer(text, special_symbols=True)
+    ids = features["input_ids"]
+    positions = np.arange(ids.shape[1])[None]
+    logits = masked_lm.model({**features, "masked_lm_positions": positions})["masked_lm_logits"]
+    return ids[0], np.asarray(logits[0])
+
+
+@pytest.mark.integration
+def test_candidates_are_the_most_probable_tokens(masked_lm):
+    answers = masked_lm.fill_mask(TEXTS, top_k=4, batch_size=2)
+    for text, answer in zip(TEXTS, answers, strict=True):
+        ids, logits = logits_at_every_position(masked_lm, text)
+        expected = softmax(logits[ids == masked_lm.tokenizer.mask_id], axis=-1)
+        answer = answer if len(expected) > 1 else [answer]
+        for candidates, probabilities in zip(answer, expected, strict=True):
+            best = np.argsort(-probabilities)[:4]
+            assert [each.token_id for each in candidates] == best.tolist()
+            np.testing.assert_allclose(
+                [each.probability for each in candidates], probabilities[best], atol=1e-6
+            )
+            for each in candidates:
+                assert each.token == masked_lm.tokenizer.pieces[each.token_id]
+                assert each.text == masked_lm.tokenizer.decode([each.token_id])
+    single = masked_lm.fill_mask(TEXTS[0], top_k=60)
+    assert [each.token_id for each in single[:4]] == [each.token_id for each in answers[0]]
+    targeted = masked_lm.fill_mask(TEXTS[0], targets=["a", "##b", "a"])
+    assert targeted == [each for each in single if each.token in ("a", "##b")]
+
+
+@pytest.mark.integration
+def test_scores_mask_one_token_at_a_time(masked_lm):
+    tokenizer = masked_lm.tokenizer
+    scores = masked_lm.score(["ab c.", ""], batch_size=3)
+    pieces, expected = tokenizer.tokenize("ab c."), 0.0
+    assert pieces == ["a", "##b", "c", "."]
+    for place, piece in enumerate(pieces):
+        features = tokenizer("ab c.")
+        features["input_ids"][0, place + 1] = tokenizer.mask_id
+        features["masked_lm_positions"] = np.array([[place + 1]])
+        logits = np.asarray(masked_lm.model(features)["masked_lm_logits"])[0, 0]
+        expected += log_softmax(logits)[tokenizer.pieces.index(piece)]
+    np.testing.assert_allclose(scores, [expected, 0], atol=1e-5)
+
+
+@pytest.mark.integration
+def test_vectors_are_pooled_hidden_states(encoder):
+    vectors = {pooling: encoder.encode(PLAIN, pooling, batch_size=2) for pooling in POOLING}
+    first = encoder.encode(PLAIN, "mean", layer=0)
+    assert first.dtype == vectors["mean"].dtype == np.float32
+    for number, text in enumerate(PLAIN):
+        features = encoder.tokenizer(text, max_length=16)
+        outputs = encoder.model(features, output_embeddings=True)
+        hidden, pooled, embedded = (
+            np.asarray(outputs[name])[0]
+            for name in ("sequence_output", "pooled_output", "projected_embeddings")
+        )
+        for found, expected in [
+            (vectors["mean"], hidden.mean(axis=0)),
+            (vectors["cls"], hidden[0]),
+            (vectors["pooler"], pooled),
+            (first, embedded.mean(axis=0)),
+        ]:
+            np.testing.assert_allclose(found[number], expected, atol=1e-5)
+
+
+@pytest.mark.integration
+def test_similarity_is_the_cosine(encoder):
+    vectors = encoder.encode(PLAIN, normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    cosines = vectors @ vectors.T
+    np.testing.assert_allclose(encoder.similarity(PLAIN[:2], PLAIN), cosines[:2], atol=1e-6)
+    np.testing.assert_allclose(encoder.similarity(3 * vectors), cosines, atol=1e-6)
+    assert encoder.encode([]).shape == (0, encoder.model.config.hidden_size)
+
+
+@pytest.mark.integration
+def test_invalid_arguments_are_named(masked_lm, encoder, tmp_path):
+    for call, message in [
+        (lambda: masked_lm.fill_mask(["a [MASK]", "b"]), "`texts`[1]: contains no [MASK]"),
+        (
+            lambda: masked_lm.fill_mask("a " * 20 + "[MASK]"),
+            "`texts`[0]: 23 tokens; the model reads at most 16",
+        ),
+        (lambda: masked_lm.fill_mask("[MASK]", top_k=0), "`top_k`=0: must be at least 1"),
+        (
+            lambda: masked_lm.fill_mask("[MASK]", targets=["a", "cat"]),
+            "`targets`[1]='cat': must be one token of the vocabulary, but is c ##a ##t",
+        ),
+        (lambda: masked_lm.score(["a", 5]), "`texts`[1]: must be a text, not 5 (int)"),
+        (lambda: encoder.encode("a", "max"), "`pooling`=max: must be one of mean, cls, pooler"),
+        (lambda: encoder.encode("a", layer=2), "`layer`=2: must be from -2 to 1"),
+        (
+            lambda: encoder.encode("a", max_length=17),
+            "`max_length`=17: the model reads at most 16 tokens",
+        ),
+        (
+            lambda: encoder.encode("a", "pooler", layer=0),
+            "`pooling`=pooler: reads the last layer; leave out `layer`",
+        ),
+    ]:
+        with pytest.raises(InputError) as error:
+            call()
+        assert str(error.value) == message
+    classifier = write_trained(tmp_path / "classifier", "classifier")
+    with pytest.raises(
+        InputError, match="has no masked-LM head, but is a model of kind classifier"
+    ):
+        albert_tf.MaskedLM.from_preset(classifier)
+
+
+THEIRS = """
+import json, sys
+import torch, transformers
+folder, texts, plain = sys.argv[1], *map(json.loads, sys.argv[2:])
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+model = transformers.AlbertForMaskedLM.from_pretrained(folder, local_files_only=True).eval()
+filler = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, top_k=3)
+inputs = tokenizer(plain, padding=True, return_tensors="pt")
+with torch.no_grad():
+    hidden = model.albert(**inputs).last_hidden_state
+mask = inputs["attention_mask"][..., None]
+mean = (hidden * mask).sum(1) / mask.sum(1)
+print(json.dumps([filler(texts), mean.tolist()]))
+"""
+
+OURS = """
+import json, sys
+sys.modules["tensorflow"] = None
+import albert_tf
+folder, texts, plain = sys.argv[1], *map(json.loads, sys.argv[2:])
+masked_lm = albert_tf.MaskedLM.from_preset(folder)
+vectors = albert_tf.SentenceEncoder.from_preset(folder).encode(plain)
+ids = albert_tf.Preprocessor(masked_lm.tokenizer, 16)(plain)["input_ids"]
+print(json.dumps([masked_lm.fill_mask(texts, top_k=3), vectors.tolist(), ids.tolist()]))
+"""
+
+
+@pytest.mark.slow
+def test_transformers_and_jax_compute_the_same(peers, folder, masked_lm, encoder, tmp_path):
+    texts, plain = TEXTS[::2], PLAIN[:3]
+    convert(ConvertOptions(input=folder, output=str(tmp_path / "hf"), to_format="huggingface"))
+
+    def run(code: str, **environment: str):
+        command = [
+            sys.executable,
+            "-c",
+            code,
+            str(tmp_path / "hf"),
+            *map(json.dumps, (texts, plain)),
+        ]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        result = subprocess.run(
+            command, env=variables, stdout=subprocess.PIPE, check=True, text=True
+        )
+        return json.loads(result.stdout.splitlines()[-1])
+
+    found = masked_lm.fill_mask(texts, top_k=3)
+    filled, mean = run(THEIRS)
+    for ours, theirs in zip(found, filled, strict=True):
+        assert [each.token_id for each in ours] == [each["token"] for each in theirs]
+        np.testing.assert_allclose(
+            [each.probability for each in ours], [each["score"] for each in theirs], atol=1e-5
+        )
+    vectors = encoder.encode(plain)
+    np.testing.assert_allclose(vectors, mean, atol=1e-5)
+    filled, mean, ids = run(OURS, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
+    for ours, jax in zip(found, filled, strict=True):
+        assert [each.token_id for each in ours] == [token_id for *_, token_id in jax]
+        np.testing.assert_allclose(
+            [each.probability for each in ours], [each[1] for each in jax], atol=1e-5
+        )
+    np.testing.assert_allclose(vectors, mean, atol=1e-5)
+    assert ids == masked_lm.tokenizer(plain, None, 16, padding="max_length")["input_ids"].tolist()
