@@ -34,8 +34,8 @@ def predict_stream(
         InputError: a line is invalid; the results of earlier lines are written.
     """
     number = 1
-    with _output(options.predict_output) as output:
-        for lines in _available_batches(sys.stdin, options.predict_batch_size):
+    with result_output(options.predict_output) as output:
+        for lines in available_batches(sys.stdin, options.predict_batch_size):
             for line in predict(lines, number):
                 output.write(f"{line}\n")
             output.flush()
@@ -44,7 +44,7 @@ def predict_stream(
 
 
 @contextlib.contextmanager
-def _output(path: str) -> Iterator[IO[str]]:
+def result_output(path: str) -> Iterator[IO[str]]:
     """Where results go: a file, which appears once complete, or the real standard output."""
     if path != STANDARD_STREAM:
         with replacing(path) as partial, open_file(partial, "w") as file:
@@ -58,7 +58,7 @@ def _output(path: str) -> Iterator[IO[str]]:
 _END = object()
 
 
-def _available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
+def available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
     """Lines of a UTF-8 stream without their ends: as many as are available, at most `size`."""
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
 

@@ -1,0 +1,101 @@
+"""Predictions from the shell: classify, tag, answer, choose, fill masks, or compute vectors."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from albert_tf.engines.registry import installed_engine, select_engine
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import check_outputs
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.options import command
+from albert_tf.progress import ProgressLine
+from albert_tf.quiet import quiet_import
+from albert_tf.text_models.exported_tasks import EXPORTED_TASKS, exported_task, load_export
+from albert_tf.text_models.predict_options import PredictOptions
+from albert_tf.text_models.prediction_files import check_output, row_writer
+from albert_tf.text_models.prediction_rows import (
+    InputRow,
+    columns_of,
+    error_of_row,
+    is_table,
+    read_chunks,
+)
+from albert_tf.text_models.prediction_tasks import (
+    PREDICTION_TASKS,
+    check_head,
+    load_model,
+    task_of,
+)
+
+
+def run(options: PredictOptions) -> None:
+    """Predicts every row of the input, and writes a row of results for each.
+
+    Raises:
+        InputError: a flag, the model or a row is invalid. Rows before it are written to standard
+            output, but no incomplete file appears.
+    """
+    is_table(options.input_file)
+    check_output(options.output_file)
+    outputs = [path for path in [options.output_file] if path != STANDARD_STREAM]
+    check_outputs({"output_file": outputs}, {"input_file": [options.input_file]})
+    select_engine(options.engine or os.environ.get("KERAS_BACKEND") or installed_engine())
+    # Messages must not mix with results on standard output.
+    with contextlib.redirect_stdout(sys.stderr):
+        task, predict = _predictor(options)
+        _predict_all(task, predict, options)
+
+
+def _predictor(options: PredictOptions) -> tuple[str, Callable]:
+    """The task, and the function that predicts columns of texts."""
+    exported = exported_task(options.model)
+    if exported and options.task in ("auto", exported):
+        with quiet_import():
+            export = load_export(exported, options.model)
+        return exported, functools.partial(EXPORTED_TASKS[exported].predict, export)
+    with quiet_import():
+        from albert_tf.text_models.presets import open_preset
+    with arguments_renamed(name="model", vocabulary="spm_model_file"):
+        preset = open_preset(options.model, options.spm_model_file, options.do_lower_case)
+    task = task_of(preset) if options.task == "auto" else options.task
+    check_head(task, preset)
+    return task, functools.partial(PREDICTION_TASKS[task].predict, load_model(task, options))
+
+
+def _predict_all(task: str, predict: Callable, options: PredictOptions) -> None:
+    start, count = time.monotonic(), 0
+    progress = ProgressLine()
+    shows_progress = options.input_file not in (None, STANDARD_STREAM)
+    with row_writer(options.output_file) as writer:
+        for rows in read_chunks(options, PREDICTION_TASKS[task]):
+            columns = columns_of(rows, PREDICTION_TASKS[task], options)
+            try:
+                results = predict(columns, options)
+            except InputError as error:
+                raise error_of_row(error, rows) from None
+            writer.write([_joined(row, result) for row, result in zip(rows, results, strict=True)])
+            count += len(rows)
+            if shows_progress:
+                rate = count / (time.monotonic() - start)
+                progress.update(f"{count:,} rows predicted, {rate:,.1f} a second")
+    if shows_progress:
+        progress.close()
+
+
+def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the input, then those of the results."""
+    if twice := row.values.keys() & result.keys():
+        raise InputError(
+            f"{row.location}: column {min(twice)!r} has the name of a result; rename it"
+        )
+    return {**row.values, **result}
+
+
+main = command(PredictOptions, run)

@@ -1,0 +1,166 @@
+"""The files that albert-predict writes: JSON lines, tab-separated values and Parquet."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.files import open_file, replacing
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.streaming import result_output
+
+Rows = list[dict[str, Any]]
+
+
+class RowWriter(abc.ABC):
+    """Writes rows, some at a time. All rows have the same columns.
+
+    Args:
+        file: open for writing.
+    """
+
+    mode = "w"
+
+    def __init__(self, file: IO):
+        self._file = file
+
+    @abc.abstractmethod
+    def write(self, rows: Rows) -> None: ...
+
+    def close(self) -> None:  # noqa: B027
+        """Completes the file, which the caller closes."""
+
+
+class JsonLinesWriter(RowWriter):
+    """A JSON object per row."""
+
+    def write(self, rows):
+        for row in rows:
+            self._file.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+        self._file.flush()
+
+
+class TsvWriter(RowWriter):
+    """A header, and the values of a row, separated by tabs.
+
+    Texts keep no tabs and line ends, which become spaces. Lists and objects are JSON.
+    """
+
+    _header: list[str] | None = None
+
+    def write(self, rows):
+        for row in rows:
+            if self._header is None:
+                self._header = list(row)
+                self._file.write("\t".join(map(_cell, self._header)) + "\n")
+            self._file.write("\t".join(_cell(row[name]) for name in self._header) + "\n")
+        self._file.flush()
+
+
+def _cell(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
+    return re.sub(r"[\t\r\n]", " ", text)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it; vectors with eight significant digits."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return [float(f"{number:.8g}") for number in value]
+    return value
+
+
+class ParquetWriter(RowWriter):
+    """Parquet, with a row group per call; a vector is a `fixed_size_list<float>`."""
+
+    mode = "wb"
+    _writer: Any = None
+    _schema: Any = None
+
+    def write(self, rows):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        if not rows:
+            return
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        table = pa.table(
+            {name: _array(name, values, self._schema) for name, values in columns.items()}
+        )
+        if self._writer is None:
+            self._schema = table.schema
+            self._writer = parquet.ParquetWriter(self._file, self._schema)
+        self._writer.write_table(table)
+
+    def close(self):
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _array(name: str, values: list, schema: Any) -> Any:
+    """A column; the types of its first values decide its type."""
+    import pyarrow as pa
+
+    if isinstance(values[0], np.ndarray):
+        flat = pa.array(np.concatenate(values).astype(np.float32))
+        return pa.FixedSizeListArray.from_arrays(flat, len(values[0]))
+    try:
+        return pa.array(values, schema.field(name).type if schema else _type_of(name, values))
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(
+            f"`output_file`: column {name!r} has values of different types ({error}); write .jsonl "
+            "instead"
+        ) from None
+
+
+def _type_of(name: str, values: list) -> Any:
+    """The type of a column, also if it has empty lists only so far."""
+    import pyarrow as pa
+
+    if name == "entities":
+        places = [("label", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
+        return pa.list_(pa.struct([*places, ("text", pa.string()), ("score", pa.float64())]))
+    found = pa.array(values).type
+    return pa.list_(pa.string()) if found == pa.list_(pa.null()) else found
+
+
+WRITERS: dict[str, type[RowWriter]] = {
+    ".jsonl": JsonLinesWriter,
+    ".tsv": TsvWriter,
+    ".parquet": ParquetWriter,
+}
+
+
+def check_output(path: str) -> None:
+    """Raises InputError if the ending of a file names no format."""
+    if path != STANDARD_STREAM and _ending(path) not in WRITERS:
+        raise InputError(f"`output_file`={path}: must end in {', '.join(WRITERS)}, or be -")
+
+
+@contextlib.contextmanager
+def row_writer(path: str) -> Iterator[RowWriter]:
+    """Where rows go: a file, which appears once complete, or standard output."""
+    if path == STANDARD_STREAM:
+        with result_output(path) as file:
+            yield JsonLinesWriter(file)
+        return
+    kind = WRITERS[_ending(path)]
+    with (
+        replacing(path) as partial,
+        open_file(partial, kind.mode) as file,
+        contextlib.closing(kind(file)) as writer,
+    ):
+        yield writer
+
+
+def _ending(path: str) -> str:
+    return os.path.splitext(path)[1].lower()

@@ -1,0 +1,146 @@
+"""The rows that albert-predict reads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import read_lines
+from albert_tf.finetuning.classification.readers import TABLE_FORMATS, read_rows
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
+from albert_tf.finetuning.streaming import available_batches
+from albert_tf.json_files import parse_json
+from albert_tf.text_models.predict_options import PredictOptions
+
+if TYPE_CHECKING:
+    from albert_tf.text_models.prediction_tasks import Columns, PredictionTask
+
+# Batches in a chunk, which is sorted by length, predicted and written at a time.
+_BATCHES = 32
+_TEXT_FILE = ".txt"
+
+# How text models name an item of an argument.
+_ITEM = re.compile(r"`\w+`\[(\d+)\]")
+
+
+class InputRow(NamedTuple):
+    """A row of the input.
+
+    Attributes:
+        location: "file:number", for errors.
+        values: column -> text, or list of texts.
+    """
+
+    location: str
+    values: dict[str, Any]
+
+
+def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[InputRow]]:
+    """Yields all rows of the input, some at a time; of standard input, as they arrive.
+
+    Raises:
+        InputError: the input is missing, damaged, of an unknown format or not UTF-8.
+    """
+    if options.input_file == STANDARD_STREAM:
+        with arguments_renamed(predict_file="input_file"):
+            number = 1
+            for lines in available_batches(sys.stdin, options.batch_size):
+                yield list(_from_lines(lines, "standard input, line ", number, task))
+                number += len(lines)
+        return
+    rows = _all_rows(options, task)
+    while chunk := list(itertools.islice(rows, options.batch_size * _BATCHES)):
+        yield chunk
+
+
+def _all_rows(options: PredictOptions, task: PredictionTask) -> Iterator[InputRow]:
+    path = options.input_file
+    if path is None:
+        given = {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in options.given_inputs().items()
+        }
+        yield InputRow(" and ".join(f"`{name}`" for name in given), given)
+    elif is_table(path):
+        for row in read_rows(path):
+            yield InputRow(row.location, row.values)
+    else:
+        yield from _from_lines(read_lines(path), f"{path}:", 1, task)
+
+
+def is_table(path: str | None) -> bool:
+    """Whether the input is a table, with columns that flags name.
+
+    Raises:
+        InputError: if the ending of the file is unknown.
+    """
+    if path in (None, STANDARD_STREAM):
+        return False
+    ending = os.path.splitext(str(path))[1].lower()
+    if ending != _TEXT_FILE and ending not in TABLE_FORMATS:
+        raise InputError(
+            f"`input_file`={path}: must end in {', '.join((*TABLE_FORMATS, _TEXT_FILE))}, or be -"
+        )
+    return ending != _TEXT_FILE
+
+
+def _from_lines(
+    lines: Iterable[str], place: str, first: int, task: PredictionTask
+) -> Iterator[InputRow]:
+    """Rows of lines: a text each, or a JSON object each for tasks that read several texts."""
+    for number, line in enumerate(lines, start=first):
+        location = f"{place}{number}"
+        if len(task.inputs) > 1:
+            yield InputRow(location, parse_json(line, location, dict[str, Any]))
+        elif task.optional and "\t" in line:
+            texts = line.split("\t", 1)
+            names = (*task.inputs, *task.optional)
+            yield InputRow(location, dict(zip(names, texts, strict=True)))
+        else:
+            yield InputRow(location, {task.inputs[0]: line})
+
+
+def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptions) -> Columns:
+    """The texts of a task.
+
+    Args:
+        rows: of the input.
+        task: which texts it reads.
+        options: which columns of a table contain them.
+
+    Raises:
+        InputError: a column is missing, or a value has another type; names the row.
+    """
+    columns = {name: name for name in (*task.inputs, *task.optional) if name in rows[0].values}
+    if is_table(options.input_file):
+        columns = options.columns()  # type: ignore[assignment]
+    names = [*task.inputs, *(name for name in task.optional if columns.get(name))]
+    return {
+        name: [_checked(row, columns.get(name, name), name == "options") for row in rows]
+        for name in names
+    }
+
+
+def _checked(row: InputRow, column: str, is_list: bool) -> Any:
+    if column not in row.values:
+        raise InputError(
+            f"{row.location}: no column {column!r}; the columns are "
+            f"{', '.join(map(repr, row.values))}"
+        )
+    value = row.values[column]
+    if is_list and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
+        raise InputError(f"{row.location}: column {column!r} must contain a list of texts")
+    if not is_list and not isinstance(value, str):
+        raise InputError(f"{row.location}: column {column!r} must contain a text")
+    return value
+
+
+def error_of_row(error: InputError, rows: list[InputRow]) -> InputError:
+    """The error of a text model (`texts`[3]: ...) under the place of the row."""
+    message = _ITEM.sub(lambda found: rows[int(found[1])].location, str(error))
+    return InputError(message)

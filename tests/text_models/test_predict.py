@@ -1,0 +1,167 @@
+"""albert-predict gives the predictions of the text models, row by row, in every format."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import albert_tf
+from albert_tf.cli.predict import run
+from albert_tf.errors import InputError
+from albert_tf.text_models.predict_options import PredictOptions
+from albert_tf.text_models.prediction_files import WRITERS, row_writer
+from tests.conftest import ROOT
+from tests.interop.models import write_trained
+
+TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> pathlib.Path:
+    """A folder with a model of each kind."""
+    folder = tmp_path_factory.mktemp("models")
+    for kind in ("pretraining", "classifier", "encoder"):
+        write_trained(folder / kind, kind)
+    (folder / "classifier" / "labels.json").write_text(json.dumps(["bad", "good", "so-so"]))
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path) -> pathlib.Path:
+    path = tmp_path / "table.csv"
+    rows = [f'{number},"{text.replace(chr(34), 2 * chr(34))}"' for number, text in enumerate(TEXTS)]
+    path.write_text("\n".join(["id,review", *rows]) + "\n")
+    return path
+
+
+def predict(model: pathlib.Path, **flags) -> None:
+    run(PredictOptions(model=str(model), **flags))
+
+
+def json_lines(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_files(tmp_path):
+    entity = {"label": "LOC", "start": 0, "end": 5, "text": "Paris", "score": 0.5}
+    first = [{"id": "a\tb", "entities": [], "vector": np.float32([1, 0.25])}]
+    second = [{"id": "c", "entities": [entity], "vector": np.float32([0, 1 / 3])}]
+    for ending in WRITERS:
+        with row_writer(str(tmp_path / f"out{ending}")) as writer:
+            writer.write(first)
+            writer.write(second)
+    plain = [
+        {**row, "vector": [float(f"{x:.8g}") for x in row["vector"]]} for row in first + second
+    ]
+    assert json_lines((tmp_path / "out.jsonl").read_text()) == plain
+    cells = [json.dumps(entity), json.dumps(plain[1]["vector"])]
+    assert (tmp_path / "out.tsv").read_text().splitlines() == [
+        "id\tentities\tvector",
+        "a b\t[]\t[1.0, 0.25]",
+        f"c\t[{cells[0]}]\t{cells[1]}",
+    ]
+    file = parquet.ParquetFile(tmp_path / "out.parquet")
+    assert file.num_row_groups == 2
+    assert str(file.schema_arrow.field("vector").type).startswith("fixed_size_list<")
+    found = file.read().to_pylist()
+    assert [row["id"] for row in found] == ["a\tb", "c"]
+    assert [row["entities"] for row in found] == [[], [entity]]
+    np.testing.assert_array_equal(found[1]["vector"], second[0]["vector"])
+
+
+@pytest.mark.integration
+def test_rows_of_a_table_are_classified(models, table, tmp_path):
+    output = tmp_path / "out.jsonl"
+    predict(
+        models / "classifier", input_file=str(table), text_column="review", output_file=str(output)
+    )
+    classifier = albert_tf.TextClassifier.from_preset(str(models / "classifier"))
+    rows = json_lines(output.read_text())
+    assert [row["id"] for row in rows] == list("0123")
+    assert [row["review"] for row in rows] == TEXTS
+    assert [row["prediction"] for row in rows] == classifier.predict(TEXTS)
+    np.testing.assert_allclose(
+        [[row["probabilities"][label] for label in classifier.labels] for row in rows],
+        classifier.predict_proba(TEXTS),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.integration
+def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("albert_tf.text_models.prediction_rows._BATCHES", 1)
+    output = tmp_path / "vectors.parquet"
+    predict(models / "encoder", input_file=str(table), text_column="review", batch_size=3,
+            normalize=True, output_file=str(output))  # fmt: skip
+    encoder = albert_tf.SentenceEncoder.from_preset(str(models / "encoder"))
+    file = parquet.ParquetFile(output)
+    assert file.num_row_groups == 2
+    rows = file.read().to_pydict()
+    assert rows["review"] == TEXTS
+    np.testing.assert_allclose(rows["vector"], encoder.encode(TEXTS, normalize=True), atol=1e-6)
+
+
+@pytest.mark.integration
+def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd):
+    masks = ["a [MASK] b.", "[MASK] [MASK]"]
+    predict(models / "pretraining", text=masks[1], top_k=2)
+    (row,) = json_lines(capfd.readouterr().out)
+    masked_lm = albert_tf.MaskedLM.from_preset(str(models / "pretraining"))
+    expected = masked_lm.fill_mask(masks[1], top_k=2)
+    assert row["prediction"] == [mask[0].text for mask in expected]
+    assert [[c["text"] for c in mask] for mask in row["candidates"]] == [
+        [c.text for c in mask] for mask in expected
+    ]
+    # The error of a row in a later chunk.
+    monkeypatch.setattr("albert_tf.text_models.prediction_rows._BATCHES", 1)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join([*masks, "no mask"]))
+    for ending in (".jsonl", ".parquet"):
+        with pytest.raises(InputError) as error:
+            predict(models / "pretraining", input_file=str(lines), batch_size=2,
+                    output_file=str(tmp_path / f"out{ending}"))  # fmt: skip
+        assert str(error.value) == f"{lines}:3: contains no [MASK]"
+    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
+
+
+@pytest.mark.integration
+def test_invalid_flags_and_rows_are_named(models, table, tmp_path):
+    encoder = models / "encoder"
+    for model, flags, message in [
+        (encoder, {}, "`input_file`: required, or `text`, or `question` and `context`"),
+        (encoder, {"text": "a", "input_file": "b"}, "`input_file` and `text` exclude each other"),
+        (encoder, {"input_file": "a.png"}, "`input_file`=a.png: must end in .tsv, .csv, .jsonl"),
+        (encoder, {"text": "a", "output_file": "a.csv"}, "`output_file`=a.csv: must end in .jsonl"),
+        (encoder, {"input_file": str(table)}, f"{table}:2: no column 'text'; the columns are 'id'"),
+        (
+            encoder,
+            {"text": "a", "task": "classify"},
+            f"`task`=classify: the weights of {encoder} are of kind encoder; must be embed",
+        ),
+        (tmp_path / "none", {"text": "a"}, f"`model`={tmp_path}/none: "),
+    ]:
+        with pytest.raises(InputError) as error:
+            predict(model, **flags)
+        assert str(error.value).startswith(message)
+
+
+def shell(*arguments: str, lines: str = "") -> list[dict]:
+    code = "from albert_tf.cli.predict import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT, input=lines, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    return json_lines(result.stdout)
+
+
+@pytest.mark.slow
+def test_the_command_reads_standard_input(models):
+    rows = shell(f"--model={models / 'classifier'}", "--input_file=-", lines="a fine film.\nb\n")
+    classifier = albert_tf.TextClassifier.from_preset(str(models / "classifier"))
+    assert [row["prediction"] for row in rows] == classifier.predict(["a fine film.", "b"])
