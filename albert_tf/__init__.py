@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from albert_tf.keras_registration import register_with_keras
+
 # Public name -> module that defines it.
 _PUBLIC = {
     "AlbertConfig": "albert_tf.config",
@@ -19,6 +21,7 @@ _PUBLIC = {
     "AlbertForQuestionAnswering": "albert_tf.modeling.heads",
     "AlbertForConditionalQuestionAnswering": "albert_tf.modeling.question_answering",
     "AlbertForMultipleChoice": "albert_tf.modeling.heads",
+    "AlbertForTokenClassification": "albert_tf.modeling.token_classification",
     # Objectives
     "Objective": "albert_tf.modeling.losses",
     "PretrainingObjective": "albert_tf.modeling.losses",
@@ -35,6 +38,8 @@ _PUBLIC = {
     "AdamW": "albert_tf.optimization.adamw",
     "create_optimizer": "albert_tf.optimization",
     "create_schedule": "albert_tf.optimization.schedules",
+    "layer_decay_scales": "albert_tf.optimization.layer_decay",
+    "freeze": "albert_tf.modeling.freezing",
     "WarmupPolynomialDecay": "albert_tf.optimization.schedules",
     "WarmupStableDecay": "albert_tf.optimization.schedules",
     "WarmupCosineDecay": "albert_tf.optimization.schedules",
@@ -42,6 +47,14 @@ _PUBLIC = {
     "Tokenizer": "albert_tf.tokenizers",
     "load_weights": "albert_tf.interop.formats",
     "from_preset": "albert_tf.interop.presets",
+    # Strings in, results out
+    "MaskedLM": "albert_tf.text_models.masked_lm",
+    "SentenceEncoder": "albert_tf.text_models.sentence_encoder",
+    "Preprocessor": "albert_tf.text_models.preprocessor",
+    "MultipleChoice": "albert_tf.text_models.multiple_choice",
+    "QuestionAnswerer": "albert_tf.text_models.question_answerer",
+    "TextClassifier": "albert_tf.text_models.text_classifier",
+    "TokenClassifier": "albert_tf.text_models.token_classifier",
 }
 
 __all__ = sorted(_PUBLIC)
@@ -55,3 +68,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+register_with_keras()
