@@ -126,15 +126,15 @@ def count_matches(
         Type -> numbers, sorted by type; "" for all types together, first.
     """
     support: collections.Counter[str] = collections.Counter()
-    guessed: collections.Counter[str] = collections.Counter()
+    predicted_counts: collections.Counter[str] = collections.Counter()
     correct: collections.Counter[str] = collections.Counter()
     for true, found in zip(truth, predicted, strict=True):
         true_keys, found_keys = ({each.key for each in entities} for entities in (true, found))
         support.update(label for label, _, _ in true_keys)
-        guessed.update(label for label, _, _ in found_keys)
+        predicted_counts.update(label for label, _, _ in found_keys)
         correct.update(label for label, _, _ in true_keys & found_keys)
     by_type = {
-        label: Scores(support[label], guessed[label], correct[label])
-        for label in sorted(support | guessed)
+        label: Scores(support[label], predicted_counts[label], correct[label])
+        for label in sorted(support | predicted_counts)
     }
-    return {"": Scores(support.total(), guessed.total(), correct.total()), **by_type}
+    return {"": Scores(support.total(), predicted_counts.total(), correct.total()), **by_type}
