@@ -24,6 +24,7 @@ from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.tensorflow_checkpoints import (
     damage_of,
     list_as_newest,
+    open_checkpoint,
     read_training_checkpoint,
 )
 from albert_tf.interop.weights import match
@@ -122,6 +123,9 @@ class Checkpoints(base.Checkpoints):
         """Removes partial checkpoints of runs that were killed while they saved."""
         for path in matches(f"{self.folder}/{_NAME}-*_temp"):
             remove(path)
+        if (first := _unfinished_first(self.folder)) is not None:
+            for path in matches(f"{first}.*"):
+                remove(path)
 
     def save(self) -> None:
         """Starts saving the current step, after waiting for the previous save.
@@ -198,7 +202,8 @@ def _newest_first(folder: str) -> list[str]:
     Without that file, or with a broken one, from the highest step. So too if what it lists is
     missing, as after a power cut that undid a change of the list but not the removal of a file.
     """
-    paths = list_checkpoints(folder)
+    unfinished = _unfinished_first(folder)
+    paths = [path for path in list_checkpoints(folder) if path != unfinished]
     steps = {path: int(found[1]) for path in paths if (found := _STEP.search(path))}
     newest = _listed_newest(folder)
     if newest is None or not exists(f"{newest}.index"):
@@ -207,6 +212,23 @@ def _newest_first(folder: str) -> list[str]:
     found = _STEP.search(newest)
     older = [path for path, step in steps.items() if found and step < int(found[1])]
     return [newest, *sorted(older, key=steps.__getitem__, reverse=True)]
+
+
+def _unfinished_first(folder: str) -> str | None:
+    """The first checkpoint of a run, if it was killed, or is still busy, saving it.
+
+    TensorFlow writes the index of a checkpoint under its final name, so a kill can leave a part of
+    it. A later checkpoint like this is passed over, because the file `checkpoint` lists those
+    before it; the first one is the only one of a folder that has no such file yet.
+    """
+    paths = list_checkpoints(folder)
+    if len(paths) != 1 or exists(f"{folder}/{_LIST_FILE}"):
+        return None
+    try:
+        open_checkpoint(paths[0])
+    except InputError:
+        return paths[0]
+    return None
 
 
 def _listed_newest(folder: str) -> str | None:

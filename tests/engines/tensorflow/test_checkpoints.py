@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.checkpoints import Checkpoints
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints, latest_valid
 from albert_tf.errors import InputError
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
@@ -238,6 +238,19 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path):
     (tmp_path / "model.ckpt-2_temp" / "part").write_text("half")
     Checkpoints(str(tmp_path), *shared_model()).remove_unfinished()
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("share", [0, 0.5])
+def test_a_first_checkpoint_with_a_half_written_index_counts_as_none(tmp_path, share):
+    save_steps(tmp_path, (1,))
+    cut(tmp_path / "model.ckpt-1.index", share)
+    with pytest.raises(InputError, match="no checkpoint in it can be read"):
+        restored(tmp_path)  # It is listed, so it was complete.
+    (tmp_path / "checkpoint").unlink()
+    assert latest_valid(str(tmp_path)) is None
+    Checkpoints(str(tmp_path), *shared_model()).remove_unfinished()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.integration
