@@ -38,6 +38,9 @@ def environment(tmp_path_factory) -> dict[str, str]:
         **os.environ,
         "PYTHONPATH": str(folder),
         **JAX_ENVIRONMENT,
+        # The processes of a test run the same programs; another program has another key.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
 
 
