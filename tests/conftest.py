@@ -26,6 +26,24 @@ GOLDEN = ROOT / "tests" / "golden"
 
 PEERS = ("jax", "torch", "transformers")
 
+# For processes that compute on JAX: it looks for no TPU and compiles in less time, which tests
+# spend most of their time on. Without fusion emitters, that takes half as long.
+JAX_ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false",
+}
+KERAS_ON_JAX = {"KERAS_BACKEND": "jax", **JAX_ENVIRONMENT}
+
+
+# Files whose tests take longest: started last, they would leave the other workers idle.
+LONGEST = ("test_jax_backend.py", "test_jax_engine.py", "test_step.py", "test_replicas.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest tests first."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 def heed_ctrl_c() -> None:
     """For `preexec_fn`: a shell's background jobs, which tests may run in, ignore Ctrl-C."""
@@ -66,6 +84,19 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def _console() -> Iterator[None]:
     """Shows log messages as commands do, so that `capsys` sees them in tests of the library."""
     with logs_on_console("albert_tf", "data_prep", propagate=True):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_resamples() -> Iterator[None]:
+    """Reports draw 50 samples for an interval: the usual 1,000 take longer than tests train.
+
+    tests/report/test_intervals.py draws as many as users do.
+    """
+    from albert_tf.report.intervals import bootstrap
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(bootstrap.__kwdefaults__, "resamples", 50)
         yield
 
 

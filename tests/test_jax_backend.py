@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -34,13 +34,6 @@ OTHERS = (
     "tests/optimization/test_schedules.py",
     "tests/optimization/test_update_formulas.py",
 )
-
-# Nearly all of the time goes into compiling what then runs once.
-ENVIRONMENT = {
-    "KERAS_BACKEND": "jax",
-    "JAX_PLATFORMS": "cpu",
-    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-}
 
 # A module that is None cannot be imported: nothing here may need TensorFlow.
 RUN = "import sys; sys.modules['tensorflow'] = None; import pytest; sys.exit(pytest.main())"
@@ -75,7 +68,7 @@ def test_the_same_tests_pass_on_jax_without_tensorflow(peers, tmp_path, files):
             *files,
         ],
         cwd=ROOT,
-        env={**inherited, **ENVIRONMENT},
+        env={**inherited, **KERAS_ON_JAX},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

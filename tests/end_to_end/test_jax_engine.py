@@ -18,7 +18,7 @@ import pytest
 from albert_tf.cli.finetuning import TASK_KINDS
 from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
-from tests.conftest import ROOT
+from tests.conftest import JAX_ENVIRONMENT, ROOT
 from tests.end_to_end.conftest import call, flags_of, results_of
 from tests.ports import free_addresses
 
@@ -37,8 +37,10 @@ def environment(tmp_path_factory) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": str(folder),
-        "JAX_PLATFORMS": "cpu",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+        **JAX_ENVIRONMENT,
+        # The processes of a test run the same programs; another program has another key.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
     }
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
+from tests.conftest import JAX_ENVIRONMENT
 from tests.end_to_end.conftest import call, results_of, run
 from tests.report.html import read_page
 
@@ -132,8 +133,9 @@ TEMPLATES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["jax"])
-def test_names_that_were_never_seen_are_found_by_their_context(tmp_path, engine):
+def test_names_that_were_never_seen_are_found_by_their_context(tmp_path, monkeypatch):
+    for name, value in JAX_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     draw = random.Random(5)
     names = ["".join(pair) for pair in itertools.product(SYLLABLES, SYLLABLES)]
     draw.shuffle(names)
@@ -152,7 +154,7 @@ def test_names_that_were_never_seen_are_found_by_their_context(tmp_path, engine)
     words = {word for line in TEMPLATES for word in line.split() if not word.isupper()}
     pieces = [*sorted(words), *SYLLABLES, *(f"##{each}" for each in SYLLABLES)]
     run(
-        *("run_tagger.py", "--do_train", "--do_eval", f"--engine={engine}"),
+        *("run_tagger.py", "--do_train", "--do_eval", "--engine=jax"),
         *write_model(tmp_path, pieces, num_hidden_layers=2),
         *(f"--train_file={tmp_path}/train.txt", f"--eval_file={tmp_path}/test.txt"),
         *("--max_seq_length=32", "--train_batch_size=32", "--train_step=250"),

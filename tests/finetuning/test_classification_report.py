@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import pytest
 from sklearn import metrics
 
-from albert_tf.finetuning.classification import target_report
 from albert_tf.finetuning.classification.classification_report import (
     class_sections,
     label_sections,
@@ -92,20 +89,12 @@ def test_labels_that_never_occur_divide_by_nothing():
     assert labels.tables[1].rows[2] == ("z", "0", "0", "", "", "")
 
 
-@pytest.fixture
-def fewer_draws(monkeypatch):
-    """Bootstrap intervals of 50 samples instead of 1,000: scikit-learn needs 3 ms for a sample."""
-    fewer = functools.partial(bootstrap, resamples=50)
-    monkeypatch.setattr(target_report, "bootstrap", fewer)
-    return fewer
-
-
 @pytest.mark.integration
-def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest(fewer_draws):
+def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest():
     truth, guesses = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1])
     intervals = intervals_of(("accuracy", "matthew_corr"), truth, guesses)
     assert intervals["eval_accuracy"] == wilson(4, 5)
-    assert intervals["matthew_corr"] == fewer_draws(METRICS["matthew_corr"].compute, truth, guesses)
+    assert intervals["matthew_corr"] == bootstrap(METRICS["matthew_corr"].compute, truth, guesses)
 
 
 @pytest.mark.integration
@@ -117,7 +106,7 @@ def test_intervals_are_wilsons_for_accuracy_and_drawn_for_the_rest(fewer_draws):
         ("multi_label", ["x,y", "", "z", "x"], ("micro_f1", "macro_f1", "exact_match")),
     ],
 )
-def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, names, fewer_draws):
+def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, names):
     task = ClassificationDataset("t", {}, metrics=names, target=kind)
     rows = [Example(f"f:{n}", f"t{n}", "pair", labels[n % 4]) for n in range(60)]
     target = TARGETS[kind].learn(task, rows)

@@ -13,7 +13,7 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.finetuning import frozen_runs
 from tests.finetuning.small import options_of
 from tests.tiny import CONFIG
@@ -30,7 +30,7 @@ def test_so_do_they_on_jax(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.finetuning.frozen_runs", "jax", str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,
         text=True,
         timeout=600,

@@ -31,7 +31,7 @@ from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.tagging.tag_files import ReadOptions, read_tagged
 from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
-from tests.conftest import ROOT
+from tests.conftest import JAX_ENVIRONMENT, ROOT
 from tests.finetuning.glue_files import label, texts, write_task
 from tests.finetuning.small import write_files
 from tests.hub import COMMIT, Hub, serving
@@ -477,7 +477,7 @@ def test_the_command_trains_by_name_after_a_broken_download(tmp_path):
         ]  # fmt: skip
 
     with serving(tmp_path / "glue", "datasets/nyu-mll/glue") as hub:
-        environment = os.environ | {
+        environment = os.environ | JAX_ENVIRONMENT | {
             "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(tmp_path / "cache"),
         }  # fmt: skip
 

@@ -25,7 +25,7 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.interop.models import CONFIGS, random_model
 from tests.interop.test_convert import keras_file
 
@@ -216,13 +216,7 @@ except ValueError as error:
         [peers, "-c", code],
         capture_output=True,
         text=True,
-        # JAX looks for no TPU, and compiles in less time.
-        env={
-            "KERAS_BACKEND": "jax",
-            "PYTHONPATH": str(ROOT),
-            "JAX_PLATFORMS": "cpu",
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        },
+        env={"PYTHONPATH": str(ROOT), **KERAS_ON_JAX},
     )
     assert result.stdout.startswith("(24, 40)\n(24, 40)\n`path`="), result.stderr
     assert "TensorFlow is not installed" in result.stdout

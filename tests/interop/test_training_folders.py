@@ -35,7 +35,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE
 from albert_tf.training.pretraining import ORDER_FILE
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.tiny import CONFIG
 
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
@@ -226,7 +226,7 @@ def test_a_process_on_jax_loads_no_tensorflow_to_read_weights(trained, converted
     done = subprocess.run(
         [sys.executable, "-c", ON_JAX, *paths],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,
         text=True,
         check=True,
@@ -274,7 +274,7 @@ def test_keras_on_jax_calls_everything_that_is_saved_by_the_same_names(
     subprocess.run(
         [sys.executable, "-c", RESUMING_ON_JAX, str(converted), str(tmp_path / "state.npz")],
         cwd=ROOT,
-        env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, **KERAS_ON_JAX},
         check=True,
     )
     with np.load(tmp_path / "state.npz") as restored:

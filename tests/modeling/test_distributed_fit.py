@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 
 
 @pytest.mark.slow
@@ -20,9 +20,8 @@ def test_two_devices_train_as_one():
         cwd=ROOT,
         env={
             **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+            **KERAS_ON_JAX,
+            "JAX_NUM_CPU_DEVICES": "2",
         },
         capture_output=True,
         text=True,

@@ -13,7 +13,7 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.backends import forward
+from tests.backends import BACKEND, forward
 from tests.conftest import GOLDEN
 from tests.modeling.oracle import Oracle, random_weights
 
@@ -67,6 +67,11 @@ SHAPES = {
     },
 }
 
+# Which layer belongs to which group is the same on every backend, and 22 layers compile slowly.
+ON_THIS_BACKEND = [
+    name for name in SHAPES if BACKEND == "tensorflow" or name != "a_group_per_layer_of_22"
+]
+
 
 def random_features(config, shape, seed=0):
     """Features `[*shape]`: one full sequence, others padded, holes in the mask, every segment."""
@@ -94,7 +99,7 @@ def randomise(model, seed=0):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ON_THIS_BACKEND)
 def test_outputs_are_those_of_the_formulas(shape):
     model = AlbertForPreTraining(AlbertConfig(**{**PLAIN, **SHAPES[shape]}))
     oracle = randomise(model)

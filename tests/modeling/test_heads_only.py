@@ -23,7 +23,7 @@ from tests.tiny import CONFIG, batch
 
 # Large weights, so that the output at a position depends on the others.
 SHARED = dataclasses.replace(CONFIG, initializer_range=0.3)
-GROUPS = dataclasses.replace(SHARED, num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
+GROUPS = dataclasses.replace(SHARED, num_hidden_groups=2, inner_group_num=2)
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -88,7 +88,7 @@ def test_outputs_on_request_are_those_of_the_encoder():
     flags = ("output_hidden_states", "output_attentions", "output_embeddings")
     outputs = as_numpy(model(inputs, **dict.fromkeys(flags, True)))
     first, *others = outputs["hidden_states"]
-    assert len(others) == len(outputs["attentions"]) == len(outputs["encoder_outputs"]) == 8
+    assert len(others) == len(outputs["attentions"]) == len(outputs["encoder_outputs"]) == 4
     np.testing.assert_array_equal(first, outputs["projected_embeddings"])
     for hidden, layer in zip(others, outputs["encoder_outputs"], strict=True):
         np.testing.assert_array_equal(hidden, layer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.report.intervals import Share, bootstrap, wilson
+from albert_tf.report.intervals import RESAMPLES, Share, bootstrap, wilson
 
 
 def test_shares_have_wilsons_interval():
@@ -27,12 +27,12 @@ def test_wilson_by_its_formula(right, count):
 
 def test_bootstrap_of_a_mean_is_that_of_the_normal_distribution():
     values = np.random.default_rng(3).normal(5, 2, 400)
-    interval = bootstrap(np.mean, values)
+    interval = bootstrap(np.mean, values, resamples=RESAMPLES)
     error = 1.96 * values.std() / 20
     assert interval.low == pytest.approx(values.mean() - error, abs=0.04)
     assert interval.high == pytest.approx(values.mean() + error, abs=0.04)
-    assert interval == bootstrap(np.mean, values)
-    assert interval != bootstrap(np.mean, values, seed=1)
+    assert interval == bootstrap(np.mean, values, resamples=RESAMPLES)
+    assert interval != bootstrap(np.mean, values, resamples=RESAMPLES, seed=1)
 
 
 def test_bootstrap_draws_arrays_together():

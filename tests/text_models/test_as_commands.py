@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.text_models.as_command import CHECKS
 
 
@@ -22,12 +22,7 @@ def test_on_jax_without_tensorflow(peers, tmp_path):
     process = subprocess.run(
         [peers, "-m", "tests.text_models.as_command", str(tmp_path), "classification"],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
-            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-        },
+        env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,
         text=True,
         timeout=900,

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.text_models.sentence_encoder import POOLING
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.interop.models import write_trained
 
 TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
@@ -205,7 +205,7 @@ def test_transformers_and_jax_compute_the_same(peers, folder, masked_lm, encoder
         )
     vectors = encoder.encode(plain)
     np.testing.assert_allclose(vectors, mean, atol=1e-5)
-    filled, mean, ids = run(OURS, KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
+    filled, mean, ids = run(OURS, **KERAS_ON_JAX)
     for ours, jax in zip(found, filled, strict=True):
         assert [each.token_id for each in ours] == [token_id for *_, token_id in jax]
         np.testing.assert_allclose(

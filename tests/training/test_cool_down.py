@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -12,12 +13,14 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 
+ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
+
 
 @pytest.fixture
 def train(tmp_path):
     """Trains in a folder of that name; returns the weights it holds then."""
     write_records(tmp_path / "train.tfrecord", batch(16))
-    (tmp_path / "albert_config.json").write_text(CONFIG.to_json())
+    (tmp_path / "albert_config.json").write_text(ONE_LAYER.to_json())
 
     def run(folder, **flags):
         options = PretrainingOptions(

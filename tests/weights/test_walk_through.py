@@ -8,7 +8,6 @@ import shlex
 import pytest
 
 from albert_tf.config import AlbertConfig
-from albert_tf.report.intervals import bootstrap
 from albert_tf.tokenizers import Tokenizer
 from tests.end_to_end.conftest import call, run
 from tests.finetuning.glue_files import write_task
@@ -65,8 +64,6 @@ def test_the_command_on_a_small_module(tmp_path, monkeypatch):
             "num_hidden_layers": 1,
         }
     )
-    # Of the report's intervals, whose samples would take longer than the training.
-    monkeypatch.setitem(bootstrap.__kwdefaults__, "resamples", 10)
     with serve(tmp_path, monkeypatch, config, with_config=True) as server:
         monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
         printed = call(*shlex.split(COMMAND), *SHORT)

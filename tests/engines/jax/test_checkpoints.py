@@ -29,7 +29,7 @@ from albert_tf.engines.workers import Workers  # noqa: E402
 from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.interop.checkpoint_folders import read_list, write_checksums  # noqa: E402
 from albert_tf.interop.formats import open_weights  # noqa: E402
-from tests.conftest import ROOT  # noqa: E402
+from tests.conftest import KERAS_ON_JAX, ROOT  # noqa: E402
 
 WEIGHT, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
 WORKER = pathlib.Path(__file__).parent / "checkpoint_worker.py"
@@ -327,8 +327,7 @@ def run_worker(folder, *arguments: str, **environment: str) -> subprocess.Popen:
         cwd=ROOT,
         env={
             **os.environ,
-            "KERAS_BACKEND": "jax",
-            "JAX_PLATFORMS": "cpu",
+            **KERAS_ON_JAX,
             "PYTHONPATH": str(ROOT),
             **environment,
         },

@@ -91,31 +91,34 @@ CASES = [*((sharing, "lamb") for sharing in SHARING), ("all", "adamw"), ("none",
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sharing", "optimizer"), CASES)
-def test_twenty_steps_equal_those_on_tensorflow(sharing, optimizer, tmp_path):
-    config, batches = SHARING[sharing], uneven_batches()
-    expected = train_on_tensorflow(config, optimizer, batches, tmp_path)
+def test_twenty_steps_equal_those_on_tensorflow(tmp_path):
+    batches, expected, requests = uneven_batches(), [], []
     np.savez(tmp_path / "batches.npz", **batches)
-    request = Request(
-        str(tmp_path / "one.npz"),
-        dataclasses.asdict(config),
-        str(tmp_path / "batches.npz"),
-        str(tmp_path / "initial.npz"),
-        optimizer,
-        RATES[optimizer],
-    )
-    devices = dataclasses.replace(
-        request,
-        output=str(tmp_path / "devices.npz"),
-        replicas=4,
-        options={"micro_batches": 2, "remat": True},
-        shard_optimizer_state=True,
-    )
-    found = run(tmp_path, request, devices)
-    for results in found:
+    for sharing, optimizer in CASES:
+        folder = tmp_path / f"{sharing}-{optimizer}"
+        folder.mkdir()
+        weights = train_on_tensorflow(SHARING[sharing], optimizer, batches, folder)
+        request = Request(
+            str(folder / "one.npz"),
+            dataclasses.asdict(SHARING[sharing]),
+            str(tmp_path / "batches.npz"),
+            str(folder / "initial.npz"),
+            optimizer,
+            RATES[optimizer],
+        )
+        devices = dataclasses.replace(
+            request,
+            output=str(folder / "devices.npz"),
+            replicas=4,
+            options={"micro_batches": 2, "remat": True},
+            shard_optimizer_state=True,
+        )
+        requests += [request, devices]
+        expected += [weights, weights]
+    for request, results, weights in zip(requests, run(tmp_path, *requests), expected, strict=True):
         assert not results["has_tensorflow"]
         assert results["history/finite"].tolist() == [1, 0] + [1] * (STEPS - 2)
-        assert largest_difference(weights_of(results), expected) < 1e-4
+        assert largest_difference(weights_of(results), weights) < 1e-4, request.output
 
 
 def test_eight_steps_equal_the_originals(tmp_path):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.conftest import ROOT
+from tests.conftest import KERAS_ON_JAX, ROOT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,17 +62,10 @@ def run(folder: pathlib.Path, *requests: Request) -> list[dict[str, np.ndarray]]
     """
     path = folder / "requests.json"
     path.write_text(json.dumps([dataclasses.asdict(request) for request in requests]))
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "jax",
-        "JAX_PLATFORMS": "cpu",
-        # Compiling takes nearly all of the time.
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    }
     completed = subprocess.run(
         [sys.executable, "-m", "tests.engines.jax.training_runs", str(path)],
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,
         text=True,
     )

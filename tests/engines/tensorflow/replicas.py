@@ -1,6 +1,6 @@
 """Run by a test: the same steps on 1, 2 and 4 parts of the CPU end in the same weights.
 
-The same holds with 1, 2 and 4 micro-batches on each, and when a run is resumed with another number
+The same holds with 1, 2 or 4 micro-batches on each, and when a run is resumed with another number
 of parts. Masks and lengths are uneven: whole shares of a replica have almost none. One of the steps
 is not finite on one replica; all skip it.
 """
@@ -31,7 +31,9 @@ from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 STEPS, BATCH = 20, 16
 
 # Replicas, micro-batches on each, whether layers are computed again, and whether XLA compiles it.
-SPLITS = ((1, 1, 0, 0), (1, 4, 0, 0), (2, 2, 1, 0), (4, 1, 0, 0), (2, 2, 0, 1))
+SPLITS = ((1, 1, 0, 0), (4, 1, 0, 0), (2, 4, 1, 1))
+# Without XLA.
+FEW_SPLITS = ((1, 1, 0, 0), (2, 2, 1, 0))
 
 
 def main(splits: Sequence[tuple[int, ...]] = SPLITS, layers: int = 2) -> None:
@@ -155,6 +157,6 @@ def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep
 
 if __name__ == "__main__":
     if "--few" in sys.argv:
-        main((SPLITS[0], SPLITS[2]), layers=1)
+        main(FEW_SPLITS, layers=1)
     else:
         main()
