@@ -225,6 +225,7 @@ def train_model(
         save_checkpoints_steps=options.save_checkpoints_steps,
         iterations_per_loop=options.iterations_per_loop or (1000 if engine.is_tpu else 10),
         evaluation=evaluation,
+        max_train_minutes=options.max_train_minutes,
     )
 
 
