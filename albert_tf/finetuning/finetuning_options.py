@@ -25,7 +25,7 @@ SEEDS_FILE = "seeds.json"
 
 # What `ensemble` leaves no choice of.
 _NOT_OF_ENSEMBLES = (
-    *("do_train", "seeds", "learning_rates", "train_batch_sizes"),
+    *("seeds", "learning_rates", "train_batch_sizes"),
     *("init_checkpoint", "albert_hub_module_handle", "albert_config_file"),
     *("spm_model_file", "vocab_file"),
 )
@@ -215,11 +215,16 @@ class FineTuningOptions(TrainingOptions):
             variant.check()
 
     def _check_ensemble(self) -> None:
+        if self.do_train:
+            raise InputError(
+                "`do_train`: cannot be combined with `ensemble`, whose models are trained before; "
+                "set `nodo_train`"
+            )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in _NOT_OF_ENSEMBLES:
             if getattr(self, name) != defaults[name]:
                 raise InputError(
-                    f"`{name}`: cannot be combined with `ensemble`, whose models are trained and "
+                    f"`{name}`: cannot be combined with `ensemble`, whose models are trained, and "
                     "have configs and vocabularies of their own"
                 )
         if self.streams:
