@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.ensemble_folders import member_options
@@ -26,7 +26,8 @@ def check_early(options: FineTuningOptions) -> None:
     if options.ensemble:
         options.check()
         for member in member_options(options):
-            check_early(member)
+            with arguments_renamed(output_dir="ensemble"):
+                check_early(member)
         return
     options = inherit(options)
     options.check()

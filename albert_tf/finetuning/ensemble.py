@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
@@ -78,10 +78,11 @@ def evaluate_ensemble(
     members: list[Member] = []
     for member in member_options(options):
         logger.info("model %d: %s", len(members) + 1, member.output_dir)
-        member = with_trained_settings(member)
-        member.check()
         engine = members[0].context.engine if members else None
-        members.append(Member(*open_context(member, create_task, engine)))
+        with arguments_renamed(output_dir="ensemble"):
+            member = with_trained_settings(member)
+            member.check()
+            members.append(Member(*open_context(member, create_task, engine)))
         _check_alike(members[0], members[-1])
     engine = members[0].context.engine
     with engine.workers.losses_reported():

@@ -218,7 +218,7 @@ class FineTuningOptions(TrainingOptions):
         if self.do_train:
             raise InputError(
                 "`do_train`: cannot be combined with `ensemble`, whose models are trained before; "
-                "set `nodo_train`"
+                "set `do_train`=false"
             )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for name in _NOT_OF_ENSEMBLES:
