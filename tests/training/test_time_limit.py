@@ -171,6 +171,7 @@ def test_workers_stop_at_the_same_step_by_the_clock_of_the_chief(clock, tmp_path
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_a_command_trains_so_long_and_evaluates(tmp_path, capsys):
     write_files(tmp_path)
     flags = {"train_step": 10**6, "max_train_minutes": 0.002, "pad_to_max_length": True}
