@@ -16,12 +16,27 @@ CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's 
 ACTIVATIONS = ("gelu", "gelu_exact", "relu")
 LAYER_NORM_EPSILON = 1e-12
 
-# Presets of the paper (table 1). Version 2 has no dropout, except xxlarge, which never had any.
-_SHAPES = {
+# Presets of the paper (table 1). Version 2 has no dropout, and xxlarge never had any. BERT has one
+# version, with dropout.
+_SHAPES: dict[str, dict[str, Any]] = {
     "base": {"hidden_size": 768, "num_attention_heads": 12, "num_hidden_layers": 12},
     "large": {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24},
     "xlarge": {"hidden_size": 2048, "num_attention_heads": 16, "num_hidden_layers": 24},
     "xxlarge": {"hidden_size": 4096, "num_attention_heads": 64, "num_hidden_layers": 12},
+    "bert_base": {
+        "embedding_size": 768,
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "num_hidden_layers": 12,
+        "parameter_sharing": "none",
+    },
+    "bert_large": {
+        "embedding_size": 1024,
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 24,
+        "parameter_sharing": "none",
+    },
 }
 _DROPOUT = {
     ("base", 1): 0.1,
@@ -32,6 +47,10 @@ _DROPOUT = {
     ("large", 2): 0.0,
     ("xlarge", 2): 0.0,
     ("xxlarge", 2): 0.0,
+    ("bert_base", 1): 0.1,
+    ("bert_large", 1): 0.1,
+    ("bert_base", 2): 0.1,
+    ("bert_large", 2): 0.1,
 }
 
 # Which parameters the layers share (paper section 4.4, table 4).
@@ -151,9 +170,15 @@ class AlbertConfig:
 
             AlbertConfig.preset("base", vocab_size=32000)
 
+        All have a vocabulary of 30,000 ids. That includes BERT (arXiv 1810.04805), whose published
+        models have 30,522 or 28,996, so that a comparison of models is one of equal vocabularies,
+        as in the paper.
+
         Args:
-            size: "base", "large", "xlarge" or "xxlarge".
-            version: 1 (dropout 0.1, except xxlarge) or 2 (no dropout).
+            size: "base", "large", "xlarge" or "xxlarge"; "bert_base" or "bert_large" for BERT,
+                which has `parameter_sharing` "none" and embeddings of the width of its layers.
+            version: 1 (dropout 0.1, except xxlarge) or 2 (no dropout). There is one version of
+                BERT, with dropout 0.1, which both numbers return.
             **changes: fields to change, such as `vocab_size`.
 
         Raises:

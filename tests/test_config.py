@@ -27,6 +27,18 @@ def test_presets_have_the_papers_parameter_counts(size, count):
         assert AlbertConfig.preset(size, version).parameter_count() == count
 
 
+@pytest.mark.parametrize(
+    ("size", "millions", "other"), [("bert_base", 108, "base"), ("bert_large", 334, "large")]
+)
+def test_bert_has_the_papers_parameter_count_and_the_layers_of_albert(size, millions, other):
+    bert, albert = AlbertConfig.preset(size), AlbertConfig.preset(other, 1)
+    pooler = bert.hidden_size * (bert.hidden_size + 1)  # not counted in the paper
+    assert round((bert.parameter_count() - pooler) / 1e6) == millions
+    assert AlbertConfig.preset(size, version=1) == bert == AlbertConfig.from_json_file(size)
+    fields = {"embedding_size": albert.hidden_size, "parameter_sharing": "none"}
+    assert bert == dataclasses.replace(albert, **fields, num_hidden_groups=None)
+
+
 # Table 4 of the paper, in millions, by E and then by what is shared.
 TABLE_4 = {
     768: {"all": 31, "attention": 83, "ffn": 57, "none": 108},
@@ -243,7 +255,7 @@ def test_files_that_are_no_config_are_named(tmp_path):
 
 
 def test_unknown_presets_name_the_known_ones():
-    with pytest.raises(InputError, match="base, large, xlarge, xxlarge"):
+    with pytest.raises(InputError, match="base, large, xlarge, xxlarge, bert_base, bert_large"):
         AlbertConfig.preset("huge")
 
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
+from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
@@ -86,6 +87,8 @@ def run_classifier(options: ClassifierOptions) -> None:
     if (options.task_name or "").lower() != "all":
         run_kind(TASK_KINDS["classification"], options)
         return
+    if options.ensemble:
+        raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
     from albert_tf.cli.glue import run_all
 
     run_all(options, sys.argv[1:])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.trained_settings import inherit
@@ -22,6 +23,12 @@ def check_early(options: FineTuningOptions) -> None:
     Raises:
         InputError: an option is invalid, or a file or folder is missing.
     """
+    if options.ensemble:
+        options.check()
+        for member in member_options(options):
+            with arguments_renamed(output_dir="ensemble"):
+                check_early(member)
+        return
     options = inherit(options)
     options.check()
     options = with_local_files(options)

@@ -23,6 +23,13 @@ FROM_HUB = "from_tf_hub"
 # The comparison of several runs, in their common folder.
 SEEDS_FILE = "seeds.json"
 
+# What `ensemble` leaves no choice of.
+_NOT_OF_ENSEMBLES = (
+    *("seeds", "learning_rates", "train_batch_sizes"),
+    *("init_checkpoint", "albert_hub_module_handle", "albert_config_file"),
+    *("spm_model_file", "vocab_file"),
+)
+
 Options = TypeVar("Options", bound="FineTuningOptions")
 
 
@@ -134,6 +141,11 @@ class FineTuningOptions(TrainingOptions):
         "best of all in OUTPUT_DIR, each evaluated); auto (best if there is one, else newest).",
         choices=("auto", "newest", "best", "all"),
     )
+    ensemble: tuple[str, ...] = option(
+        (),
+        "Folders with trained models of one task, or globs such as out/mrpc/seed-*: --do_eval and "
+        "--do_predict average their predictions; results go to --output_dir.",
+    )
     seeds: int = option(
         1,
         "Number of runs, with seeds from --random_seed on, each in a folder of OUTPUT_DIR.",
@@ -192,6 +204,8 @@ class FineTuningOptions(TrainingOptions):
                 f"`predict_output`={self.predict_output}: needs `do_predict` and "
                 "`predict_file`=-; other predictions are files in `output_dir`"
             )
+        if self.ensemble:
+            self._check_ensemble()
         variants = self.variants()
         if len(variants) > 1 and not self.do_eval:
             raise InputError(
@@ -199,6 +213,27 @@ class FineTuningOptions(TrainingOptions):
             )
         for variant in variants if len(variants) > 1 else ():
             variant.check()
+
+    def _check_ensemble(self) -> None:
+        if self.do_train:
+            raise InputError(
+                "`do_train`: cannot be combined with `ensemble`, whose models are trained before; "
+                "set `do_train`=false"
+            )
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in _NOT_OF_ENSEMBLES:
+            if getattr(self, name) != defaults[name]:
+                raise InputError(
+                    f"`{name}`: cannot be combined with `ensemble`, whose models are trained, and "
+                    "have configs and vocabularies of their own"
+                )
+        if self.streams:
+            raise InputError("`predict_file`=-: an ensemble reads files only")
+        if self.eval_checkpoints == "all":
+            raise InputError(
+                "`eval_checkpoints`=all: writes to the folders of the models, which `ensemble` "
+                "only reads"
+            )
 
     def _several_runs(self) -> str:
         """The option that asks for several runs, with its value."""

@@ -16,8 +16,9 @@ import keras
 
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
+from albert_tf.finetuning.ensemble import evaluate_ensemble
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
-from albert_tf.finetuning.hub_files import with_local_files
+from albert_tf.finetuning.opening import open_context
 from albert_tf.finetuning.run_comparison import (
     checkpoint_of,
     compare_runs,
@@ -26,22 +27,12 @@ from albert_tf.finetuning.run_comparison import (
     finished_record,
 )
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
-from albert_tf.finetuning.sources import (
-    companion_files,
-    find_config,
-    find_tokenizer,
-    with_hub_module,
-)
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.task import FineTuningTask
 from albert_tf.finetuning.trained_settings import with_trained_settings
-from albert_tf.finetuning.unknown_tokens import unknown_tokens
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.evaluation import BestCheckpoint
-from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.model_config import check_trained_folder
 from albert_tf.training.run import (
     micro_batches,
-    prepare,
     training_folder,
     write_description,
 )
@@ -51,7 +42,7 @@ logger = logging.getLogger(__name__)
 # What programs write to `output_dir`, besides checkpoints and what describes the model.
 _RESULTS = re.compile(
     r"(predictions|nbest_predictions|null_odds|test_results|eval_results|checkpoint_scores|grid|"
-    r"metrics|evaluations|seeds|finished|report|predict_results)\b.*"
+    r"ensemble|metrics|evaluations|seeds|finished|report|predict_results)\b.*"
 )
 
 
@@ -63,7 +54,8 @@ def fine_tune(
     Leaves checkpoints, `albert_config.json`, the vocabulary, the task's companion files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
     the task's predictions; and with either a report. Several runs (`seeds`, `learning_rates`,
-    `train_batch_sizes`) leave these in folders of their own, and a comparison.
+    `train_batch_sizes`) leave these in folders of their own, and a comparison. An `ensemble` is
+    evaluated and predicts as `evaluate_ensemble` describes.
 
     Args:
         options: of the program.
@@ -72,30 +64,18 @@ def fine_tune(
     Raises:
         InputError: an argument or file is invalid.
     """
+    if options.ensemble:
+        _check_inputs(options)
+        evaluate_ensemble(options, create_task)
+        return
     options = with_trained_settings(options)
     options.check()
     check_trained_folder(options)
     _check_inputs(options)
     with _standard_output_for_predictions(options):
-        options = with_local_weights(with_hub_module(with_local_files(options)))
-        config = find_config(options)
-        options = options.with_defaults(config.max_position_embeddings)
-        tokenizer = find_tokenizer(options)
-        config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
-        task = create_task(options, tokenizer)
-        if options.streams and not task.reads_standard_input:
-            raise InputError(f"`predict_file`={STANDARD_STREAM}: this program reads files only")
-        task.metric = find_metric(task)
-        sets = read_sets(task)
-        options = task.options
-        train_examples = sum(len(each.examples) for each in sets if each.split == "train")
+        options, context = open_context(options, create_task)
+        engine, train_examples = context.engine, context.count("train")
         variants = [variant.resolved(train_examples) for variant in options.variants()]
-        config, engine = prepare(options.resolved(train_examples), config)
-        if not options.do_train and options.metric_for_best is None:
-            recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()
-            if recorded and recorded.metric in task.metric_names:
-                task.metric = recorded.metric
-        engine.per_replica("predict_batch_size", options.predict_batch_size)
         for variant in variants:
             micro_batches(variant, engine)
         if engine.workers.count > 1 and (len(variants) > 1 or options.streams):
@@ -103,7 +83,6 @@ def fine_tune(
                 "`strategy`=multi_worker: several runs, and predictions of standard input, need a "
                 "single machine"
             )
-        context = RunContext(task, sets, config, engine, companion_files(tokenizer))
         with training_folder(options, engine):
             if len(variants) > 1:
                 run = _run_all(options, variants, context)
@@ -124,45 +103,6 @@ def _check_inputs(options: FineTuningOptions) -> None:
                 f"`{field.name}`={path}: is in `output_dir`, under a name of results, which would "
                 "replace it; move it or choose another `output_dir`"
             )
-
-
-def find_metric(task: FineTuningTask) -> str:
-    """The result by which checkpoints and runs are compared.
-
-    Raises:
-        InputError: `metric_for_best` is not one of the task's.
-    """
-    chosen = task.options.metric_for_best
-    if chosen is None:
-        return task.metric
-    if chosen not in task.metric_names:
-        raise InputError(
-            f"`metric_for_best`={chosen}: must be one of {', '.join(task.metric_names)}"
-        )
-    return chosen
-
-
-def read_sets(task: FineTuningTask) -> list[ExampleSet]:
-    """Reads and encodes every split that the task's options ask for, and reports the sizes."""
-    read = {split: task.read(split) for split in task.options.splits()}
-    sets = [
-        ExampleSet(split, name, examples, task.encode(split, examples))
-        for split, by_name in read.items()
-        for name, examples in by_name.items()
-    ]
-    for each in sets:
-        truncated = each.features.tokens_cut
-        note = ""
-        if count := int((truncated > 0).sum()):
-            note = (
-                f"; {count:,} truncated to {task.options.max_seq_length} tokens "
-                f"({truncated.sum():,} tokens dropped)"
-            )
-        title = f"{each.split} {each.name}".strip()
-        logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
-        if unknown := unknown_tokens(task, each):
-            logger.info("%s: %s", title, unknown)
-    return sets
 
 
 @contextlib.contextmanager

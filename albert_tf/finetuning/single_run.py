@@ -59,6 +59,10 @@ class RunContext(NamedTuple):
         """The sets of a split."""
         return [examples for examples in self.sets if examples.split == split]
 
+    def count(self, split: str) -> int:
+        """Number of examples of a split."""
+        return sum(len(each.examples) for each in self.of_split(split))
+
     @property
     def description(self) -> dict[str, str | bytes]:
         """All files that go next to the checkpoints, except the model's config."""
@@ -204,7 +208,7 @@ class FineTuningRun:
         self._load(find_trained(self.engine, f"{folder}/{BEST_FOLDER}"))
         logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
 
-    def _outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
+    def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
         """What the model computes for all examples, in their order."""
         batches = self.engine.memory_evaluation_batches(
             examples.features,
@@ -218,7 +222,7 @@ class FineTuningRun:
         results: dict[str, float] = {}
         collapsed, all_outputs = None, []
         for examples in self.context.of_split("eval"):
-            outputs = self._outputs_of(examples, self.options.eval_batch_size)
+            outputs = self.outputs_of(examples, self.options.eval_batch_size)
             results |= self.task.score(examples, outputs)
             collapsed = collapsed or self.task.collapse(outputs)
             all_outputs.append(outputs)
@@ -245,7 +249,7 @@ class FineTuningRun:
 
     def _write_predictions(self, examples: ExampleSet) -> Outputs:
         """Writes the predictions of a set; returns the outputs that they were made from."""
-        outputs = self._outputs_of(examples, self.options.predict_batch_size)
+        outputs = self.outputs_of(examples, self.options.predict_batch_size)
         if self.engine.workers.is_chief:
             self.task.write_predictions(self.options.output_dir, examples, outputs)
         return outputs
@@ -254,7 +258,7 @@ class FineTuningRun:
         """Predictions for lines of standard input; `first` is the number of the first line."""
         parsed = self.task.parse_lines(lines, first)
         examples = ExampleSet("predict", "", parsed, self.task.encode("predict", parsed))
-        outputs = self._outputs_of(examples, self.options.predict_batch_size)
+        outputs = self.outputs_of(examples, self.options.predict_batch_size)
         return self.task.decode(examples, outputs)
 
     def finish(self, options: FineTuningOptions) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.finetuning.averaging import mean_of_outputs
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
@@ -79,6 +80,8 @@ class FineTuningTask(abc.ABC):
     objective: Objective
     metric: str
     outputs: tuple[str, ...] = ("logits",)
+    # Whether the models of an ensemble must read the same tokens, as outputs are about tokens.
+    averages_tokens: ClassVar[bool] = False
     # Whether --predict_file=- works, which needs `parse_lines`.
     reads_standard_input: ClassVar[bool] = False
 
@@ -178,6 +181,21 @@ class FineTuningTask(abc.ABC):
             None if there is no answer that suits all.
         """
         return None
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        """What all models of an ensemble must have in common, by name, for errors."""
+        return {}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        """The outputs of an ensemble, which `score` and `decode` read like those of a model.
+
+        By default the mean of each output. Tasks with probabilities average these instead.
+
+        Args:
+            examples: a set of the split "eval" or "predict".
+            outputs: of each model for the set.
+        """
+        return mean_of_outputs(outputs)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> Sequence[Any]:
         """Examples from lines of standard input, one each.

@@ -59,16 +59,18 @@ class TrainingLog:
         self._skipped = 0
         self._line = ProgressLine()
         self._events = EventWriter(f"{folder}/train")
-        kept = []
-        if exists(self._path):
-            kept = [line for line in read_lines(self._path) if _step_of(line) <= first_step]
+        kept = lines_up_to(folder, first_step)
         write_text(self._path, "".join(f"{line}\n" for line in kept))
         self._file = open_file(self._path, "a")
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step
 
     def write(
-        self, step: int, metrics: dict[str, float], lengths: np.ndarray | None = None
+        self,
+        step: int,
+        metrics: dict[str, float],
+        lengths: np.ndarray | None = None,
+        seconds_left: float = math.inf,
     ) -> None:
         """Records the metrics of the steps since the last call, up to `step`.
 
@@ -78,6 +80,7 @@ class TrainingLog:
             step: the last of them.
             metrics: their metrics.
             lengths: length of the sequences of each step; None if all are of the full length.
+            seconds_left: time after which training ends, if its last step does not come first.
         """
         now = time.monotonic()
         seconds = max(now - self._last_time, 1e-9)
@@ -93,13 +96,13 @@ class TrainingLog:
         self._file.flush()
         self._events.add_scalars(step, record)
         self._skipped += int(metrics.get("nonfinite_steps", 0))
-        self._line.update(self._text(step, record))
+        self._line.update(self._text(step, record, seconds_left))
         self._last_time, self._last_step = now, step
 
-    def _text(self, step: int, record: dict[str, float]) -> str:
+    def _text(self, step: int, record: dict[str, float], seconds_left: float) -> str:
         """The progress line."""
         rate = record["examples_per_second"]
-        left = (self._total - step) * self._workload.batch_size / rate
+        left = min((self._total - step) * self._workload.batch_size / rate, seconds_left)
         parts = [f"step {step}/{self._total}"]
         parts += [f"{short} {record[name]:.4f}" for name, short in _SHORT.items() if name in record]
         parts += [form.format(record[name]) for name, form in _FORMS.items() if name in record]
@@ -133,7 +136,11 @@ class NoLog:
         """Takes the arguments of `TrainingLog`."""
 
     def write(
-        self, step: int, metrics: dict[str, float], lengths: np.ndarray | None = None
+        self,
+        step: int,
+        metrics: dict[str, float],
+        lengths: np.ndarray | None = None,
+        seconds_left: float = math.inf,
     ) -> None:
         """Records nothing."""
 
@@ -145,6 +152,14 @@ class NoLog:
 
     def close(self) -> None:
         """Closes nothing."""
+
+
+def lines_up_to(folder: str, step: int) -> list[str]:
+    """The records of a training folder up to a step, as lines; empty without any."""
+    path = f"{folder}/{METRICS_FILE}"
+    if not exists(path):
+        return []
+    return [line for line in read_lines(path) if _step_of(line) <= step]
 
 
 def _step_of(line: str) -> float:

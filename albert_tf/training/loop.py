@@ -18,6 +18,7 @@ from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory
 from albert_tf.training.log import NoLog, TrainingLog
 from albert_tf.training.stopping import StopSignals
+from albert_tf.training.time_limit import TimeLimit
 
 _logger = logging.getLogger(__name__)
 
@@ -38,8 +39,9 @@ def train(
     save_checkpoints_steps: int,
     iterations_per_loop: int,
     evaluation: PeriodicEvaluation | None = None,
+    max_train_minutes: float = 0.0,
 ) -> None:
-    """Trains from the current step up to `num_train_steps`.
+    """Trains from the current step up to `num_train_steps`, or until the training time is over.
 
     Several workers take the same steps and decisions, and all stop where one of them is asked to
     stop; only the chief writes.
@@ -56,6 +58,8 @@ def train(
         save_checkpoints_steps: steps between checkpoints.
         iterations_per_loop: steps in one call of the engine, and in one line of the logs.
         evaluation: evaluates during training; None for no evaluation.
+        max_train_minutes: training time, as `TimeLimit` counts it over restarts, after which
+            training ends; 0 for no limit.
 
     Raises:
         InputError: losses or gradients are no longer finite, or the data cannot be read.
@@ -71,6 +75,10 @@ def train(
             return
     if step >= num_train_steps:
         return
+    time_limit = TimeLimit(workers, max_train_minutes, output_dir, step)
+    if stop_reason := time_limit.stop_reason(step):
+        _logger.info("%s", stop_reason)
+        return
     open_log = TrainingLog if workers.is_chief else NoLog
     with StopSignals() as signals, contextlib.ExitStack() as stack:
         with workers.synchronized():
@@ -83,22 +91,27 @@ def train(
             count = min(iterations_per_loop, steps_to_save, num_train_steps - step)
             if evaluation is not None:
                 count = min(count, evaluation.every_steps - step % evaluation.every_steps)
+            count = time_limit.steps(count)
+            start = time.monotonic()
             results = training_step(batches, count)
+            time_limit.add(count, time.monotonic() - start)
             step += count
             with workers.synchronized():
                 metrics = health.metrics(results, step) | memory(engine.device_memory_peak())
-                log.write(step, metrics, results.history["length"])
+                metrics |= time_limit.metrics
+                log.write(step, metrics, results.history["length"], time_limit.seconds_left)
                 health.check()
                 checkpoints.check()
             stop_signal = workers.agree(signals.received)
             evaluate_now = evaluation is not None and evaluation.is_due(step) and not stop_signal
-            if evaluate_now or step == num_train_steps:
+            is_best = False
+            stop_reason = time_limit.stop_reason(step) if step < num_train_steps else None
+            if evaluate_now or stop_reason or step == num_train_steps:
                 training_step.check_replicas()
-            is_best, stop_reason = False, None
             if evaluation is not None and evaluate_now:
                 evaluated = _evaluate_in_training(evaluation, step, log)
                 is_best = evaluation.is_best(evaluated)
-                stop_reason = evaluation.stop_reason(step)
+                stop_reason = evaluation.stop_reason(step) or stop_reason
                 stop_signal = workers.agree(signals.received)
             stops = bool(stop_signal or stop_reason)
             if count == steps_to_save or step == num_train_steps or is_best or stops:

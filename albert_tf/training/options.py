@@ -88,6 +88,12 @@ class TrainingOptions(DeviceOptions):
     clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0 for no clipping.")
     random_seed: int = option(12345, "Seed of initial weights, data order and dropout.")
 
+    max_train_minutes: float = option(
+        0.0,
+        "Minutes of training after which it ends as at its last step, counted over restarts; 0 for "
+        "no limit. Start-up, the first step of each process (which compiles), evaluation and "
+        "saving do not count. The learning rate still follows the number of steps.",
+    )
     save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
     keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.")
     keep_checkpoint_every_n_hours: float = option(
@@ -134,6 +140,7 @@ class TrainingOptions(DeviceOptions):
             "clip_norm",
             "keep_checkpoint_every_n_hours",
             "peak_tflops",
+            "max_train_minutes",
         ):
             self._check_minimum(name, 0)
         self._check_schedule()

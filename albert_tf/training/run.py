@@ -36,13 +36,14 @@ _logger = logging.getLogger(__name__)
 
 
 def prepare(
-    options: TrainingOptions, config: AlbertConfig | None = None
+    options: TrainingOptions, config: AlbertConfig | None = None, engine: Engine | None = None
 ) -> tuple[AlbertConfig, Engine]:
     """Checks the options, creates the engine and sets the seed; writes nothing.
 
     Args:
         options: of the program.
         config: of the model; None for the one that `find_config` finds.
+        engine: of an earlier model in this process; None to create it.
 
     Raises:
         InputError: an option names something missing, is out of range, or contradicts the model
@@ -57,7 +58,8 @@ def prepare(
             f"max_position_embeddings {config.max_position_embeddings}"
         )
     _check_same_config(config, options)
-    engine = create_engine(options.engine, options)
+    is_first = engine is None
+    engine = engine or create_engine(options.engine, options)
     with engine.workers.losses_reported(), engine.workers.synchronized():
         check_engine(options.output_dir, engine.name)
         if options.init_checkpoint:
@@ -66,7 +68,8 @@ def prepare(
                 config_differences(config, weights)
         engine.per_replica("eval_batch_size", options.eval_batch_size)
         micro_batches(options, engine)
-    _logger.info("%s", engine.describe())
+    if is_first:
+        _logger.info("%s", engine.describe())
     engine.set_random_seed(options.random_seed)
     return config, engine
 
@@ -225,6 +228,7 @@ def train_model(
         save_checkpoints_steps=options.save_checkpoints_steps,
         iterations_per_loop=options.iterations_per_loop or (1000 if engine.is_tpu else 10),
         evaluation=evaluation,
+        max_train_minutes=options.max_train_minutes,
     )
 
 

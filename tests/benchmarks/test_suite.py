@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from benchmarks import comparison, parts, reporting
 from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
@@ -21,7 +20,6 @@ from benchmarks.lower_bounds import FLOPS, NAME
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.parts import scaling, startup
 from benchmarks.parts.pretraining_step import bars
-from benchmarks.parts.sharing import bert_like
 from benchmarks.pictures import Bar, Curve, Panel
 
 WORKLOAD = Workload("pretraining", {"vocab_size": 60}, 4, 16, 2)
@@ -226,17 +224,6 @@ def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
 
 def test_all_implementations_are_in_the_table():
     assert {*IMPLEMENTATIONS, NAME} <= set(TABLE)
-
-
-def test_bert_shares_nothing():
-    albert = AlbertConfig.preset("base")
-    bert = bert_like(albert)
-    assert bert.num_hidden_groups == bert.num_hidden_layers == 12
-    assert bert.embedding_size == bert.hidden_size
-    assert bert_like(bert) == bert
-    # With a word-piece vocabulary of 30,522 it would be BERT's 109.5 M.
-    assert bert.parameter_count() == 109_081_344
-    assert albert.parameter_count() == 11_683_584
 
 
 def test_growth_is_of_a_step():

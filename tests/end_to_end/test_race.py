@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -132,6 +133,20 @@ def test_json_lines_of_any_multiple_choice(words, folder, tmp_path):
         [line.split("\t")[1] == "ABCD"[n] for line, n in zip(lines, answers, strict=True)]
     )
     assert right == pytest.approx(results["eval_accuracy"])
+
+    # A model together with itself chooses as alone.
+    shutil.copytree(out, out.with_name("same"))
+    both = tmp_path / "both"
+    call(
+        "run_race.py", f"--ensemble={tmp_path}/[os]*", f"--output_dir={both}", "--task_name=json",
+        f"--eval_file={folder}/eval.jsonl", f"--predict_file={folder}/eval.jsonl",
+        "--nodo_train", "--do_eval", "--do_predict",
+    )  # fmt: skip
+    assert (both / "predictions.tsv").read_text() == (out / "predictions.tsv").read_text()
+    np.testing.assert_allclose(
+        *(np.loadtxt(each / "test_results.tsv") for each in (both, out)), atol=1e-6
+    )
+    assert results_of(both)["single_2_eval_accuracy"] == results["eval_accuracy"]
 
 
 def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 import random
+import shutil
 
 import pytest
 
@@ -167,6 +168,24 @@ def test_some_questions_have_none(options, project, tmp_path):
     )
     fine_tune(predicting, QuestionAnswering)
     assert check(threshold) == odds
+
+    # A model together with itself answers as alone.
+    shutil.copytree(folder, tmp_path / "same")
+    together = {"ensemble": (str(folder), str(tmp_path / "same")), "do_train": False}
+    together |= {"albert_config_file": None, "spm_model_file": None, "train_file": None}
+    together["output_dir"] = str(tmp_path / "both")
+    fine_tune(dataclasses.replace(with_none, **together), QuestionAnswering)
+    assert contents_of(tmp_path / "both", "predictions.json") == contents_of(
+        folder, "predictions.json"
+    )
+    assert contents_of(tmp_path / "both", "null_odds.json") == pytest.approx(odds)
+    assert results_of(tmp_path / "both")["single_mean_f1"] == pytest.approx(results["f1"])
+    settings = tmp_path / "same" / "question_answering.json"
+    settings.write_text(settings.read_text().replace('"doc_stride": 8', '"doc_stride": 7'))
+    together["doc_stride"] = None
+    with pytest.raises(InputError, match="same: the examples have other tokens than in .*out"):
+        fine_tune(dataclasses.replace(with_none, **together), QuestionAnswering)
+
     lowest = min(odds.values())
     fine_tune(dataclasses.replace(predicting, null_score_diff_threshold=lowest), QuestionAnswering)
     check(lowest)

@@ -20,8 +20,8 @@ from albert_tf.finetuning.classification.datasets import ClassificationDataset, 
 from albert_tf.finetuning.classification.targets import TARGETS
 from albert_tf.finetuning.race import multiple_choice
 from albert_tf.finetuning.race.choice_question import BLANK, RACE_BLANK, ChoiceQuestion, fill
+from albert_tf.finetuning.squad.answer_heads import ANSWER_HEADS
 from albert_tf.finetuning.squad.answers import predict_answers
-from albert_tf.finetuning.squad.question_answering import ANSWER_HEADS
 from albert_tf.finetuning.squad.squad_files import SquadQuestion
 from albert_tf.finetuning.squad.windows import make_windows
 from albert_tf.interop.companions import Companions

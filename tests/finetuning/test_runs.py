@@ -260,3 +260,53 @@ def test_flags_that_do_not_go_together_are_named(trained, files, tmp_path):
     (folder / "eval_results.txt").unlink()
     assert "`eval_checkpoints`=best" in message(eval_checkpoints="best", do_train=False)
     assert not (folder / "eval_results.txt").exists()
+
+
+def test_an_ensemble_predicts_the_mean_of_its_models(trained, files, tmp_path, capsys):
+    for name in ("new", "old", "other"):
+        shutil.copytree(trained, tmp_path / name)
+        if name != "new":
+            shutil.rmtree(tmp_path / name / "best")
+    listed = tmp_path / "old" / "checkpoint"
+    listed.write_text(listed.read_text().replace("ckpt-30", "ckpt-15", 1))
+    folders = [tmp_path / name for name in ("new", "old")]
+    flags = {"do_eval": True, "pad_to_max_length": True}
+    for folder in folders:
+        fine_tune(predicting(folder, files, **flags), Classification)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+
+    out = tmp_path / "both"
+    options = predicting(out, files, **flags, ensemble=tuple(map(str, folders)))
+    fine_tune(options, Classification)
+    assert all(path.read_bytes() == content for path, content in before.items())
+    singles = [np.loadtxt(folder / "test_results.tsv") for folder in folders]
+    found = np.loadtxt(out / "test_results.tsv")
+    np.testing.assert_allclose(found, np.mean(singles, axis=0), atol=1e-6)
+    assert np.abs(singles[0] - singles[1]).max() > 0.01
+    labels = json.loads((out / "labels.json").read_text())
+    lines = (out / "predictions.tsv").read_text().splitlines()[1:]
+    predicted = [line.split("\t")[1] for line in lines]
+    assert predicted == [labels[number] for number in found.argmax(axis=-1)]
+
+    results, alone = results_of(out), [results_of(folder) for folder in folders]
+    assert results["ensemble_models"] == 2
+    for number, single_results in enumerate(alone, start=1):
+        assert results[f"single_{number}_eval_accuracy"] == single_results["eval_accuracy"]
+    accuracies = [each["eval_accuracy"] for each in alone]
+    assert results["single_best_eval_accuracy"] == max(accuracies)
+    assert results["single_mean_eval_accuracy"] == pytest.approx(np.mean(accuracies))
+    head, *rows = [line.split("\t") for line in (out / "ensemble.tsv").read_text().splitlines()]
+    column = head.index("eval_loss")
+    assert [float(row[column]) for row in rows[:2]] == [each["eval_loss"] for each in alone]
+    assert float(rows[2][column]) == results["eval_loss"]
+    assert "by the ensemble of 2 models" in capsys.readouterr().out
+    assert (out / "report.html").exists()
+
+    (tmp_path / "other" / "labels.json").write_text('["tool", "animal"]')
+    options = dataclasses.replace(
+        options, ensemble=(str(tmp_path / "new"), str(tmp_path / "other")), output_dir="nowhere"
+    )
+    with pytest.raises(InputError, match="other: labels tool, animal, but animal, tool in .*new"):
+        fine_tune(options, Classification)
+    assert not os.path.exists("nowhere")

@@ -12,8 +12,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.tables import find_dataset
+from albert_tf.finetuning.opening import find_metric
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.run import find_metric
 from albert_tf.finetuning.run_comparison import finish, finished_record
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings

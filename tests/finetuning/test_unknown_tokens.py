@@ -7,9 +7,9 @@ import json
 import pytest
 
 from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.opening import read_sets
 from albert_tf.finetuning.race.multiple_choice import MultipleChoice
 from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.run import read_sets
 from albert_tf.finetuning.squad.question_answering import QuestionAnswering
 from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.tokenizers import Tokenizer

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -123,11 +124,13 @@ class Classification(FineTuningTask):
             self._learned_target = trained
         return self._learned_target
 
+    def _saved_target(self) -> SavedTarget | None:
+        path = f"{self.options.output_dir}/{TARGET_FILE}"
+        return read_json(path, SavedTarget) if exists(path) else None
+
     def _trained_target(self) -> Target | None:
-        target_file, labels_file = (
-            f"{self.options.output_dir}/{name}" for name in (TARGET_FILE, LABELS_FILE)
-        )
-        saved = read_json(target_file, SavedTarget) if exists(target_file) else None
+        labels_file = f"{self.options.output_dir}/{LABELS_FILE}"
+        saved = self._saved_target()
         labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
         pairs = self.dataset.pairs
         # That it is for another target is reported first.
@@ -195,6 +198,14 @@ class Classification(FineTuningTask):
         truth = examples.features.arrays[self.target.feature]
         answer, logits = self.target.majority(truth)
         return Majority(answer, self.score(examples, {"logits": logits}))
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        saved = self._saved_target() or SavedTarget()
+        kind, labels = self.target.kind, list(self.target.labels)
+        return {"task": saved.task_name, "kind of labels": kind, "labels": labels}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": self.target.average([each["logits"] for each in outputs])}
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The label, and the probability of every label in the order of `labels.json`."""

@@ -14,6 +14,7 @@ from scipy.special import expit, softmax
 from sklearn import metrics
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.metrics import score
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
@@ -85,6 +86,10 @@ class Target(abc.ABC):
         return self.answers(logits)
 
     @abc.abstractmethod
+    def average(self, logits: Sequence[np.ndarray]) -> np.ndarray:
+        """Logits whose `values` are the mean of those of several models."""
+
+    @abc.abstractmethod
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         """The data set's metrics and `eval_loss`; `truth` as from `encode`."""
 
@@ -141,6 +146,9 @@ class OneLabel(Target):
     def values(self, logits):
         return softmax(logits.astype(np.float64), axis=-1)
 
+    def average(self, logits):
+        return mean_log_probabilities(logits)
+
     def answers(self, logits):
         return [self.labels[label_id] for label_id in logits.argmax(axis=-1)]
 
@@ -185,6 +193,9 @@ class Number(Target):
 
     def values(self, logits):
         return logits
+
+    def average(self, logits):
+        return np.mean(logits, axis=0, dtype=np.float64)
 
     def answers(self, logits):
         return logits[:, 0].tolist()
@@ -238,6 +249,9 @@ class SeveralLabels(Target):
     def values(self, logits):
         return expit(logits.astype(np.float64))
 
+    def average(self, logits):
+        return mean_log_odds(logits)
+
     def answers(self, logits):
         return [
             [label for label, one in zip(self.labels, row, strict=True) if one]
@@ -271,6 +285,7 @@ class SavedTarget:
     kind: Literal["classification", "regression", "multi_label"] = "classification"
     spread: float = 0.0
     pairs: bool | None = None
+    task_name: str | None = None
 
 
 def restore(

@@ -15,6 +15,7 @@ from sklearn import metrics
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
+from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.race.c3 import submission_file
 from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
@@ -234,6 +235,9 @@ class MultipleChoice(FineTuningTask):
         choices = examples.features.arrays["choice_mask"].shape[-1]
         logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
         return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": mean_log_probabilities([_masked(examples, each) for each in outputs])}
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and the letter of its answer."""

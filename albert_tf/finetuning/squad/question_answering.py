@@ -7,8 +7,8 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
 
 import keras
 import numpy as np
@@ -16,16 +16,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists
+from albert_tf.finetuning.squad.answer_heads import ANSWER_HEADS
 from albert_tf.finetuning.squad.answer_metrics import METRICS, AnswerMetric, choose_metric
 from albert_tf.finetuning.squad.answers import (
-    NullScore,
     Prediction,
-    null_of_class,
-    null_of_logits,
     predict_answers,
     write_answers,
 )
-from albert_tf.finetuning.squad.spans import SpanFinder, conditional_spans, independent_spans
 from albert_tf.finetuning.squad.squad_files import SquadFile, SquadQuestion, read_squad
 from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, question_scores
 from albert_tf.finetuning.squad.squad_options import SquadOptions
@@ -33,14 +30,10 @@ from albert_tf.finetuning.squad.squad_report import answered_section, squad_sect
 from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.squad.windows import Windows, list_skipped, make_windows
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
-from albert_tf.flops import conditional_span_flops, span_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
 from albert_tf.interop.companions import THRESHOLD, find_companions
 from albert_tf.json_files import read_json
-from albert_tf.modeling.heads import AlbertForQuestionAnswering
-from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanObjective
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
 
@@ -55,63 +48,6 @@ _FOR_EXPORTS = (
     "start_n_top",
     "end_n_top",
 )
-
-
-class AnswerHead(NamedTuple):
-    """A way of finding answers.
-
-    Attributes:
-        build: the model, from the options, a config and the name of a Keras policy.
-        objective: what its training minimises.
-        outputs: of the model that contain the answers.
-        find: the best spans in the outputs of a window.
-        null: score of a window for having no answer, given its outputs and the score of the best
-            span of the question.
-        flops: operations of training on an example of a length.
-    """
-
-    build: Callable[[SquadOptions, AlbertConfig, str], keras.Model]
-    objective: type[Objective]
-    outputs: tuple[str, ...]
-    find: SpanFinder
-    null: NullScore
-    flops: Callable[[AlbertConfig, int], float]
-
-
-def _span_model(options: SquadOptions, config: AlbertConfig, dtype: str) -> keras.Model:
-    return AlbertForQuestionAnswering(config, dtype=dtype)
-
-
-def _conditional_model(options: SquadOptions, config: AlbertConfig, dtype: str) -> keras.Model:
-    return AlbertForConditionalQuestionAnswering(
-        config, options.start_n_top, options.end_n_top, options.classifier_dropout, dtype=dtype
-    )
-
-
-ANSWER_HEADS = {
-    "span": AnswerHead(
-        _span_model,
-        SpanObjective,
-        ("start_logits", "end_logits"),
-        independent_spans,
-        null_of_logits,
-        span_flops,
-    ),
-    "conditional": AnswerHead(
-        _conditional_model,
-        ConditionalSpanObjective,
-        (
-            "start_top_log_probs",
-            "start_top_index",
-            "end_top_log_probs",
-            "end_top_index",
-            "cls_logits",
-        ),
-        conditional_spans,
-        null_of_class,
-        conditional_span_flops,
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,6 +74,7 @@ class QuestionAnswering(FineTuningTask):
     """
 
     options: SquadOptions
+    averages_tokens = True
 
     def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
@@ -336,6 +273,12 @@ class QuestionAnswering(FineTuningTask):
             self.options.max_answer_length,
             self.options.n_best_size,
         )
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        return {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return self._head.average(outputs)
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
         """The question's id and its answer."""

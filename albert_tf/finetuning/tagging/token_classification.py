@@ -8,13 +8,14 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, write_text
+from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.tagging.entities import Entity, chunks, count_matches, invalid_tags
 from albert_tf.finetuning.tagging.tag_files import (
     ReadOptions,
@@ -93,6 +94,7 @@ class TokenClassification(FineTuningTask):
     """
 
     options: TaggerOptions
+    averages_tokens = True
     reads_standard_input = True
 
     def __init__(
@@ -322,6 +324,12 @@ class TokenClassification(FineTuningTask):
                 result["tags"] = predicted.tags
             lines.append(json.dumps(result, ensure_ascii=False))
         return lines
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        return {"tags": self.labels, **dataclasses.asdict(self.settings)}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": mean_log_probabilities([each["logits"] for each in outputs])}
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
         lines = self.decode(examples, outputs)

@@ -1,0 +1,105 @@
+"""Opens what a run needs: config, vocabulary, task, examples and engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from albert_tf.engines.base import Engine
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.hub_files import with_local_files
+from albert_tf.finetuning.single_run import RunContext
+from albert_tf.finetuning.sources import (
+    companion_files,
+    find_config,
+    find_tokenizer,
+    with_hub_module,
+)
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask
+from albert_tf.finetuning.unknown_tokens import unknown_tokens
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.training.evaluation import BestCheckpoint
+from albert_tf.training.initial_weights import with_local_weights
+from albert_tf.training.run import prepare
+
+logger = logging.getLogger(__name__)
+
+
+def open_context(
+    options: FineTuningOptions,
+    create_task: Callable[[Any, Tokenizer], FineTuningTask],
+    engine: Engine | None = None,
+) -> tuple[FineTuningOptions, RunContext]:
+    """Reads all that a run needs, and fetches what is not here; writes nothing.
+
+    Args:
+        options: of the program, checked.
+        create_task: the kind of task.
+        engine: of an earlier model in this process; None to create it.
+
+    Returns:
+        The options, completed by the task, and what the runs share.
+
+    Raises:
+        InputError: an argument or file is invalid.
+    """
+    options = with_local_weights(with_hub_module(with_local_files(options)))
+    config = find_config(options)
+    options = options.with_defaults(config.max_position_embeddings)
+    tokenizer = find_tokenizer(options)
+    config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
+    task = create_task(options, tokenizer)
+    if options.streams and not task.reads_standard_input:
+        raise InputError(f"`predict_file`={STANDARD_STREAM}: this program reads files only")
+    task.metric = find_metric(task)
+    sets = read_sets(task)
+    options = task.options
+    train_examples = sum(len(each.examples) for each in sets if each.split == "train")
+    config, engine = prepare(options.resolved(train_examples), config, engine)
+    if not options.do_train and options.metric_for_best is None:
+        recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()
+        if recorded and recorded.metric in task.metric_names:
+            task.metric = recorded.metric
+    engine.per_replica("predict_batch_size", options.predict_batch_size)
+    return options, RunContext(task, sets, config, engine, companion_files(tokenizer))
+
+
+def find_metric(task: FineTuningTask) -> str:
+    """The result by which checkpoints and runs are compared.
+
+    Raises:
+        InputError: `metric_for_best` is not one of the task's.
+    """
+    chosen = task.options.metric_for_best
+    if chosen is None:
+        return task.metric
+    if chosen not in task.metric_names:
+        raise InputError(
+            f"`metric_for_best`={chosen}: must be one of {', '.join(task.metric_names)}"
+        )
+    return chosen
+
+
+def read_sets(task: FineTuningTask) -> list[ExampleSet]:
+    """Reads and encodes every split that the task's options ask for, and reports the sizes."""
+    read = {split: task.read(split) for split in task.options.splits()}
+    sets = [
+        ExampleSet(split, name, examples, task.encode(split, examples))
+        for split, by_name in read.items()
+        for name, examples in by_name.items()
+    ]
+    for each in sets:
+        truncated = each.features.tokens_cut
+        note = ""
+        if count := int((truncated > 0).sum()):
+            note = (
+                f"; {count:,} truncated to {task.options.max_seq_length} tokens "
+                f"({truncated.sum():,} tokens dropped)"
+            )
+        title = f"{each.split} {each.name}".strip()
+        logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
+        if unknown := unknown_tokens(task, each):
+            logger.info("%s: %s", title, unknown)
+    return sets

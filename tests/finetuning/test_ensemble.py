@@ -1,0 +1,136 @@
+"""Ensembles: what is averaged, against plain loops; what does not fit together is named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, softmax
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.ensemble_folders import member_options
+from albert_tf.finetuning.squad.answers import null_of_class, predict_answers
+from albert_tf.finetuning.squad.averaging import mean_of_spans
+from albert_tf.finetuning.squad.spans import conditional_spans
+from albert_tf.finetuning.squad.squad_files import SquadQuestion
+from albert_tf.finetuning.squad.windows import Window
+
+CONTEXT = "a b c d e f"
+POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1.0, 30.0, 1000.0]))
+def test_probabilities_are_averaged(seed, scale):
+    random = np.random.default_rng(seed)
+    logits = [(scale * random.normal(size=(4, 3))).astype(np.float32) for _ in range(3)]
+    wide = [each.astype(np.float64) for each in logits]
+    found = softmax(mean_log_probabilities(logits), axis=-1)
+    np.testing.assert_allclose(found, np.mean([softmax(w, -1) for w in wide], 0), atol=1e-12)
+    found = expit(mean_log_odds(logits))
+    np.testing.assert_allclose(found, np.mean([expit(w) for w in wide], 0), atol=1e-12)
+
+
+def proposals(random: np.random.Generator, windows: int) -> dict[str, np.ndarray]:
+    """What a conditional head computes: distinct starts, distinct ends of each."""
+    length = POSITION + 6
+
+    def indexes(count: int) -> np.ndarray:
+        # Without [CLS], the span that pads rows with fewer spans.
+        return 1 + np.array([random.permutation(length - 1)[:count] for _ in range(windows)])
+
+    def scores(count: int) -> np.ndarray:
+        return np.log(random.dirichlet(np.ones(count + 1), windows)[:, :count])
+
+    return {
+        "start_top_index": indexes(STARTS),
+        "start_top_log_probs": scores(STARTS),
+        "end_top_index": np.concatenate([indexes(ENDS) for _ in range(STARTS)], axis=1),
+        "end_top_log_probs": np.concatenate([scores(ENDS) for _ in range(STARTS)], axis=1),
+        "cls_logits": random.normal(size=windows),
+    }
+
+
+def spans_of(outputs: dict[str, np.ndarray], row: int) -> dict[tuple[int, int], float]:
+    """Probability of every span that a window has."""
+    values = {name: each[row] for name, each in outputs.items()}
+    ends = len(values["end_top_index"]) // len(values["start_top_index"])
+    return {
+        (values["start_top_index"][n // ends], end): np.exp(
+            values["start_top_log_probs"][n // ends] + values["end_top_log_probs"][n]
+        )
+        for n, end in enumerate(values["end_top_index"])
+    }
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_spans_have_the_mean_of_their_probabilities(seed):
+    random = np.random.default_rng(seed)
+    models = [proposals(random, 2) for _ in range(3)]
+    averaged = mean_of_spans(models)
+    np.testing.assert_allclose(
+        averaged["cls_logits"], np.mean([each["cls_logits"] for each in models], axis=0)
+    )
+    for row in range(2):
+        singles = [spans_of(each, row) for each in models]
+        found = spans_of(averaged, row)
+        for span in {span for each in singles for span in each}:
+            expected = sum(each.get(span, 0.0) for each in singles) / 3
+            assert found.pop(span) == pytest.approx(expected, rel=1e-9)
+        assert set(found) <= {(0, 0)}  # pads the shorter row
+
+
+def test_a_model_with_itself_answers_as_alone():
+    question = SquadQuestion("1", "?", CONTEXT, ())
+    offsets = np.array([[2 * n, 2 * n + 1] for n in range(6)])
+    windows = [Window(question, POSITION, 0, offsets, np.ones(6, bool))]
+    outputs = proposals(np.random.default_rng(3), 1)
+
+    def answered(outputs):
+        return predict_answers(windows, outputs, conditional_spans, null_of_class, 6, 20)["1"]
+
+    alone, twice = answered(outputs), answered(mean_of_spans([outputs, outputs]))
+    assert len(alone.candidates) > 1
+    assert [each.text for each in twice.candidates] == [each.text for each in alone.candidates]
+    for name in ("start_score", "end_score"):
+        np.testing.assert_allclose(
+            [getattr(each, name) for each in twice.candidates],
+            [getattr(each, name) for each in alone.candidates],
+        )
+    assert twice.null_score == alone.null_score
+
+
+def test_folders_and_flags_that_do_not_suit_are_named(tmp_path):
+    for name in ("seed-1", "seed-2", "best"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "checkpoint").touch()
+    (tmp_path / "grid.tsv").touch()
+    options = ClassifierOptions(
+        output_dir=str(tmp_path / "both"), do_eval=True, ensemble=(f"{tmp_path}/*",)
+    )
+    folders = [each.output_dir for each in member_options(options)]
+    assert folders == [f"{tmp_path}/seed-1", f"{tmp_path}/seed-2"]
+
+    def message(**changes) -> str:
+        changed = dataclasses.replace(options, **changes)
+        try:
+            changed.check()
+            member_options(changed)
+        except InputError as error:
+            return str(error)
+        return "accepted"
+
+    one, same = f"{tmp_path}/seed-1", f"{tmp_path}/seed-[1]"
+    assert "needs at least two models" in message(ensemble=(one, same, f"{one}/"))
+    assert message(ensemble=(one, "no")) == "`ensemble`=no: no folder with a trained model"
+    assert "no folder with a trained model matches" in message(ensemble=("no-*",))
+    assert "contains a trained model, whose results" in message(output_dir=one)
+    assert message(do_train=True).startswith("`do_train`: cannot be combined with `ensemble`")
+    assert "an ensemble reads files only" in message(do_predict=True, predict_file="-")
+    assert "which `ensemble` only reads" in message(eval_checkpoints="all")
