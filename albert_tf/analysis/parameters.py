@@ -112,7 +112,8 @@ def run(options: ParametersOptions) -> None:
 
 def part_table(parts: Sequence[Part]) -> str:
     """The parts of one model as text, with their shares."""
-    parameters, flops = (sum(column) for column in ([p[n] for p in parts] for n in (1, 2)))
+    parameters = sum(part.parameters for part in parts)
+    flops = sum(part.flops for part in parts)
     rows = [
         (
             part.name,
