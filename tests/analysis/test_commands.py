@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html.parser
+import base64
 import json
 import pathlib
 import re
@@ -17,24 +17,7 @@ from albert_tf.analysis.attention_page import attention_page
 from albert_tf.analysis.layers import labelled_models
 from albert_tf.errors import InputError
 from tests.interop.models import write_trained
-
-
-class Page(html.parser.HTMLParser):
-    """Collects the tags and the text of a page."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.tags: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        assert not any(name.startswith("on") for name, _ in attrs)
-
-    def handle_data(self, data):
-        self.text += data
-
+from tests.report.html import Reader
 
 HOSTILE = ["[CLS]", "</script><script>alert(1)", "<img src=x onerror=alert(1)>", '"&\u2028']
 
@@ -44,16 +27,15 @@ def test_the_page_escapes_all_text():
     weights[1, 2, 3] = [0.5, 0, 0.125, 0.375]
     tables = {"<entropy>": np.arange(6.0).reshape(2, 3)}
     text = attention_page("<script>model", HOSTILE, weights, tables)
-    page = Page(text)
-    assert page.tags.count("script") == 2
-    assert "img" not in page.tags
+    page = Reader(text)
+    assert [name for name, _ in page.elements].count("script") == 2
+    assert not {"img", "link", "iframe"} & page.names()
+    assert not any(key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert "https://" not in text
     for shown in (*HOSTILE[:3], "Attention of <script>model", "<entropy>", "5.00"):
         assert shown in page.text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
     assert data["tokens"] == HOSTILE
-    import base64
-
     stored = np.frombuffer(base64.b64decode(data["weights"]), "<u2").reshape(weights.shape)
     np.testing.assert_allclose(stored / data["scale"], weights, atol=1e-5)
 
@@ -92,7 +74,7 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     found = run("attention", tmp_path, model=trained, text="a", text_pair="[MASK]")
     assert found["tokens"] == ["[CLS]", "a", "[SEP]", "[MASK]", "[SEP]"]
     assert np.shape(found["statistics"]["entropy"]) == (1, 2)
-    assert "script" in Page((tmp_path / "out" / "attention.html").read_text()).tags
+    assert "script" in Reader((tmp_path / "out" / "attention.html").read_text()).names()
 
     pieces = run("embeddings", tmp_path, model=trained, pieces=("ab",), top_k=2)["neighbours"]
     assert list(pieces) == ["a", "##b"]
