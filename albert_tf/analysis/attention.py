@@ -11,7 +11,7 @@ import numpy as np
 
 from albert_tf.analysis.analysis_options import AttentionOptions
 from albert_tf.analysis.attention_page import attention_page
-from albert_tf.analysis.models import open_encoder
+from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.analysis.pictures import text_table, write_json
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
@@ -118,8 +118,9 @@ def run(options: AttentionOptions) -> None:
     Raises:
         InputError: a flag, the model or the text is invalid.
     """
-    encoder, tokenizer = open_encoder(options.model, options)
-    maps = attention_maps(encoder, tokenizer, options.text, options.text_pair)
+    preset = open_model(options.model, options)
+    encoder = create_encoder(preset)
+    maps = attention_maps(encoder, preset.tokenizer, options.text, options.text_pair)
     statistics = attention_statistics(maps)
     layers, heads = maps.weights.shape[:2]
     print(f"{len(maps.tokens)} tokens: {' '.join(maps.tokens)}")

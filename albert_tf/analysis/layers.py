@@ -1,4 +1,4 @@
-"""How far each layer moves the tokens (arXiv 1909.11942, section 4.4 and figure 1)."""
+"""How far each layer moves the tokens (arXiv 1909.11942, figure 1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from albert_tf.analysis.analysis_options import LayersOptions
-from albert_tf.analysis.models import open_encoder
+from albert_tf.analysis.models import create_encoder, open_model
 from albert_tf.analysis.pictures import picture, text_table, write_json
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
@@ -130,11 +130,13 @@ def run(options: LayersOptions) -> None:
     """
     models = labelled_models(options.model)
     texts = read_texts(options)
-    results: dict[str, LayerDistances] = {}
-    for label, name in models.items():
-        encoder, tokenizer = open_encoder(name, options)
-        arguments = (options.max_length, options.batch_size)
-        results[label] = layer_distances(encoder, tokenizer, texts, *arguments)
+    presets = {label: open_model(name, options) for label, name in models.items()}
+    results = {
+        label: layer_distances(
+            create_encoder(preset), preset.tokenizer, texts, options.max_length, options.batch_size
+        )
+        for label, preset in presets.items()
+    }
     for label, distances in results.items():
         print(f"{label}: means over {distances.tokens:,} tokens")
         print(text_table(("layer", "L2 distance", "cosine", "degrees"), list(_rows(distances))))

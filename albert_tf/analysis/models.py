@@ -9,7 +9,6 @@ from albert_tf.errors import arguments_renamed
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.text_models.base import create_with_weights
 from albert_tf.text_models.presets import Preset, open_preset
-from albert_tf.tokenizers import Tokenizer
 
 
 def open_model(name: str, options: ModelOptions) -> Preset:
@@ -22,13 +21,12 @@ def open_model(name: str, options: ModelOptions) -> Preset:
         return open_preset(name, options.spm_model_file, options.do_lower_case)
 
 
-def open_encoder(name: str, options: ModelOptions) -> tuple[keras.Model, Tokenizer]:
-    """The encoder of some weights, in float32, and its tokenizer.
+def create_encoder(preset: Preset) -> keras.Model:
+    """The encoder of opened weights, in float32.
 
     Raises:
-        InputError: as of `open_model`, or weights of the encoder are missing.
+        InputError: weights of the encoder are missing.
     """
-    preset = open_model(name, options)
     with arguments_renamed(name="model"):
         encoder, _ = create_with_weights(lambda: AlbertEncoder(preset.config), preset, seed=0)
-    return encoder, preset.tokenizer
+    return encoder
