@@ -20,10 +20,11 @@ def test_distances_are_means_over_tokens(model, tokenizer):
     texts = ["a cat sat", "b", "a very long text, longer than it reads"]
     rows = []
     for text in texts:
-        features = tokenizer(text, max_length=10)
+        # One shape for all texts, as JAX compiles every operation for each.
+        features = tokenizer(text, max_length=10, padding="max_length")
         outputs = model.encoder(features, output_hidden_states=True)
         hidden = [keras.ops.convert_to_numpy(each)[0] for each in outputs["hidden_states"]]
-        for token in range(hidden[0].shape[0]):
+        for token in range(features["input_mask"].sum()):
             pairs = [(x[token], y[token]) for x, y in zip(hidden[:-1], hidden[1:], strict=True)]
             cosines = [x @ y / math.sqrt((x @ x) * (y @ y)) for x, y in pairs]
             distances = [math.dist(x, y) for x, y in pairs]
