@@ -10,7 +10,9 @@ import sys
 import pytest
 
 from albert_tf.analysis.accounting import HEADS, bert_of, parts_of
+from albert_tf.analysis.parameters import find_config
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.flops import encoder_flops, pretraining_flops
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.conftest import ROOT
@@ -62,6 +64,20 @@ def test_sums_are_those_of_the_formulas(size, sharing):
             "xxlarge": 2_558_332_928,
         }[size]
     )
+
+
+def test_configs_are_found_by_name_file_or_folder(tmp_path):
+    (tmp_path / "config.json").write_text(CONFIGS["BERT"].to_json())
+    for name in (str(tmp_path), str(tmp_path / "config.json")):
+        assert find_config(name) == CONFIGS["BERT"]
+    assert find_config("large_v1") == AlbertConfig.preset("large", version=1)
+    (tmp_path / "empty").mkdir()
+    for name, message in [
+        ("large_v3", "`config`=large_v3: no such file, folder or name; names are base_v1, "),
+        (f"{tmp_path}/empty", "empty: contains no albert_config.json or config.json"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            find_config(name)
 
 
 COUNT = """
