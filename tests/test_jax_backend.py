@@ -20,6 +20,7 @@ REFERENCES = (
     "tests/optimization/test_original_updates.py",
 )
 OTHERS = (
+    "tests/analysis/test_hidden_states.py",
     "tests/modeling/test_attention.py",
     "tests/modeling/test_encoder.py",
     "tests/modeling/test_forward_pass.py",

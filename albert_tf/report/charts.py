@@ -20,7 +20,7 @@ INK, GRID = "#1f2933", "#e4e7eb"
 COLOURS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 
 # Text is kept as text; a fixed salt gives the same identifiers, and so the same file, every time.
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 12,
     "font.family": "sans-serif",
     "svg.fonttype": "none",
@@ -121,7 +121,7 @@ def scatter(
 def _drawing(title: str, x_label: str) -> Iterator[tuple[Figure, Axes, list[str]]]:
     """Yields a figure, its axes and a list that contains the SVG text after the block."""
     svg: list[str] = []
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # The page uses the reader's fonts, not those of this machine.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure = Figure(figsize=(5.0, 3.5), layout="constrained")

@@ -1,0 +1,1 @@
+"""Looking inside a model: layers, attention, parameters, embeddings, and predictions by layer."""

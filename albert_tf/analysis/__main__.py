@@ -1,0 +1,107 @@
+"""Looks inside a model: one analysis per command.
+
+    python -m albert_tf.analysis layers --model=out/albert,out/bert --input_file=text.txt
+    python -m albert_tf.analysis attention --model=out --text="The cat sat on the mat."
+    python -m albert_tf.analysis parameters --config=base_v2,xxlarge_v2
+    python -m albert_tf.analysis embeddings --model=out --pieces=king,queen
+    python -m albert_tf.analysis probe --model=out --text="Paris is the [MASK] of France."
+
+`python -m albert_tf.analysis NAME --help` lists the flags of an analysis.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from albert_tf.analysis.analysis_options import (
+    AttentionOptions,
+    EmbeddingsOptions,
+    LayersOptions,
+    ModelOptions,
+    OutputOptions,
+    ParametersOptions,
+    ProbeOptions,
+)
+from albert_tf.engines.registry import installed_engine, select_engine
+from albert_tf.files import make_folder
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+
+
+class Analysis(NamedTuple):
+    """What can be analyzed.
+
+    Attributes:
+        options: dataclass of its flags.
+        purpose: one line for the list of analyses.
+    """
+
+    options: type[OutputOptions]
+    purpose: str
+
+
+# Each name is that of a module of this package with a function `run(options)`.
+ANALYSES = {
+    "layers": Analysis(
+        LayersOptions, "how far each layer moves the tokens (figure 1 of the paper)"
+    ),
+    "attention": Analysis(AttentionOptions, "attention maps of all layers and heads"),
+    "parameters": Analysis(ParametersOptions, "parameters, operations and memory by part"),
+    "embeddings": Analysis(EmbeddingsOptions, "nearest neighbours in the embedding table"),
+    "probe": Analysis(ProbeOptions, "what the masked-LM head predicts after every layer"),
+}
+
+
+def run_analysis(name: str, options: OutputOptions) -> None:
+    """Runs an analysis, and loads a framework only if it reads weights.
+
+    Args:
+        name: a key of `ANALYSES`.
+        options: its flags.
+
+    Raises:
+        InputError: a flag, the model or a text is invalid.
+    """
+    if options.output_dir is not None:
+        make_folder(options.output_dir, "output_dir")
+    if isinstance(options, ModelOptions):
+        select_engine(options.engine or os.environ.get("KERAS_BACKEND") or installed_engine())
+    with quiet_import():
+        module = importlib.import_module(f"albert_tf.analysis.{name}")
+    module.run(options)
+
+
+def _runner(name: str) -> Callable[[Any], None]:
+    return lambda options: run_analysis(name, options)
+
+
+def cli() -> None:
+    """Runs the analysis that the first word of the command line names."""
+    program = sys.argv[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in ANALYSES:
+        if name in ("--help", "-h", "--helpfull"):
+            print(_usage(program))
+            sys.exit(0)
+        found = f"{name}: " if name else ""
+        print(
+            f"{program}: error: {found}the first word must be one of {', '.join(ANALYSES)}",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+    sys.argv = [f"{program} {name}", *sys.argv[2:]]
+    command(ANALYSES[name].options, _runner(name))()
+
+
+def _usage(program: str) -> str:
+    rows = [f"    {name:<12}{analysis.purpose}" for name, analysis in ANALYSES.items()]
+    lines = [f"{program} NAME --flag=value ...", "", *rows, ""]
+    return "\n".join([*lines, f"`{program} NAME --help` lists the flags of an analysis."])
+
+
+if __name__ == "__main__":
+    cli()

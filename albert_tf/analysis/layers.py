@@ -1,0 +1,217 @@
+"""How far each layer moves the tokens (arXiv 1909.11942, figure 1)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from albert_tf.analysis.analysis_options import LayersOptions
+from albert_tf.analysis.models import create_encoder, open_model
+from albert_tf.analysis.pictures import picture, text_table, write_json
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_lines
+from albert_tf.progress import ProgressLine
+from albert_tf.report.charts import COLOURS
+from albert_tf.tokenizers import Tokenizer
+
+# Texts are padded to a multiple of it, as JAX compiles every operation for every shape.
+_LENGTH_STEP = 32
+
+
+class LayerDistances(NamedTuple):
+    """Distances between the input and the output of every layer, means over tokens.
+
+    Attributes:
+        l2: float64 `[layers]`, Euclidean distances.
+        cosine: float64 `[layers]`, cosine similarities.
+        degrees: float64 `[layers]`, angles.
+        tokens: number of tokens.
+    """
+
+    l2: np.ndarray
+    cosine: np.ndarray
+    degrees: np.ndarray
+    tokens: int
+
+
+def layer_distances(
+    encoder: keras.Model,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    max_length: int | None = None,
+    batch_size: int = 16,
+) -> LayerDistances:
+    """Compares the input and the output of every layer, token by token.
+
+    Every text is read as `[CLS] text [SEP]`. These two symbols count as tokens, padding does not.
+
+    Args:
+        encoder: an `AlbertEncoder`.
+        tokenizer: of the model.
+        texts: at least one text.
+        max_length: maximum length of a text in tokens; by default as long as the model reads.
+        batch_size: texts that are computed at a time.
+
+    Raises:
+        InputError: the model does not read sequences of `max_length`.
+    """
+    longest = encoder.config.max_position_embeddings
+    length = longest if max_length is None else max_length
+    if length > longest:
+        raise InputError(f"`max_length`={length}: the model reads at most {longest} tokens")
+    sums, tokens = np.zeros((len(encoder.depth_blocks), 3)), 0
+    progress = ProgressLine()
+    for start in range(0, len(texts), batch_size):
+        features = tokenizer(list(texts[start : start + batch_size]), max_length=length)
+        features = _padded(features, length, tokenizer.pad_id)
+        outputs = encoder(features, output_hidden_states=True)
+        is_token = features["input_mask"] > 0
+        hidden = [
+            keras.ops.convert_to_numpy(keras.ops.cast(each, "float32"))[is_token]
+            for each in outputs["hidden_states"]
+        ]
+        sums += np.stack([_sums(*pair) for pair in zip(hidden[:-1], hidden[1:], strict=True)])
+        tokens += int(is_token.sum())
+        if len(texts) > batch_size:
+            progress.update(f"{min(start + batch_size, len(texts)):,} of {len(texts):,} texts")
+    progress.close()
+    l2, cosine, degrees = (sums / tokens).T
+    return LayerDistances(l2, cosine, degrees, tokens)
+
+
+def _sums(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Sums over tokens of the L2 distance, the cosine and the angle, float64 `[3]`."""
+    before, after = before.astype(np.float64), after.astype(np.float64)
+    norms = np.linalg.norm(before, axis=-1) * np.linalg.norm(after, axis=-1)
+    # Rounding takes the cosine of equal vectors above 1; a zero vector has no direction.
+    cosine = np.clip((before * after).sum(-1) / np.maximum(norms, 1e-30), -1, 1)
+    l2 = np.linalg.norm(after - before, axis=-1)
+    return np.array([l2.sum(), cosine.sum(), np.degrees(np.arccos(cosine)).sum()])
+
+
+def _padded(features: dict, length: int, pad_id: int) -> dict[str, np.ndarray]:
+    """Pads sequences to one of few lengths, at most `length`."""
+    columns = features["input_ids"].shape[1]
+    more = min(-(-columns // _LENGTH_STEP) * _LENGTH_STEP, length) - columns
+    fill = {"input_ids": pad_id}
+    return {
+        name: np.pad(values, [(0, 0), (0, more)], constant_values=fill.get(name, 0))
+        for name, values in features.items()
+    }
+
+
+def read_texts(options: LayersOptions) -> list[str]:
+    """The texts of the flags.
+
+    Raises:
+        InputError: the file is missing, is no text file, or has no text.
+    """
+    if options.text is not None:
+        return [options.text]
+    path = options.input_file or ""
+    if not exists(path):
+        raise InputError(f"`input_file`={path}: no such file")
+    texts = [line for line in read_lines(path) if line.strip()]
+    if not texts:
+        raise InputError(f"`input_file`={path}: contains no text")
+    return texts
+
+
+def run(options: LayersOptions) -> None:
+    """Prints the distances of all models, and writes `layers.json` and the picture.
+
+    Raises:
+        InputError: a flag, a model or a text is invalid.
+    """
+    models = labelled_models(options.model)
+    texts = read_texts(options)
+    presets = {label: open_model(name, options) for label, name in models.items()}
+    results = {
+        label: layer_distances(
+            create_encoder(preset), preset.tokenizer, texts, options.max_length, options.batch_size
+        )
+        for label, preset in presets.items()
+    }
+    for label, distances in results.items():
+        print(f"{label}: means over {distances.tokens:,} tokens")
+        print(text_table(("layer", "L2 distance", "cosine", "degrees"), list(_rows(distances))))
+    if options.output_dir is not None:
+        write_json(options.output_dir, "layers.json", _as_json(models, results))
+        draw(options.output_dir, results, options.formats)
+        files = ", ".join(f"layers.{ending}" for ending in ("json", *options.formats))
+        print(f"wrote {files} to {options.output_dir}")
+
+
+def labelled_models(models: Sequence[str]) -> dict[str, str]:
+    """Maps labels to names of weights: `LABEL=NAME`, or the last part of a name is its label.
+
+    Raises:
+        InputError: a label occurs twice, or a name is empty.
+    """
+    labelled: dict[str, str] = {}
+    for model in models:
+        label, equals, name = model.partition("=")
+        if not equals or exists(model):
+            label, name = os.path.basename(model.rstrip("/")), model
+        if not label or not name:
+            raise InputError(f"`model`={model}: must be a name of weights, or LABEL=NAME")
+        if label in labelled:
+            raise InputError(
+                f"`model`={model}: {label} is already the label of {labelled[label]}; write "
+                "LABEL=NAME with another label"
+            )
+        labelled[label] = name
+    if not labelled:
+        raise InputError("`model`: at least one model is required")
+    return labelled
+
+
+def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]) -> None:
+    """Writes figure 1: L2 distances on the left, angles on the right, a curve per model."""
+    with picture(folder, "layers", formats, (9.0, 3.6), panels=2) as (left, right):
+        for number, (label, distances) in enumerate(results.items()):
+            layers = np.arange(1, len(distances.l2) + 1)
+            style: dict[str, Any] = {
+                "color": COLOURS[number % len(COLOURS)],
+                "linestyle": ("-", "--", ":")[number // len(COLOURS) % 3],
+                "marker": "o",
+                "markersize": 4,
+                "label": label,
+            }
+            left.plot(layers, distances.l2, **style)
+            right.plot(layers, distances.degrees, **style)
+        for axes, title, unit in [(left, "L2 distance", ""), (right, "Angle", " (degrees)")]:
+            axes.set_title(f"{title} of input and output{unit}", loc="left", fontsize=12)
+            axes.set_xlabel("layer")
+            axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10], integer=True))
+            axes.set_ylim(bottom=0)
+        left.figure.legend(
+            *left.get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
+        )
+
+
+def _rows(distances: LayerDistances) -> Iterator[tuple[str, str, str, str]]:
+    columns = (distances.l2, distances.cosine, distances.degrees)
+    for number, (l2, cosine, degrees) in enumerate(zip(*columns, strict=True), start=1):
+        yield str(number), f"{l2:.4f}", f"{cosine:.4f}", f"{degrees:.2f}"
+
+
+def _as_json(models: dict[str, str], results: dict[str, LayerDistances]) -> dict:
+    return {
+        "models": [
+            {
+                "label": label,
+                "model": models[label],
+                "tokens": distances.tokens,
+                "l2": distances.l2.tolist(),
+                "cosine": distances.cosine.tolist(),
+                "degrees": distances.degrees.tolist(),
+            }
+            for label, distances in results.items()
+        ]
+    }

@@ -1,0 +1,224 @@
+"""Tables and a picture of where parameters, operations and memory of models are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from albert_tf import configs
+from albert_tf.analysis.accounting import (
+    HEADS,
+    MEMORY,
+    Part,
+    bert_of,
+    embedding_parameters,
+    parts_of,
+)
+from albert_tf.analysis.analysis_options import ParametersOptions
+from albert_tf.analysis.pictures import picture, text_table, write_json
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists, is_folder
+from albert_tf.quiet import quiet_import
+from albert_tf.report.charts import GRID
+
+# Config files in folders of models: ours and the original's, Hugging Face's, those of exports.
+_IN_FOLDERS = (
+    CONFIG_FILE,
+    "config.json",
+    f"assets/{CONFIG_FILE}",
+    f"encoder/assets/{CONFIG_FILE}",
+)
+
+# Parts in the picture -> colour. Small parts are drawn together.
+_PICTURED = {
+    "token embeddings": "#2563eb",
+    "projection": "#93c5fd",
+    "attention": "#d97706",
+    "feed-forward": "#047857",
+    "others": "#9aa5b1",
+}
+
+
+def find_config(name: str) -> AlbertConfig:
+    """The config of a name, without reading weights.
+
+    Args:
+        name: a config shipped with the package, a JSON file, a folder that contains one, or the
+            name of published weights, which are fetched.
+
+    Raises:
+        InputError: there is no such config, or it is invalid.
+    """
+    inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(name, file))]
+    if inside:
+        return AlbertConfig.from_json_file(inside[0])
+    from albert_tf.hub.names import local_weights, may_be_published
+
+    # Names of weights such as albert_base_v2 differ from those of configs (base_v2).
+    if not exists(name) and may_be_published(name):
+        folder = local_weights(name, argument="config")
+        with quiet_import():
+            from albert_tf.interop.formats import open_weights
+        with arguments_renamed(path="config"):
+            config = open_weights(folder).config
+        if config is None:
+            raise InputError(f"`config`={name}: there is no {CONFIG_FILE} next to the weights")
+        return config
+    if is_folder(name):
+        raise InputError(f"`config`={name}: contains no {CONFIG_FILE} or config.json")
+    if not exists(name) and name not in configs.model_configs():
+        raise InputError(
+            f"`config`={name}: no such file, folder or name; names are "
+            f"{', '.join(configs.model_configs())}"
+        )
+    return AlbertConfig.from_json_file(name)
+
+
+def run(options: ParametersOptions) -> None:
+    """Prints a table per shape, and writes `parameters.json` and the picture.
+
+    Raises:
+        InputError: a flag or a config is invalid.
+    """
+    shapes: dict[str, AlbertConfig] = {}
+    for name in options.config:
+        label = os.path.basename(name.rstrip("/"))
+        if not label:
+            raise InputError("`config`: names must not be empty")
+        if label in shapes:
+            raise InputError(f"`config`={name}: there are two shapes called {label}")
+        shapes[label] = find_config(name)
+        if options.bert:
+            shapes[f"BERT as {label}"] = bert_of(shapes[label])
+    if not shapes:
+        raise InputError("`config`: at least one shape is required")
+    arguments = (options.max_seq_length, options.max_predictions_per_seq)
+    parts = {label: parts_of(config, *arguments) for label, config in shapes.items()}
+    for label in shapes:
+        print(f"{label}\n{part_table(parts[label])}\n")
+    print(comparison_table(shapes, parts))
+    print(
+        f"GFLOP: forward pass of a sequence of {arguments[0]} tokens, {arguments[1]} of them "
+        "predicted. Training memory: float32 weights, gradients and two moments per parameter, "
+        "without activations."
+    )
+    if options.output_dir is not None:
+        write_json(options.output_dir, "parameters.json", _as_json(shapes, parts, options))
+        draw(options.output_dir, parts, options.formats)
+        files = ", ".join(f"parameters.{ending}" for ending in ("json", *options.formats))
+        print(f"wrote {files} to {options.output_dir}")
+
+
+def part_table(parts: Sequence[Part]) -> str:
+    """The parts of one model as text, with their shares."""
+    parameters = sum(part.parameters for part in parts)
+    flops = sum(part.flops for part in parts)
+    rows = [
+        (
+            part.name,
+            f"{part.parameters:,}",
+            f"{100 * part.parameters / parameters:.1f} %",
+            f"{part.flops / 1e9:,.2f}",
+            f"{100 * part.flops / flops:.1f} %",
+            f"{sum(part.memory.values()) / 2**20:,.1f}",
+        )
+        for part in [*parts, Part("all", parameters, flops)]
+    ]
+    columns = ("part", "parameters", "share", "GFLOP", "share", "training MiB")
+    return text_table(columns, rows)
+
+
+def comparison_table(
+    shapes: Mapping[str, AlbertConfig], parts: Mapping[str, Sequence[Part]]
+) -> str:
+    """All models as text, a row each."""
+    rows = []
+    for label, config in shapes.items():
+        total = sum(part.parameters for part in parts[label])
+        rows.append(
+            (
+                label,
+                f"{config.parameter_count():,}",
+                f"{total:,}",
+                f"{embedding_parameters(config):,}",
+                f"{sum(part.flops for part in parts[label]) / 1e9:,.1f}",
+                f"{total * sum(MEMORY.values()) / 2**20:,.0f}",
+            )
+        )
+    columns = ("model", "encoder", "with heads", "token table + projection", "GFLOP", "MiB")
+    return text_table(columns, rows)
+
+
+def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str]) -> None:
+    """Writes stacked bars: parameters on the left, operations on the right, a bar per model."""
+    size = (9.0, 1.6 + 0.42 * len(parts))
+    with picture(folder, "parameters", formats, size, panels=2) as panels:
+        for axes, field, unit, title in [
+            (panels[0], "parameters", 1e6, "Parameters (millions)"),
+            (panels[1], "flops", 1e9, "GFLOP of a sequence"),
+        ]:
+            grouped = {label: _pictured(each, field) for label, each in parts.items()}
+            ends = dict.fromkeys(parts, 0.0)
+            for name, colour in _PICTURED.items():
+                widths = [grouped[label][name] / unit for label in parts]
+                lefts = list(ends.values())
+                axes.barh(list(parts), widths, left=lefts, color=colour, height=0.7, label=name)
+                ends = {
+                    label: end + width
+                    for (label, end), width in zip(ends.items(), widths, strict=True)
+                }
+            for label, end in ends.items():
+                axes.annotate(f" {end:,.1f}", (end, label), va="center", fontsize=11)
+            axes.margins(x=0.2)
+            axes.set_title(title, loc="left", fontsize=12)
+            axes.invert_yaxis()
+            axes.grid(visible=False, axis="y")
+            axes.grid(visible=True, axis="x", color=GRID)
+        panels[1].set_yticklabels([])
+        panels[0].figure.legend(
+            *panels[0].get_legend_handles_labels(),
+            loc="outside lower left",
+            ncols=len(_PICTURED),
+            frameon=False,
+            fontsize=11,
+        )
+
+
+def _pictured(parts: Sequence[Part], field: str) -> dict[str, int]:
+    """Sums of a field by the parts of the picture."""
+    sums = dict.fromkeys(_PICTURED, 0)
+    for part in parts:
+        sums[part.name if part.name in sums else "others"] += getattr(part, field)
+    return sums
+
+
+def _as_json(
+    shapes: Mapping[str, AlbertConfig],
+    parts: Mapping[str, Sequence[Part]],
+    options: ParametersOptions,
+) -> dict:
+    return {
+        "max_seq_length": options.max_seq_length,
+        "max_predictions_per_seq": options.max_predictions_per_seq,
+        "models": [
+            {
+                "name": label,
+                "config": config.to_dict(),
+                "encoder_parameters": config.parameter_count(),
+                "parameters": sum(part.parameters for part in parts[label]),
+                "flops": sum(part.flops for part in parts[label]),
+                "parts": [
+                    {
+                        "name": part.name,
+                        "is_head": part.name in HEADS,
+                        "parameters": part.parameters,
+                        "flops": part.flops,
+                        "memory_bytes": part.memory,
+                    }
+                    for part in parts[label]
+                ],
+            }
+            for label, config in shapes.items()
+        ],
+    }
