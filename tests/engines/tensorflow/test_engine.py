@@ -69,6 +69,7 @@ def training_batches(engine, paths):
     return engine.iterate(engine.record_training_batches(index, features, 10, **settings))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "value", "valid"),
     [
@@ -118,6 +119,7 @@ def test_damaged_records_are_named(engine, record_files, example):
         read_epoch(batches)
 
 
+@pytest.mark.integration
 def test_a_step_that_fails_is_no_reading_error(engine):
     """Nor is its message of seventy lines shown."""
     examples = batch(8)

@@ -15,6 +15,8 @@ from data_prep.tfrecords import read_examples
 from tests import references
 from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
+pytestmark = pytest.mark.integration
+
 FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 
 
