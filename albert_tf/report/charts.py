@@ -64,7 +64,7 @@ def chart(
     x_label: str = "training step",
 ) -> str:
     """Draws curves over training steps as SVG text; a curve of one point is drawn as a point."""
-    with _drawing(title, x_label) as (figure, axes, svg):
+    with drawing(title, x_label) as (figure, axes, svg):
         for line, colour in zip(lines, COLOURS, strict=False):
             point = "o" if len(line.x) == 1 else None
             axes.plot(line.x, line.y, color=colour, linewidth=1.8, label=line.name, marker=point)
@@ -83,7 +83,7 @@ def chart(
 
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
     """Draws a bar with its interval for each value, as SVG text."""
-    with _drawing(title, x_label) as (_, axes, svg):
+    with drawing(title, x_label) as (_, axes, svg):
         heights = [bar.value for bar in values]
         errors = [
             [max(bar.value - bar.low, 0) for bar in values],
@@ -107,7 +107,7 @@ def scatter(
     y_label: str,
 ) -> str:
     """Draws points and the line of equal values, as SVG text."""
-    with _drawing(title, x_label) as (_, axes, svg):
+    with drawing(title, x_label) as (_, axes, svg):
         low, high = min(*x, *y), max(*x, *y)
         axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
         # Thousands of points become a bitmap; as vectors they would take megabytes.
@@ -118,13 +118,21 @@ def scatter(
 
 
 @contextlib.contextmanager
-def _drawing(title: str, x_label: str) -> Iterator[tuple[Figure, Axes, list[str]]]:
-    """Yields a figure, its axes and a list that contains the SVG text after the block."""
+def drawing(
+    title: str, x_label: str, height: float = 3.5
+) -> Iterator[tuple[Figure, Axes, list[str]]]:
+    """Yields a figure, its axes and a list that contains the SVG text after the block.
+
+    Args:
+        title: of the figure.
+        x_label: of the horizontal axis.
+        height: in inches; the width is 5.
+    """
     svg: list[str] = []
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # The page uses the reader's fonts, not those of this machine.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure = Figure(figsize=(5.0, 3.5), layout="constrained")
+        figure = Figure(figsize=(5.0, height), layout="constrained")
         axes = figure.subplots()
         axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
         axes.set_xlabel(x_label)

@@ -1,0 +1,286 @@
+"""Runs studies of the paper: trains, evaluates and fine-tunes models, and compares them.
+
+    python -m experiments sharing --input_file='novels/*.txt' --format=books --output_dir=out
+
+Prints a table and writes it, `results.json` and pictures to OUTPUT_DIR/SCALE/NAME. Started again,
+the command resumes what was interrupted and skips what is finished; studies share runs that are the
+same. docs/experiments.md shows all studies and their results.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import folder_of_one, make_folder, write_text
+from albert_tf.options import command, option
+from albert_tf.progress import ProgressLine, duration
+from benchmarks.machine import describe, today, versions
+from experiments import pictures, report, speed
+from experiments.results import Row, to_json
+from experiments.runs import Run, Tasks, by_formula, config_of, in_turns
+from experiments.scales import SCALES, find_scale
+from experiments.study import Study, find_study, study_names
+from experiments.workspace import Corpus, Workspace, digest, once
+
+# Parts of the time of a study of equal time, and the share of it that measures the rates first.
+TURNS, CALIBRATION = 6, 0.1
+# Of the runs that measure the rates, different from those of all others.
+CALIBRATION_SEED = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """Flags of the studies."""
+
+    studies: tuple[str, ...] = option(
+        (), f"{', '.join(study_names())}, or paths of Python files; also without the flag's name."
+    )
+    output_dir: str = option(help="Folder for text, runs and results.")
+    scale: str = option("tiny", "How large the models are.", choices=tuple(SCALES))
+    seeds: int = option(3, "Number of runs of each model.")
+    input_file: tuple[str, ...] = option(
+        (), "Raw text, as for data_prep.extract_corpus; not needed by studies that only time."
+    )
+    format: str = option("books", "Format of --input_file, as for data_prep.extract_corpus.")
+    eval_fraction: float = option(0.06, "Share of the documents held out for evaluation.")
+    tasks: tuple[str, ...] = option(
+        (), "Tasks of GLUE to fine-tune every model on, such as SST-2,RTE."
+    )
+    data_dir: str | None = option(None, "Folder of GLUE; by default tasks are fetched by name.")
+    jobs: int = option(1, "Number of runs at a time, which share the cores.")
+    topology: str | None = option(
+        None, "For the study `speed`: a TPU slice, such as v3:16x32, to ask the TPU compiler about."
+    )
+    training_flags: tuple[str, ...] = option(
+        (), "Further flags of run_pretraining.py, such as engine=jax,dtype=bfloat16."
+    )
+
+    def check(self) -> None:
+        """Raises InputError for invalid values."""
+        if not self.studies:
+            raise InputError(f"name a study: {', '.join(study_names())}")
+        for name in ("seeds", "jobs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"`{name}`={getattr(self, name)}: must be at least 1")
+        for flag in self.training_flags:
+            if "=" not in flag:
+                raise InputError(f"`training_flags`={flag}: write NAME=VALUE")
+
+    @property
+    def training(self) -> dict[str, str]:
+        """The further flags of run_pretraining.py."""
+        pairs = (flag.lstrip("-").partition("=") for flag in self.training_flags)
+        return {name: value for name, _, value in pairs}
+
+
+def run(options: Options) -> None:
+    options.check()
+    studies = {pathlib.Path(name).stem: find_study(name) for name in options.studies}
+    scale = find_scale(options.scale)
+    scale = dataclasses.replace(scale, training={**scale.training, **options.training})
+    trains = any(study.trains for study in studies.values())
+    if trains and not options.input_file:
+        raise InputError("`input_file`: raw text to train on is required")
+    with folder_of_one(options.output_dir, "output_dir"):
+        threads = max(len(os.sched_getaffinity(0)) // options.jobs, 1)
+        workspace = Workspace(
+            f"{options.output_dir}/{scale.name}",
+            scale,
+            Corpus(options.input_file, options.format, options.eval_fraction),
+            threads,
+        )
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        try:
+            if trains:
+                print("preparing text and vocabulary", flush=True)
+                workspace.prepare()
+            for name, study in studies.items():
+                Laboratory(options, workspace, name, study).run()
+        finally:
+            workspace.stop()
+
+
+class Laboratory:
+    """Does one study.
+
+    Args:
+        options: the flags.
+        workspace: files of the scale.
+        name: of the study.
+        study: the study.
+    """
+
+    def __init__(self, options: Options, workspace: Workspace, name: str, study: Study):
+        self._options = options
+        self._workspace = workspace
+        self._study = study
+        self._name = name
+        self._folder = workspace.folder / name
+        self._variants = list(study.variants(workspace.scale))
+        self._tasks = Tasks(options.tasks, options.data_dir)
+
+    def run(self) -> None:
+        """Measures everything that is not measured yet, and writes the results."""
+        make_folder(str(self._folder))
+        print(f"{self._name}: {self._study.title} ({self._study.source})", flush=True)
+        constants = {each.name: by_formula(self._workspace, each) for each in self._variants}
+        speeds = self._speeds() if self._study.timed else {}
+        runs = self._measured_runs() if self._study.trains else {}
+        rows = []
+        for variant in self._variants:
+            row = Row.of(
+                variant, self._study.columns, constants[variant.name], runs.get(variant.name, ())
+            )
+            values = {**row.values, **speeds.get(variant.name, {})}
+            rows.append(dataclasses.replace(row, values=values))
+        self._write(rows)
+
+    def _speeds(self) -> dict[str, dict[str, list[float]]]:
+        """Variant -> column heading -> values of what is timed."""
+        configs = {each.name: config_of(self._workspace, each) for each in self._variants}
+        engine = self._options.training.get("engine", "tensorflow")
+        scale = self._workspace.scale
+        shape = self._study.timed_batch.get(scale.name, scale.timed_batch)
+        what = [{name: config.to_dict() for name, config in configs.items()}, shape, engine]
+        here = once(
+            self._folder / f"speed-{digest(what)}.json",
+            functools.partial(speed.measured_here, scale, configs, shape, engine),
+        )
+        found: dict[str, dict[str, list[float]]] = {name: {} for name in configs}
+        headings = {column.metric: column.heading for column in self._study.columns}
+        for name, config in configs.items():
+            if name in here:
+                found[name][headings["sequences_per_second"]] = here[name]
+            topology = self._options.topology
+            if topology and "tpu_examples_per_second" in headings:
+                estimate = once(
+                    self._folder / f"slice-{digest([config.to_dict(), topology])}.json",
+                    functools.partial(speed.on_slice, self._folder, config, topology),
+                )
+                if estimate is not None:
+                    found[name][headings["tpu_examples_per_second"]] = [estimate]
+        return found
+
+    def _measured_runs(self) -> dict[str, list[dict[str, Any]]]:
+        """Variant -> what was measured of its runs, one for each seed."""
+        seeds = range(self._options.seeds)
+        steps = self._steps_that_fit() if self._study.same_time else {}
+        runs = {
+            (seed, variant.name): Run(self._workspace, variant, seed, steps.get(variant.name, {}))
+            for seed in seeds
+            for variant in self._variants
+        }
+        if self._study.same_time:
+            for seed in seeds:
+                same = [run for (number, _), run in runs.items() if number == seed]
+                in_turns(same, self._workspace.scale.minutes, TURNS)
+        jobs = {
+            f"{name}, seed {seed}": functools.partial(run.measured, self._study, self._tasks)
+            for (seed, name), run in runs.items()
+        }
+        done = in_parallel(jobs, self._options.jobs, self._workspace)
+        return {
+            variant.name: [done[f"{variant.name}, seed {seed}"] for seed in seeds]
+            for variant in self._variants
+        }
+
+    def _steps_that_fit(self) -> dict[str, dict[str, float]]:
+        """Flags of each variant: the time, and the steps that fit into it, as measured first."""
+        minutes = CALIBRATION * self._workspace.scale.minutes
+        limit = {"max_train_minutes": minutes}
+        first = [Run(self._workspace, each, CALIBRATION_SEED, limit) for each in self._variants]
+        in_turns(first, minutes, 2)
+        return {
+            variant.name: {
+                "num_train_steps": max(int(run.steps_done() / CALIBRATION), 1),
+                "max_train_minutes": self._workspace.scale.minutes,
+            }
+            for variant, run in zip(self._variants, first, strict=True)
+        }
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        text = report.table(self._study, rows)
+        words = [word for word in sys.argv[1:] if not word.startswith("--output_dir")]
+        results = {
+            "study": self._name,
+            "scale": self._workspace.scale.name,
+            "command": shlex.join(["python", "-m", "experiments", *words, "--output_dir=out"]),
+            "date": today(),
+            "machine": describe(),
+            "versions": versions(),
+            "rows": to_json(rows),
+        }
+        write_text(str(self._folder / "results.json"), json.dumps(results, indent=1) + "\n")
+        write_text(str(self._folder / "table.md"), text + "\n")
+        for picture in self._study.pictures:
+            if drawn := pictures.draw(self._study, picture, rows):
+                write_text(str(self._folder / f"{pictures.name_of(picture)}.svg"), drawn)
+        print(f"\n{text}\n\n{report.findings(self._study, rows)}\n-> {self._folder}", flush=True)
+
+
+def in_parallel(
+    jobs: dict[str, Callable[[], Any]], at_a_time: int, workspace: Workspace
+) -> dict[str, Any]:
+    """Calls functions that run commands of the workspace, and prints a line for each.
+
+    After an exception no further job starts, and the commands that run are ended.
+
+    Args:
+        jobs: functions by name.
+        at_a_time: number of threads.
+        workspace: of the commands.
+
+    Returns:
+        The result of each job by name.
+    """
+    start, results, line = time.monotonic(), {}, ProgressLine()
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+        names = {pool.submit(job): name for name, job in jobs.items()}
+        waiting = set(names)
+        try:
+            while waiting:
+                done, waiting = concurrent.futures.wait(
+                    waiting, 1.0, concurrent.futures.FIRST_COMPLETED
+                )
+                line.update(f"{len(results)} of {len(jobs)} runs done | {workspace.progress()}")
+                for future in done:
+                    results[names[future]] = future.result()
+                    line.clear()
+                    left = (time.monotonic() - start) / len(results) * len(waiting)
+                    print(
+                        f"[{len(results)}/{len(jobs)}] {names[future]}: "
+                        f"{_brief(results[names[future]])}, {duration(left)} left",
+                        flush=True,
+                    )
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            workspace.stop()
+            raise
+        finally:
+            line.close()
+    return results
+
+
+def _brief(measured: dict[str, Any]) -> str:
+    """The results on the first evaluation set, in one line."""
+    results = next(iter(measured["on"].values()), {})
+    shares = {name: value for name, value in results.items() if name.endswith("accuracy")}
+    return ", ".join(f"{name} {value:.1%}" for name, value in shares.items()) or "done"
+
+
+cli = command(Options, run, positional="studies")
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,142 @@
+"""Pictures of results, as SVG text that is readable on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+from albert_tf.report.charts import COLOURS, GRID, drawing
+from experiments.results import Estimate, Row
+from experiments.study import Column, Curves, Dots, Relation, Study
+
+_COLOURS = (*COLOURS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
+
+
+def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -> str | None:
+    """SVG text; None if nothing of it was measured."""
+    if isinstance(picture, Dots):
+        return _dots(study, picture.y, rows)
+    if isinstance(picture, Relation):
+        return _relation(study, picture, rows)
+    return _curves(study, picture, rows)
+
+
+def name_of(picture: Dots | Relation | Curves) -> str:
+    """The name of the file, without its ending."""
+    if isinstance(picture, Relation):
+        return f"{picture.y.metric}-by-{picture.x.metric}"
+    kind = "curves-" if isinstance(picture, Curves) else ""
+    return f"{kind}{picture.y.metric}"
+
+
+def _shown(column: Column, estimate: Estimate) -> Estimate:
+    scale = 100 if column.percent else 1
+    return Estimate(*(scale * value for value in estimate))
+
+
+def _measured(column: Column, rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
+    found = ((row, row.estimate(column)) for row in rows)
+    return [(row, _shown(column, estimate)) for row, estimate in found if estimate is not None]
+
+
+def _error(estimate: Estimate) -> list[list[float]] | None:
+    if np.isnan(estimate.low):
+        return None
+    return [[estimate.mean - estimate.low], [estimate.high - estimate.mean]]
+
+
+def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
+    measured = _measured(column, rows)
+    if not measured:
+        return None
+    height = 1.3 + 0.34 * len(measured)
+    with drawing(study.title, column.heading, height) as (_, axes, svg):
+        for place, (_, estimate) in enumerate(measured):
+            axes.errorbar(
+                estimate.mean, place, xerr=_error(estimate), color=COLOURS[0], fmt="o", capsize=4
+            )
+        if column.chance is not None:
+            chance = 100 * column.chance if column.percent else column.chance
+            axes.axvline(chance, color="#6b7280", linestyle="--", linewidth=1.2)
+            axes.annotate(
+                "chance", (chance, 1.0), xycoords=("data", "axes fraction"), fontsize=10, ha="left"
+            )
+        axes.set_yticks(range(len(measured)), [row.name for row, _ in measured])
+        axes.invert_yaxis()
+        axes.margins(y=0.1)
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", color=GRID)
+    return svg[0]
+
+
+def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | None:
+    by_x = {row.name: estimate for row, estimate in _measured(picture.x, rows)}
+    points = [
+        (row.name, by_x[row.name], estimate)
+        for row, estimate in _measured(picture.y, rows)
+        if row.name in by_x
+    ]
+    if not points:
+        return None
+    with drawing(study.title, picture.x.heading, 3.7 + 0.2 * len(points)) as (figure, axes, svg):
+        for number, (name, x, y) in enumerate(points):
+            axes.errorbar(
+                x.mean, y.mean, yerr=_error(y), color=_colour(number), marker=_marker(number),
+                linestyle="", capsize=4, label=name,
+            )  # fmt: skip
+        axes.set_ylabel(picture.y.heading)
+        _logarithmic(axes, [x.mean for _, x, _ in points])
+        _legend(figure)
+    return svg[0]
+
+
+def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
+    rows = [row for row in rows if row.curves]
+    if not rows:
+        return None
+    with drawing(study.title, "training step", 3.7 + 0.2 * len(rows)) as (figure, axes, svg):
+        for number, row in enumerate(rows):
+            points = min(len(curve) for curve in row.curves)
+            curves = np.array([curve[:points] for curve in row.curves], float)
+            steps, values = curves[0, :, 0], 100 * curves[:, :, 1]
+            axes.plot(steps, values.mean(0), color=_colour(number), linewidth=1.8, label=row.name)
+            if len(values) > 1:
+                bands = [Estimate.of(column) for column in values.T]
+                axes.fill_between(
+                    steps,
+                    [band.low for band in bands],
+                    [band.high for band in bands],
+                    color=_colour(number),
+                    alpha=0.15,
+                    linewidth=0,
+                )
+        axes.set_ylabel(picture.y.heading)
+        axes.margins(x=0.01)
+        _legend(figure)
+    return svg[0]
+
+
+def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis with readable ticks."""
+    axes.set_xscale("log")
+    low, high = min(values), max(values)
+    axes.set_xlim(low / 1.25, high * 1.25)
+    ticks = [scale * base for base in 10.0 ** np.arange(-4, 6) for scale in (1, 2, 5)]
+    axes.set_xticks([tick for tick in ticks if low / 1.25 <= tick <= high * 1.25])
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _legend(figure) -> None:
+    figure.legend(loc="outside lower left", frameon=False, fontsize=10, ncols=2)
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _marker(number: int) -> str:
+    return "os^vD"[number // len(_COLOURS) % 5]

@@ -1,0 +1,144 @@
+"""Tables, findings and sections of the page, from the results of studies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.results import Agreement, Difference, Estimate, Row, agreement, from_json
+from experiments.study import Column, Study
+
+
+def table(study: Study, rows: Sequence[Row]) -> str:
+    """A Markdown table: ours, the difference from the reference, and the paper's numbers."""
+    columns = [column for column in study.columns if any(row.estimate(column) for row in rows)]
+    theirs = list(dict.fromkeys(name for row in rows for name in row.paper))
+    compared = [study.compared] if study.compared in columns and len(rows) > 1 else []
+    heads = [
+        "",
+        *(column.heading for column in columns),
+        *(f"{column.heading}: difference" for column in compared),
+        *(f"paper: {name}" for name in theirs),
+    ]
+    lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
+    reference = reference_of(study, rows)
+    for row in rows:
+        lines.append(
+            [
+                row.name,
+                *(_cell(column, row) for column in columns),
+                *(_difference(column, row, reference) for column in compared),
+                *(str(row.paper.get(name, "")) for name in theirs),
+            ]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def reference_of(study: Study, rows: Sequence[Row]) -> Row:
+    """The row that the others are compared with."""
+    names = [row.name for row in rows]
+    return rows[names.index(study.reference)] if study.reference in names else rows[0]
+
+
+def _cell(column: Column, row: Row) -> str:
+    estimate = row.estimate(column)
+    if estimate is None:
+        return f"{100 * column.chance:.1f} (chance)" if column.chance is not None else ""
+    return _text(column, estimate)
+
+
+def _text(column: Column, estimate: Estimate) -> str:
+    scale = 100 if column.percent else 1
+    mean, margin = scale * estimate.mean, scale * estimate.margin
+    if np.isnan(margin) or margin == 0:
+        return f"{mean:,.0f}" if mean >= 1000 else f"{mean:.3g}"
+    places = 1 if column.percent else max(0, 1 - int(np.floor(np.log10(margin))))
+    return f"{mean:,.{places}f} ± {margin:,.{places}f}"
+
+
+def _difference(column: Column, row: Row, reference: Row) -> str:
+    if row is reference:
+        return "reference"
+    ours, others = (each.values.get(column.heading) for each in (row, reference))
+    difference = Difference.of(ours, others) if ours and others else None
+    if difference is None:
+        return ""
+    scale = 100 if column.percent else 1
+    text = f"{scale * difference.value:+.3g}"
+    return f"**{text}**" if difference.is_clear else f"{text}, within the spread"
+
+
+def findings(study: Study, rows: Sequence[Row]) -> str:
+    """What the numbers show, in sentences."""
+    found: Agreement = agreement(study, rows)
+    if not found.pairs:
+        return ""
+    heading = study.compared.heading
+    if max(len(row.values.get(heading, ())) for row in rows) < 2:
+        return "One seed does not tell differences between models from those between seeds."
+    if not found.clear:
+        return f"No two models differ in “{heading}” by more than the spread of the seeds."
+    sentences = [
+        f"Pairs of models that the paper compares: {found.pairs}. Of these, {found.clear} differ "
+        f"here in “{heading}” by more than the spread of the seeds, {found.agree} of them in the "
+        "order of the paper."
+    ]
+    if found.disagree:
+        pairs = "; ".join(f"“{ours}” is better than “{other}”" for ours, other in found.disagree)
+        sentences.append(f"Contrary to the paper, {pairs}.")
+    return " ".join(sentences)
+
+
+def section(
+    study: Study, results: Mapping[str, Any], pictures: Sequence[tuple[str, str]]
+) -> list[str]:
+    """Lines of a study's section of the page.
+
+    Args:
+        study: the study.
+        results: content of its `results.json`.
+        pictures: (path, description) of each.
+    """
+    rows = from_json(results["rows"])
+    seeds = max(len(values) for row in rows for values in row.values.values())
+    machine = results["machine"]
+    lines = [
+        f"## {study.title}",
+        "",
+        f"Paper: {study.source}. {study.question}",
+        "",
+        "```",
+        results["command"],
+        "```",
+        "",
+        table(study, rows),
+        "",
+        f"{'Rounds' if not study.trains else 'Seeds'}: {seeds}. {results['date']}, "
+        f"{machine['cpu']}, {machine['cores']} cores.",
+        "",
+    ]
+    if text := findings(study, rows):
+        lines += [text, ""]
+    if study.notes:
+        lines += [study.notes.strip(), ""]
+    for path, description in pictures:
+        lines += [f"![{description}]({path})", ""]
+    return lines
+
+
+def unmeasured(study: Study, name: str) -> list[str]:
+    """Lines of the section of a study without results."""
+    return [
+        f"## {study.title}",
+        "",
+        f"Paper: {study.source}. {study.question}",
+        "",
+        "```",
+        f"python -m experiments {name} --input_file='novels/*.txt' --output_dir=out",
+        "```",
+        "",
+        "Not measured yet.",
+        "",
+    ]

@@ -1,0 +1,157 @@
+"""Results of a study: values of each seed, their mean and interval, and what they show."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.stats
+
+from experiments.study import Column, Study, Variant
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds with its 95 % interval (Student's t); NaN for one seed."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Estimate:
+        mean = float(np.mean(values))
+        if len(values) < 2 or np.ptp(values) == 0:
+            same = mean if len(values) > 1 else float("nan")
+            return cls(mean, same, same)
+        error = scipy.stats.sem(values)
+        low, high = scipy.stats.t.interval(0.95, len(values) - 1, mean, error)
+        return cls(mean, float(low), float(high))
+
+    @property
+    def margin(self) -> float:
+        return (self.high - self.low) / 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A variant's results.
+
+    Attributes:
+        name: of the variant.
+        values: column heading -> a value for each seed; missing where nothing could be measured.
+        curves: for each seed, (step, held-out accuracy of masked tokens).
+        paper: the paper's numbers.
+    """
+
+    name: str
+    values: Mapping[str, Sequence[float]]
+    curves: Sequence[Sequence[Sequence[float]]] = ()
+    paper: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        variant: Variant,
+        columns: Sequence[Column],
+        constants: Mapping[str, float],
+        runs: Sequence[Mapping[str, Any]],
+    ) -> Row:
+        """Collects what was measured.
+
+        Args:
+            variant: the row.
+            columns: what to collect.
+            constants: values that are the same for every seed, by metric.
+            runs: of each seed, as from `Run.measured`.
+        """
+        values = {}
+        for column in columns:
+            if column.metric in constants:
+                values[column.heading] = [constants[column.metric]]
+                continue
+            sources = (run["on"].get(column.on, {}) if column.on else run for run in runs)
+            found = [source[column.metric] for source in sources if column.metric in source]
+            if found:
+                values[column.heading] = found
+        curves = [run["curve"] for run in runs if run.get("curve")]
+        return cls(variant.name, values, curves, variant.paper)
+
+    def estimate(self, column: Column) -> Estimate | None:
+        values = self.values.get(column.heading)
+        return Estimate.of(values) if values else None
+
+
+class Difference(NamedTuple):
+    """The difference of two means with its 95 % interval (Welch)."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], others: Sequence[float]) -> Difference | None:
+        """None if one of them has a single seed."""
+        if min(len(values), len(others)) < 2:
+            return None
+        value = float(np.mean(values) - np.mean(others))
+        if np.ptp(values) == np.ptp(others) == 0:
+            return cls(value, value, value)
+        low, high = scipy.stats.ttest_ind(values, others, equal_var=False).confidence_interval()
+        return cls(value, float(low), float(high))
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low > 0 or self.high < 0
+
+
+class Agreement(NamedTuple):
+    """How pairs of variants compare with the paper's.
+
+    Attributes:
+        pairs: number of pairs that both have numbers for.
+        clear: those of them whose difference is larger than the spread of seeds.
+        agree: clear ones that the paper orders the same way, or equal.
+        disagree: the other clear ones, as (better here, better in the paper).
+    """
+
+    pairs: int
+    clear: int
+    agree: int
+    disagree: list[tuple[str, str]]
+
+
+def agreement(study: Study, rows: Sequence[Row]) -> Agreement:
+    """Compares the order of the variants in `study.compared` with the paper's."""
+    sign = -1 if study.compared.lower_is_better else 1
+    pairs = clear = agree = 0
+    disagree = []
+    for one, other in itertools.combinations(rows, 2):
+        ours = [row.values.get(study.compared.heading, ()) for row in (one, other)]
+        theirs = [row.paper.get(study.paper_compared) for row in (one, other)]
+        if not all(ours) or None in theirs:
+            continue
+        pairs += 1
+        difference = Difference.of(*ours)
+        if difference is None or not difference.is_clear:
+            continue
+        clear += 1
+        better = (one, other) if sign * difference.value > 0 else (other, one)
+        if float(better[0].paper[study.paper_compared]) >= float(
+            better[1].paper[study.paper_compared]
+        ):
+            agree += 1
+        else:
+            disagree.append((better[0].name, better[1].name))
+    return Agreement(pairs, clear, agree, disagree)
+
+
+def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(row) for row in rows]
+
+
+def from_json(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return [Row(**row) for row in rows]

@@ -1,0 +1,206 @@
+"""One run of a variant: trained, evaluated and fine-tuned; what is finished is not done again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.files import make_folder, write_text
+from albert_tf.finetuning.metrics import METRICS
+from albert_tf.flops import pretraining_flops
+from experiments.study import OWN, Flags, Study, Variant
+from experiments.workspace import Workspace, digest, once, results_in, words_of
+
+# Evaluations during training, for curves.
+CURVE_POINTS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Tasks:
+    """Tasks of GLUE that models are fine-tuned on.
+
+    Attributes:
+        names: as --task_name of run_classifier.py; () for none.
+        data_dir: folder of GLUE; None to fetch it by name.
+    """
+
+    names: tuple[str, ...] = ()
+    data_dir: str | None = None
+
+
+def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
+    """The shape of a variant's model."""
+    changes = dict(variant.model)
+    if "parameter_sharing" in changes or "num_hidden_layers" in changes:
+        # The groups of layers follow from the sharing, unless they are given.
+        changes = {"num_hidden_groups": None, **changes}
+    return dataclasses.replace(workspace.scale.config, **changes)
+
+
+def by_formula(workspace: Workspace, variant: Variant) -> dict[str, float]:
+    """Parameters in millions, and GFLOP of a training example."""
+    config, data = config_of(workspace, variant), {**workspace.scale.data, **variant.data}
+    pairs = data.get("pair_objective", "sop") != "none"
+    flops = pretraining_flops(
+        config, data["max_seq_length"], data["max_predictions_per_seq"], pairs
+    )
+    return {"parameters": config.parameter_count() / 1e6, "gflops": flops / 1e9}
+
+
+class Run:
+    """A variant with a seed.
+
+    Args:
+        workspace: where its files are.
+        variant: how it differs from the scale.
+        seed: of initial weights, data order and fine-tuning.
+        training: further flags of run_pretraining.py.
+    """
+
+    def __init__(
+        self, workspace: Workspace, variant: Variant, seed: int, training: Flags | None = None
+    ):
+        self._workspace = workspace
+        self._variant = variant
+        self._seed = seed
+        self._config = config_of(workspace, variant)
+        self._training = {**workspace.scale.training, **variant.training, **(training or {})}
+        described = {
+            "text": workspace.text_digest(),
+            "config": self._config.to_dict(),
+            "data": {**workspace.scale.data, **variant.data},
+            "text_share": variant.text_share,
+            "training": self._training,
+        }
+        self.folder = workspace.folder / "runs" / f"{digest(described)}-{seed}"
+
+    def measured(self, study: Study, tasks: Tasks) -> dict[str, Any]:
+        """Trains, if that is not done, and returns everything that the study measures."""
+        self.train()
+        values: dict[str, Any] = {"seed": self._seed, "folder": self.folder.name, "on": {}}
+        values.update(self._trained())
+        for name in study.evaluation_sets():
+            flags = self._variant.data if name == OWN else study.evaluate_on[name]
+            values["on"][name] = self._evaluated(flags)
+        for task in tasks.names:
+            values.setdefault("tasks", {})[task] = self._fine_tuned(task, tasks.data_dir)
+        if tasks.names:
+            values["downstream"] = sum(values["tasks"].values()) / len(tasks.names)
+        return values
+
+    def train(self, minutes: float = 0, last: bool = True) -> None:
+        """Trains, if that is not done.
+
+        Args:
+            minutes: training time in total, after which to stop; 0 for no limit.
+            last: whether the run is finished then.
+        """
+        done = self.folder / "trained.json"
+        if done.exists():
+            return
+        make_folder(str(self.folder))
+        write_text(str(self.folder / "model.json"), json.dumps(self._config.to_dict()))
+        steps = self._training["num_train_steps"]
+        every = max(steps // CURVE_POINTS, 1)
+        flags = {
+            "do_train": True,
+            "albert_config_file": self.folder / "model.json",
+            "input_file": self._workspace.training_records(
+                self._variant.data, self._variant.text_share
+            ),
+            "eval_input_file": self._workspace.evaluation_records(self._variant.data),
+            "output_dir": self.folder,
+            "random_seed": self._seed,
+            "eval_every_steps": every,
+            "save_checkpoints_steps": every,
+            "keep_checkpoint_max": 1,
+            "best_checkpoint_metric": "none",
+            **self._lengths(),
+            **self._training,
+            **({"max_train_minutes": minutes} if minutes else {}),
+        }
+        self._workspace.run(self.folder / "log.txt", "run_pretraining.py", *words_of(flags))
+        if last:
+            write_text(str(done), json.dumps({"steps": self._last()["step"]}) + "\n")
+
+    def steps_done(self) -> int:
+        """The step of the last line of the training log."""
+        return self._last()["step"]
+
+    def _last(self) -> dict[str, Any]:
+        return json.loads((self.folder / "metrics.jsonl").read_text("utf-8").splitlines()[-1])
+
+    def _trained(self) -> dict[str, Any]:
+        lines = (self.folder / "evaluations.jsonl").read_text("utf-8").splitlines()
+        curve = [json.loads(line) for line in lines]
+        return {
+            "steps": self.steps_done(),
+            "curve": [[row["step"], row["masked_lm_accuracy"]] for row in curve],
+        }
+
+    def _lengths(self) -> dict[str, int]:
+        data = {**self._workspace.scale.data, **self._variant.data}
+        return {name: data[name] for name in ("max_seq_length", "max_predictions_per_seq")}
+
+    def _evaluated(self, data: Flags) -> dict[str, float]:
+        """Results on all examples of an evaluation set."""
+        records = self._workspace.evaluation_records(data)
+
+        def evaluate() -> dict[str, float]:
+            flags = {
+                "do_eval": True,
+                "eval_input_file": records,
+                "output_dir": self.folder,
+                "max_eval_steps": 0,
+                **self._lengths(),
+                **self._engine(),
+            }
+            self._workspace.run(self.folder / "log.txt", "run_pretraining.py", *words_of(flags))
+            return results_in(self.folder / "eval_results.txt")
+
+        return once(self.folder / f"evaluated-{records.parent.name}.json", evaluate)
+
+    def _engine(self) -> dict[str, Any]:
+        names = ("engine", "dtype")
+        return {name: self._training[name] for name in names if name in self._training}
+
+    def _fine_tuned(self, task: str, data_dir: str | None) -> float:
+        """The task's first metric on its development set."""
+        described = {"task": task, **self._workspace.scale.finetuning}
+        folder = self.folder / f"{task}-{digest(described)}"
+
+        def fine_tune() -> float:
+            flags = {
+                "do_train": True,
+                "do_eval": True,
+                "task_name": task,
+                **({"data_dir": data_dir} if data_dir else {}),
+                "init_checkpoint": self.folder,
+                "spm_model_file": self._workspace.vocabulary,
+                "cached_dir": self._workspace.folder / "encoded",
+                "output_dir": folder,
+                "random_seed": self._seed,
+                **self._workspace.scale.finetuning,
+                **self._engine(),
+            }
+            self._workspace.run(self.folder / "log.txt", "run_classifier.py", *words_of(flags))
+            return first_metric(folder)
+
+        return once(self.folder / f"{folder.name}.json", fine_tune)
+
+
+def first_metric(folder: pathlib.Path) -> float:
+    """The first metric in a folder's results; accuracy, for most tasks."""
+    results = results_in(folder / "eval_results.txt")
+    return next(results[metric.key] for metric in METRICS.values() if metric.key in results)
+
+
+def in_turns(runs: Sequence[Run], minutes: float, turns: int) -> None:
+    """Trains runs for the same time each, a part of it in every turn."""
+    for turn in range(1, turns + 1):
+        for run in runs if turn % 2 else list(reversed(runs)):
+            run.train(minutes * turn / turns, last=turn == turns)

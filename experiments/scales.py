@@ -1,0 +1,133 @@
+"""How large the runs of a study are, from two cores to a TPU slice."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """A model and how it is trained, from which the variants of studies differ.
+
+    Attributes:
+        name: "tiny", "small" or "paper".
+        config: shape of the model.
+        data: flags of data_prep.create_pretraining_data.
+        training: flags of run_pretraining.py.
+        finetuning: flags of run_classifier.py.
+        minutes: training time in studies that give every model the same.
+        timed_batch: (sequences, tokens) in a step of studies of speed.
+    """
+
+    name: str
+    config: AlbertConfig
+    data: Mapping[str, Any]
+    training: Mapping[str, Any]
+    finetuning: Mapping[str, Any]
+    minutes: float
+    timed_batch: tuple[int, int]
+
+    def at(self, tiny: Any, small: Any, paper: Any) -> Any:
+        """The value for this scale."""
+        return {"tiny": tiny, "small": small, "paper": paper}[self.name]
+
+
+# Two cores, a few minutes a run.
+TINY = Scale(
+    name="tiny",
+    config=AlbertConfig(
+        vocab_size=8000,
+        embedding_size=32,
+        hidden_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        intermediate_size=512,
+    ),
+    data={
+        "max_seq_length": 64,
+        "max_predictions_per_seq": 10,
+        "masking": "dynamic",
+        "dupe_factor": 1,
+    },
+    training={
+        "train_batch_size": 64,
+        "learning_rate": 0.008,
+        "num_warmup_steps": 200,
+        "num_train_steps": 3000,
+    },
+    finetuning={
+        "max_seq_length": 64,
+        "train_batch_size": 32,
+        "learning_rate": 3e-4,
+        "train_step": 600,
+        "warmup_step": 60,
+    },
+    minutes=6.0,
+    timed_batch=(64, 64),
+)
+# One GPU, some hours a run: the shape of base, a sixteenth of the batch, a sixth of the steps.
+SMALL = Scale(
+    name="small",
+    config=AlbertConfig.preset("base"),
+    data={
+        "max_seq_length": 512,
+        "max_predictions_per_seq": 76,
+        "masking": "dynamic",
+        "dupe_factor": 1,
+    },
+    training={
+        "train_batch_size": 256,
+        "learning_rate": 0.00176 / 4,  # the square-root rule
+        "num_warmup_steps": 1000,
+        "num_train_steps": 20000,
+        "dtype": "bfloat16",
+    },
+    finetuning={
+        "max_seq_length": 128,
+        "train_batch_size": 32,
+        "learning_rate": 3e-5,
+        "train_step": 6000,
+        "warmup_step": 600,
+    },
+    minutes=240.0,
+    timed_batch=(8, 512),
+)
+# A TPU slice, as in the paper (sections 4.1 and A.4).
+PAPER = Scale(
+    name="paper",
+    config=AlbertConfig.preset("base", version=1),
+    data={"max_seq_length": 512, "max_predictions_per_seq": 20},
+    training={
+        "train_batch_size": 4096,
+        "learning_rate": 0.00176,
+        "num_warmup_steps": 3125,
+        "num_train_steps": 125000,
+        "dtype": "bfloat16",
+    },
+    finetuning={
+        "max_seq_length": 512,
+        "train_batch_size": 32,
+        "learning_rate": 1e-5,
+        "train_step": 20935,
+        "warmup_step": 1256,
+    },
+    minutes=32 * 60.0,
+    timed_batch=(8, 512),
+)
+SCALES = {scale.name: scale for scale in (TINY, SMALL, PAPER)}
+
+
+def find_scale(name: str) -> Scale:
+    """The scale called `name`.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if name not in SCALES:
+        raise InputError(f"`scale`={name}: must be one of {', '.join(SCALES)}")
+    return SCALES[name]

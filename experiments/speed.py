@@ -1,0 +1,95 @@
+"""Speed of training steps: measured here, in turns, and estimated by the TPU compiler."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+from albert_tf.config import AlbertConfig
+from albert_tf.files import write_text
+from albert_tf.flops import pretraining_flops
+from albert_tf.hardware.slices import parse_slice
+from albert_tf.progress import ProgressLine
+from albert_tf.tpu.bounds import step_time
+from albert_tf.tpu.preflight import Compiler, check_installed
+from albert_tf.tpu.preflight_options import PreflightOptions
+from benchmarks.comparison import Case, Suite, compare
+from benchmarks.implementations.workload import Workload
+from experiments.scales import PAPER, Scale
+
+IMPLEMENTATIONS = {"tensorflow": "albert_tf", "jax": "albert_tf on JAX, fused attention"}
+ROUNDS = 5
+
+
+def measured_here(
+    scale: Scale, configs: dict[str, AlbertConfig], shape: tuple[int, int], engine: str
+) -> dict[str, list[float]]:
+    """Sequences per second in each of several rounds, in which the models take turns.
+
+    Args:
+        scale: precision and number of predictions.
+        configs: models by name; all stay in memory.
+        shape: (sequences, tokens) in a step.
+        engine: "tensorflow" or "jax".
+    """
+    batch, length = shape
+    predictions = scale.data["max_predictions_per_seq"]
+    dtype = scale.training.get("dtype", "float32")
+    cases = [
+        Case(
+            name,
+            IMPLEMENTATIONS[engine],
+            Workload("pretraining", config.to_dict(), batch, length, predictions, dtype),
+            pretraining_flops(config, length, predictions),
+            f"{batch} x {length}",
+        )
+        for name, config in configs.items()
+    ]
+    left_out: dict[str, str] = {}
+    measurements = compare(Suite(repeats=ROUNDS), "speed", cases, left_out)
+    for name, reason in left_out.items():
+        print(f"left out: {name}: {reason}")
+    return {each.way: [each.amount / seconds for seconds in each.seconds] for each in measurements}
+
+
+def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float | None:
+    """Examples per second on a TPU slice, as the TPU compiler estimates them for the paper's batch.
+
+    Micro-batches are the largest that fit, without rematerialization if possible.
+
+    Args:
+        folder: for the config.
+        config: shape of the model.
+        topology: of the slice, such as "v3:16x32".
+
+    Returns:
+        None if no micro-batch fits.
+    """
+    check_installed()
+    where = parse_slice(topology)
+    path = folder / "config.json"
+    write_text(str(path), json.dumps(config.to_dict()))
+    names = {field.name for field in dataclasses.fields(PreflightOptions)}
+    flags = {**PAPER.data, **PAPER.training}
+    options = PreflightOptions(
+        albert_config_file=str(path),
+        topology=topology,
+        engine=where.data.engines[0],
+        **{name: value for name, value in flags.items() if name in names},
+    )
+    share = options.train_batch_size // where.replicas
+    compiler = Compiler(options, ProgressLine())
+    for remat in options.rematerialization:
+        for micro in _halves(share):
+            compiled = compiler.compile(where, options.train_batch_size, micro, remat)
+            if compiled.fits:
+                time = step_time(compiled, where)
+                return options.train_batch_size / (time.estimate or time.bound)
+    return None
+
+
+def _halves(share: int) -> Sequence[int]:
+    """8, 4, 2, 1"""
+    return [share >> power for power in range(share.bit_length()) if not share % (1 << power)]

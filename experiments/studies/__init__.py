@@ -1,0 +1,1 @@
+"""One study a file; see `experiments.study`."""

@@ -1,0 +1,44 @@
+"""Table 3: the width of the embeddings, with shared layers and without."""
+
+from experiments.study import (
+    DOWNSTREAM,
+    MASKED_LM,
+    PARAMETERS,
+    SENTENCE_ORDER,
+    Dots,
+    Relation,
+    Study,
+    Variant,
+)
+
+PAPER = {
+    "none": {64: ("87M", 81.3), 128: ("89M", 81.7), 256: ("93M", 81.8), 768: ("108M", 82.3)},
+    "all": {64: ("10M", 79.0), 128: ("12M", 80.1), 256: ("16M", 79.6), 768: ("31M", 79.8)},
+}
+SHARED = {"none": "not shared", "all": "all shared"}
+
+
+def variants(scale):
+    sizes = scale.at((8, 32, 64, 128), (64, 128, 256, 768), (64, 128, 256, 768))
+    return [
+        Variant(
+            f"E = {size}, {SHARED[sharing]}",
+            model={"embedding_size": size, "parameter_sharing": sharing},
+            paper={"model": f"E = {e}", "parameters": parameters, "Avg": average},
+        )
+        for sharing, rows in PAPER.items()
+        for size, (e, (parameters, average)) in zip(sizes, rows.items(), strict=True)
+    ]
+
+
+STUDY = Study(
+    title="Width of the embeddings",
+    source="table 3",
+    question=(
+        "Embeddings of width E, followed by a projection to the width H of the layers, take "
+        "V x E + E x H parameters instead of V x H. What does a small E cost?"
+    ),
+    variants=variants,
+    columns=(PARAMETERS, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
+    pictures=(Relation(PARAMETERS, MASKED_LM), Dots(SENTENCE_ORDER)),
+)

@@ -1,0 +1,33 @@
+"""Section 3.1: masks of up to three words, single words and single tokens."""
+
+from experiments.study import DOWNSTREAM, SENTENCE_ORDER, Column, Dots, Study, Variant
+
+ON_SPANS = Column("tokens in spans, %", "masked_lm_accuracy", "spans", percent=True)
+ON_TOKENS = Column("single tokens, %", "masked_lm_accuracy", "tokens", percent=True)
+SPANS = {"ngram": 3, "do_whole_word_mask": True}
+WORDS = {"ngram": 1, "do_whole_word_mask": True}
+TOKENS = {"ngram": 1, "do_whole_word_mask": False}
+
+
+def variants(scale):
+    return [
+        Variant("up to 3 words", data=SPANS),
+        Variant("single words", data=WORDS),
+        Variant("single tokens", data=TOKENS),
+        Variant("up to 3 tokens", data={"ngram": 3, "do_whole_word_mask": False}),
+    ]
+
+
+STUDY = Study(
+    title="Masks",
+    source="section 3.1; the paper has no numbers for it",
+    question=(
+        "The paper masks spans of up to three words, short ones more often. Each model is tested "
+        "on spans and on single tokens: longer masks are harder."
+    ),
+    variants=variants,
+    columns=(ON_SPANS, ON_TOKENS, SENTENCE_ORDER, DOWNSTREAM),
+    pictures=(Dots(ON_SPANS), Dots(ON_TOKENS)),
+    compared=ON_SPANS,
+    evaluate_on={"spans": SPANS, "tokens": TOKENS},
+)

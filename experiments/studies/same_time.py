@@ -1,0 +1,59 @@
+"""Table 6: ALBERT and BERT, trained for the same time."""
+
+from experiments.study import (
+    DOWNSTREAM,
+    MASKED_LM,
+    PARAMETERS,
+    SENTENCE_ORDER,
+    STEPS,
+    Curves,
+    Dots,
+    Study,
+    Variant,
+)
+
+
+def variants(scale):
+    # In the paper, ALBERT is four times as wide as BERT, and half as deep.
+    layers = scale.config.num_hidden_layers
+    bert = scale.at(
+        {"hidden_size": 128, "num_attention_heads": 2, "num_hidden_layers": 2 * layers},
+        {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 2 * layers},
+        {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24},
+    )
+    albert = scale.at(
+        {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": layers},
+        {"hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": layers},
+        {"hidden_size": 4096, "num_attention_heads": 64, "num_hidden_layers": 12},
+    )
+    return [
+        Variant(
+            "BERT",
+            model={
+                **bert,
+                "intermediate_size": 4 * bert["hidden_size"],
+                "embedding_size": bert["hidden_size"],
+                "parameter_sharing": "none",
+            },
+            paper={"model": "BERT-large", "steps": "400k", "time": "34h", "Avg": 87.2},
+        ),
+        Variant(
+            "ALBERT",
+            model={**albert, "intermediate_size": 4 * albert["hidden_size"]},
+            paper={"model": "ALBERT-xxlarge", "steps": "125k", "time": "32h", "Avg": 88.7},
+        ),
+    ]
+
+
+STUDY = Study(
+    title="The same training time",
+    source="table 6",
+    question=(
+        "A wide ALBERT has fewer parameters than BERT, and takes longer for a step. Which of them "
+        "is better after the same time?"
+    ),
+    variants=variants,
+    columns=(PARAMETERS, STEPS, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
+    pictures=(Curves(), Dots(SENTENCE_ORDER)),
+    same_time=True,
+)

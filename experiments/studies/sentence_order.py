@@ -1,0 +1,35 @@
+"""Table 5: no task on pairs of segments, next sentence (NSP) or sentence order (SOP)."""
+
+from experiments.study import DOWNSTREAM, MASKED_LM, Column, Dots, Study, Variant
+
+NEXT_SENTENCE = Column("NSP, %", "next_sentence_accuracy", "nsp", percent=True, chance=0.5)
+ORDER = Column("SOP, %", "sentence_order_accuracy", "sop", percent=True, chance=0.5)
+PAPER = {
+    "none": {"model": "None", "MLM": 54.9, "NSP": 52.4, "SOP": 53.3, "Avg": 79.0},
+    "nsp": {"model": "NSP", "MLM": 54.5, "NSP": 90.5, "SOP": 52.0, "Avg": 79.2},
+    "sop": {"model": "SOP", "MLM": 54.0, "NSP": 78.9, "SOP": 86.5, "Avg": 80.1},
+}
+
+
+def variants(scale):
+    return [
+        Variant(name, data={"pair_objective": name}, paper=numbers)
+        for name, numbers in PAPER.items()
+    ]
+
+
+STUDY = Study(
+    title="Sentence order and next sentence",
+    source="table 5",
+    question=(
+        "Models trained without a task on pairs of segments, to predict whether the second segment "
+        "is from the same document (NSP), or whether the two are in order (SOP), and each tested "
+        "on all three. Does either task teach the other?"
+    ),
+    variants=variants,
+    columns=(MASKED_LM, NEXT_SENTENCE, ORDER, DOWNSTREAM),
+    pictures=(Dots(NEXT_SENTENCE), Dots(ORDER)),
+    compared=ORDER,
+    paper_compared="SOP",
+    evaluate_on={"nsp": {"pair_objective": "nsp"}, "sop": {"pair_objective": "sop"}},
+)

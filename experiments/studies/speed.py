@@ -1,0 +1,47 @@
+"""Table 2: parameters and speed of BERT and ALBERT, from base to xxlarge."""
+
+import dataclasses
+
+from albert_tf.config import AlbertConfig
+from experiments.study import GFLOPS, PARAMETERS, SPEED, Column, Relation, Study, Variant
+
+TPU = Column("examples/s on a TPU slice, estimated", "tpu_examples_per_second")
+# Speed as a multiple of that of BERT-large, measured on 64 to 512 chips.
+PAPER = {
+    "bert_base": ("BERT base", "108M", 4.7),
+    "bert_large": ("BERT large", "334M", 1.0),
+    "base": ("ALBERT base", "12M", 5.6),
+    "large": ("ALBERT large", "18M", 1.7),
+    "xlarge": ("ALBERT xlarge", "60M", 0.6),
+    "xxlarge": ("ALBERT xxlarge", "235M", 0.3),
+}
+
+
+def variants(scale):
+    return [
+        Variant(
+            name,
+            model=dataclasses.asdict(AlbertConfig.preset(size)),
+            paper={"model": name, "parameters": parameters, "speed": speed},
+        )
+        for size, (name, parameters, speed) in PAPER.items()
+    ]
+
+
+STUDY = Study(
+    title="Parameters and speed",
+    source="table 2",
+    question=(
+        "Training steps of the same batch, measured in turns in one run. The paper's speed is a "
+        "multiple of that of BERT-large, on many TPUs, which also exchange gradients."
+    ),
+    variants=variants,
+    columns=(PARAMETERS, GFLOPS, SPEED, TPU),
+    pictures=(Relation(PARAMETERS, SPEED),),
+    reference="BERT large",
+    compared=SPEED,
+    paper_compared="speed",
+    trains=False,
+    timed=True,
+    timed_batch={"tiny": (4, 128)},
+)

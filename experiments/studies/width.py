@@ -1,0 +1,45 @@
+"""Table 12: how wide the layers are."""
+
+from experiments.study import (
+    DOWNSTREAM,
+    GFLOPS,
+    MASKED_LM,
+    PARAMETERS,
+    SENTENCE_ORDER,
+    SPEED,
+    Relation,
+    Study,
+    Variant,
+)
+
+# Of ALBERT-large with 3 layers.
+PAPER = {1024: ("18M", 71.2), 2048: ("60M", 74.6), 4096: ("225M", 76.3), 6144: ("499M", 74.0)}
+
+
+def variants(scale):
+    widths = scale.at((64, 128, 256, 384), (256, 512, 768, 1024), tuple(PAPER))
+    heads = scale.config.hidden_size // scale.config.num_attention_heads
+    return [
+        Variant(
+            f"H = {width}",
+            model={
+                "hidden_size": width,
+                "intermediate_size": 4 * width,
+                "num_attention_heads": width // heads,
+                "num_hidden_layers": 3,
+            },
+            paper={"model": f"H = {theirs}", "parameters": parameters, "Avg": average},
+        )
+        for width, (theirs, (parameters, average)) in zip(widths, PAPER.items(), strict=True)
+    ]
+
+
+STUDY = Study(
+    title="Width",
+    source="table 12",
+    question="Wider layers, in networks of three layers: what do they gain, and when does it end?",
+    variants=variants,
+    columns=(PARAMETERS, GFLOPS, SPEED, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
+    pictures=(Relation(PARAMETERS, MASKED_LM), Relation(GFLOPS, MASKED_LM)),
+    timed=True,
+)

@@ -1,0 +1,202 @@
+"""The folder of a scale: text, vocabulary, TFRecords and runs, each made once.
+
+    OUTPUT_DIR/SCALE/
+        text/               train.txt, eval.txt and the vocabulary
+        records/DIGEST/     train.tfrecord or eval.tfrecord, named by what they are made with
+        runs/DIGEST-SEED/   a training folder, and what was measured of it
+
+Runs are named by everything that determines them, not by their study, so that studies share them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import make_folder, replacing, sha256_of, write_text
+from experiments.scales import Scale
+from experiments.study import Flags
+
+VOCABULARY = "vocabulary"
+
+
+def words_of(flags: Flags) -> list[str]:
+    """The words of a command line."""
+    words = []
+    for name, value in flags.items():
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no'}{name}")
+        else:
+            words.append(f"--{name}={value}")
+    return words
+
+
+def digest(content: Any) -> str:
+    """A short name for a value that can be written as JSON."""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Raw text, as flags of data_prep.extract_corpus name it."""
+
+    input_file: tuple[str, ...]
+    format: str
+    eval_fraction: float
+
+
+class Workspace:
+    """Makes and finds the files of a scale.
+
+    Args:
+        folder: for everything; locked by the caller.
+        scale: size of models and training.
+        corpus: raw text.
+        threads: number of threads of each command; 0 for all cores.
+    """
+
+    def __init__(self, folder: str, scale: Scale, corpus: Corpus, threads: int = 0):
+        self.folder = pathlib.Path(folder)
+        self.scale = scale
+        self._corpus = corpus
+        self._threads = threads
+        self._making = threading.Lock()
+        self._running: dict[subprocess.Popen, pathlib.Path] = {}
+        self._stopped = False
+
+    @property
+    def text(self) -> pathlib.Path:
+        return self.folder / "text"
+
+    @property
+    def vocabulary(self) -> pathlib.Path:
+        return self.text / f"{VOCABULARY}.model"
+
+    def prepare(self) -> None:
+        """Extracts the text and trains the vocabulary; both commands skip what is finished."""
+        make_folder(str(self.text))
+        self.run(
+            self.text / "log.txt",
+            "-m", "data_prep.extract_corpus", f"--format={self._corpus.format}",
+            f"--input_file={','.join(self._corpus.input_file)}",
+            f"--output_file={self.text}/train.txt",
+            f"--eval_output_file={self.text}/eval.txt",
+            f"--eval_fraction={self._corpus.eval_fraction}",
+        )  # fmt: skip
+        self.run(
+            self.text / "log.txt",
+            "-m", "data_prep.train_vocabulary", f"--input_file={self.text}/train.txt",
+            f"--vocab_size={self.scale.config.vocab_size}",
+            f"--output_prefix={self.text}/{VOCABULARY}",
+        )  # fmt: skip
+
+    def text_digest(self) -> str:
+        """Identifies text and vocabulary."""
+        paths = (self.text / "train.txt", self.text / "eval.txt", self.vocabulary)
+        return digest([sha256_of(str(path)) for path in paths])
+
+    def training_records(self, flags: Flags, text_share: float = 1.0) -> pathlib.Path:
+        """The TFRecords to train on."""
+        return self._records("train", {**self.scale.data, **flags}, text_share)
+
+    def evaluation_records(self, flags: Flags) -> pathlib.Path:
+        """TFRecords of the held-out text, with masks that never change."""
+        fixed = {"masking": "static", "dupe_factor": 1}
+        return self._records("eval", {**self.scale.data, **flags, **fixed}, 1.0)
+
+    def _records(self, part: str, flags: Flags, text_share: float) -> pathlib.Path:
+        folder = self.folder / "records" / digest([part, dict(flags), text_share])
+        path = folder / f"{part}.tfrecord"
+        with self._making:  # runs at the same time may need the same file
+            make_folder(str(folder))
+            text = self.text / f"{part}.txt"
+            if text_share < 1:
+                text = beginning(text, folder / "text.txt", text_share)
+            self.run(
+                folder / "log.txt",
+                "-m", "data_prep.create_pretraining_data", f"--input_file={text}",
+                f"--output_file={path}", f"--spm_model_file={self.vocabulary}", *words_of(flags),
+            )  # fmt: skip
+        return path
+
+    def run(self, log: pathlib.Path, *words: str) -> None:
+        """Runs a command of the project, with its output appended to a log.
+
+        Raises:
+            InputError: it failed.
+        """
+        threads = str(self._threads or len(os.sched_getaffinity(0)))
+        limits = {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
+        with open(log, "a", encoding="utf-8") as output:
+            output.write(f"$ python {' '.join(words)}\n")
+            output.flush()
+            process = subprocess.Popen(
+                [sys.executable, *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **limits},
+            )
+            self._running[process] = log
+            if self._stopped:
+                process.terminate()
+            code = process.wait()
+            del self._running[process]
+        if code:
+            program = words[1] if words[0] == "-m" else words[0]
+            raise InputError(f"{program} failed ({last_line(log)}); see {log}")
+
+    def progress(self) -> str:
+        """The beginnings of the last lines that the running commands have written."""
+        lines = (last_line(log)[:60] for log in list(self._running.values()))
+        return " | ".join(line for line in lines if line)
+
+    def stop(self) -> None:
+        """Ends the commands that are running; what they have saved stays."""
+        self._stopped = True
+        running = list(self._running)
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.wait()
+
+
+def beginning(source: pathlib.Path, target: pathlib.Path, share: float) -> pathlib.Path:
+    """Writes the first documents of a text, up to a share of its bytes."""
+    if not target.exists():
+        content = source.read_bytes()
+        end = content.find(b"\n\n", int(share * len(content)))
+        with replacing(str(target)) as partial:
+            pathlib.Path(partial).write_bytes(content[: len(content) if end < 0 else end + 1])
+    return target
+
+
+def last_line(log: pathlib.Path) -> str:
+    """The last line of a file that is not empty."""
+    with open(log, "rb") as file:
+        file.seek(max(log.stat().st_size - 2000, 0))
+        lines = file.read().decode("utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def once(path: pathlib.Path, make: Callable[[], Any]) -> Any:
+    """The content of a JSON file, which is made if it does not exist."""
+    if not path.exists():
+        write_text(str(path), json.dumps(make(), indent=1) + "\n")
+    return json.loads(path.read_text("utf-8"))
+
+
+def results_in(path: pathlib.Path) -> dict[str, float]:
+    """The numbers in an `eval_results.txt`."""
+    lines: Sequence[str] = path.read_text("utf-8").splitlines()
+    pairs = (line.split(" = ") for line in lines if " = " in line)
+    return {name: float(value) for name, value in pairs}

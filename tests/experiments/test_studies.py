@@ -1,0 +1,122 @@
+"""Studies are declared correctly, and what is made of their results is right."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from albert_tf.errors import InputError
+from albert_tf.options import flag_name
+from albert_tf.training.options import PretrainingOptions
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from experiments import page, pictures, report
+from experiments.results import Difference, Estimate, Row, agreement
+from experiments.runs import by_formula, config_of
+from experiments.scales import SCALES
+from experiments.study import MASKED_LM, OWN, Dots, Study, find_study, study_names
+from experiments.workspace import Corpus, Workspace, words_of
+
+DATA_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingDataOptions)}
+TRAINING_FLAGS = {flag_name(field) for field in dataclasses.fields(PretrainingOptions)}
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@pytest.mark.parametrize("name", study_names())
+def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
+    study = find_study(name)
+    workspace = Workspace(str(tmp_path), scale, Corpus((), "books", 0.1))
+    variants = study.variants(scale)
+    assert len({variant.name for variant in variants}) == len(variants)
+    for variant in variants:
+        assert config_of(workspace, variant).parameter_count() > 0
+        assert set(variant.data) | set(scale.data) <= DATA_FLAGS
+        assert set(variant.training) | set(scale.training) <= TRAINING_FLAGS
+    for column in study.columns:
+        assert column.on in (None, OWN, *study.evaluate_on)
+    assert study.compared in study.columns
+    if study.reference is not None:
+        assert study.reference in {variant.name for variant in variants}
+
+
+def test_the_papers_sizes_have_the_papers_parameters(tmp_path):
+    """Tables 2 to 4 round to millions; xlarge and xxlarge are explained in docs/analysis.md."""
+    workspace = Workspace(str(tmp_path), SCALES["paper"], Corpus((), "books", 0.1))
+    for name in ("embedding_size", "sharing", "speed"):
+        for variant in find_study(name).variants(workspace.scale):
+            stated = variant.paper.get("parameters")
+            if stated is None or stated in ("60M", "235M"):
+                continue
+            ours = by_formula(workspace, variant)["parameters"]
+            assert ours == pytest.approx(float(stated.removesuffix("M")), abs=1.1), variant.name
+
+
+def test_unknown_studies_are_refused(tmp_path):
+    with pytest.raises(InputError, match="must be one of data, depth"):
+        find_study("deepness")
+    empty = tmp_path / "empty.py"
+    empty.write_text("")
+    with pytest.raises(InputError, match="does not assign a Study"):
+        find_study(str(empty))
+
+
+def test_flags_are_written_as_absl_reads_them():
+    flags = {"ngram": 1, "do_whole_word_mask": False, "do_train": True}
+    assert words_of(flags) == ["--ngram=1", "--nodo_whole_word_mask", "--do_train"]
+
+
+def test_intervals_are_those_of_student_and_welch():
+    one, other = [0.30, 0.32, 0.31], [0.25, 0.27, 0.23]
+    estimate = Estimate.of(one)
+    error = np.std(one, ddof=1) / math.sqrt(3)
+    assert estimate.margin == pytest.approx(scipy.stats.t.ppf(0.975, 2) * error)
+    difference = Difference.of(one, other)
+    assert difference.value == pytest.approx(0.06)
+    assert difference.is_clear == (scipy.stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)
+    assert Difference.of(one, [0.1]) is None
+    assert math.isnan(Estimate.of([0.3]).margin)
+
+
+def _study(**changes) -> Study:
+    fields = {"title": "T", "source": "s", "question": "q?", "variants": lambda scale: ()}
+    return Study(**{**fields, "columns": (MASKED_LM,), **changes})
+
+
+def _row(name: str, mean: float, average: float | None = None, spread: float = 0.001) -> Row:
+    values = {MASKED_LM.heading: [mean - spread, mean, mean + spread]}
+    return Row(name, values, (), {} if average is None else {"Avg": average})
+
+
+def test_what_disagrees_with_the_paper_is_said():
+    rows = [_row("a", 0.3, 80.0), _row("b", 0.2, 79.0), _row("c", 0.4, 78.0), _row("d", 0.4)]
+    found = agreement(_study(), rows)
+    assert (found.pairs, found.clear, found.agree) == (3, 3, 1)
+    assert found.disagree == [("c", "a"), ("c", "b")]
+    assert "“c” is better than “a”" in report.findings(_study(), rows)
+    noisy = [_row("a", 0.30, 80.0, 0.1), _row("b", 0.29, 79.0, 0.1)]
+    assert report.findings(_study(), noisy).startswith("No two models differ")
+    assert "within the spread" in report.table(_study(), noisy)
+
+
+def test_a_model_without_a_head_has_chance_in_its_place():
+    study = find_study("sentence_order")
+    rows = [
+        Row("none", {MASKED_LM.heading: [0.3, 0.31]}),
+        Row("sop", {column.heading: [0.6, 0.7] for column in study.columns if column.on}),
+    ]
+    assert "| none | 30.5 ± 6.4 | 50.0 (chance) | 50.0 (chance) |" in report.table(study, rows)
+
+
+def test_names_in_pictures_are_text():
+    rows = [_row("<b> & $x$", 0.3), _row("other", 0.2)]
+    drawn = pictures.draw(_study(), Dots(MASKED_LM), rows)
+    assert "&lt;b&gt; &amp; $x$" in drawn
+
+
+def test_the_page_is_what_its_results_make():
+    """After new results or another text, run `python -m experiments.page`."""
+    for path, text in page.files().items():
+        assert path.read_text("utf-8") == text, path
