@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.slices import parse_slice
@@ -24,34 +25,57 @@ ROUNDS = 5
 
 
 def measured_here(
-    scale: Scale, configs: dict[str, AlbertConfig], shape: tuple[int, int], engine: str
-) -> dict[str, list[float]]:
-    """Sequences per second in each of several rounds, in which the models take turns.
+    scale: Scale,
+    configs: dict[str, AlbertConfig],
+    reference: str,
+    shape: tuple[int, int],
+    engine: str,
+) -> dict[str, dict[str, list[float]]]:
+    """Speed of training steps in each of several rounds.
+
+    Each model takes turns with the reference, two at a time, since all at once may not fit in
+    memory.
 
     Args:
         scale: precision and number of predictions.
-        configs: models by name; all stay in memory.
+        configs: models by name.
+        reference: name of the model that the others are compared with.
         shape: (sequences, tokens) in a step.
         engine: "tensorflow" or "jax".
+
+    Returns:
+        Model -> `sequences_per_second` and `relative_speed`, as a multiple of the reference's.
     """
     batch, length = shape
     predictions = scale.data["max_predictions_per_seq"]
     dtype = scale.training.get("dtype", "float32")
-    cases = [
-        Case(
-            name,
-            IMPLEMENTATIONS[engine],
-            Workload("pretraining", config.to_dict(), batch, length, predictions, dtype),
-            pretraining_flops(config, length, predictions),
-            f"{batch} x {length}",
-        )
-        for name, config in configs.items()
-    ]
-    left_out: dict[str, str] = {}
-    measurements = compare(Suite(repeats=ROUNDS), "speed", cases, left_out)
-    for name, reason in left_out.items():
-        print(f"left out: {name}: {reason}")
-    return {each.way: [each.amount / seconds for seconds in each.seconds] for each in measurements}
+    suite = Suite(repeats=ROUNDS)
+    speeds = {}
+    for name in [reference, *(each for each in configs if each != reference)]:
+        cases = [
+            Case(
+                each,
+                IMPLEMENTATIONS[engine],
+                Workload("pretraining", configs[each].to_dict(), batch, length, predictions, dtype),
+                pretraining_flops(configs[each], length, predictions),
+                f"{batch} x {length}",
+            )
+            for each in dict.fromkeys((reference, name))
+        ]
+        left_out: dict[str, str] = {}
+        measurements = compare(suite, f"speed of {name}", cases, left_out)
+        if left_out:
+            raise InputError(f"speed of {name}: {'; '.join(left_out.values())}")
+        theirs, ours = measurements[0], measurements[-1]
+        speeds[name] = {
+            "sequences_per_second": [ours.amount / seconds for seconds in ours.seconds],
+            "relative_speed": [
+                ours.amount / own / (theirs.amount / other)
+                for own, other in zip(ours.seconds, theirs.seconds, strict=True)
+            ],
+        }
+    suite.progress.clear()
+    return speeds
 
 
 def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float | None:
