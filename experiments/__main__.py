@@ -153,18 +153,18 @@ class Laboratory:
         engine = self._options.training.get("engine", "tensorflow")
         scale = self._workspace.scale
         shape = self._study.timed_batch.get(scale.name, scale.timed_batch)
-        reference = self._study.reference or self._variants[0].name
-        shapes = {name: config.to_dict() for name, config in configs.items()}
-        what = [shapes, reference, shape, engine]
-        here = once(
-            self._folder / f"speed-{digest(what)}.json",
-            functools.partial(speed.measured_here, scale, configs, reference, shape, engine),
-        )
+        reference = configs[self._study.reference or self._variants[0].name]
         found: dict[str, dict[str, list[float]]] = {name: {} for name in configs}
         headings = {column.metric: column.heading for column in self._study.columns}
         for name, config in configs.items():
-            for metric in headings.keys() & here[name].keys():
-                found[name][headings[metric]] = here[name][metric]
+            what = [config.to_dict(), reference.to_dict(), shape, engine]
+            print(f"speed of {name}", flush=True)
+            here = once(
+                self._folder / f"speed-{digest(what)}.json",
+                functools.partial(speed.measured_here, scale, config, reference, shape, engine),
+            )
+            for metric in headings.keys() & here.keys():
+                found[name][headings[metric]] = here[metric]
             topology = self._options.topology
             if topology and "tpu_examples_per_second" in headings:
                 estimate = once(

@@ -97,8 +97,10 @@ class Difference(NamedTuple):
         if min(len(values), len(others)) < 2:
             return None
         value = float(np.mean(values) - np.mean(others))
-        if np.ptp(values) == np.ptp(others) == 0:
-            return cls(value, value, value)
+        if np.ptp(others) == 0:  # such as the reference's speed as a multiple of itself
+            return cls(*Estimate.of([each - others[0] for each in values]))
+        if np.ptp(values) == 0:
+            return cls(*Estimate.of([values[0] - each for each in others]))
         low, high = scipy.stats.ttest_ind(values, others, equal_var=False).confidence_interval()
         return cls(value, float(low), float(high))
 

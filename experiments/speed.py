@@ -26,56 +26,48 @@ ROUNDS = 5
 
 def measured_here(
     scale: Scale,
-    configs: dict[str, AlbertConfig],
-    reference: str,
+    model: AlbertConfig,
+    reference: AlbertConfig,
     shape: tuple[int, int],
     engine: str,
-) -> dict[str, dict[str, list[float]]]:
-    """Speed of training steps in each of several rounds.
-
-    Each model takes turns with the reference, two at a time, since all at once may not fit in
-    memory.
+) -> dict[str, list[float]]:
+    """Speed of training steps in each of several rounds, in turns with a reference.
 
     Args:
         scale: precision and number of predictions.
-        configs: models by name.
-        reference: name of the model that the others are compared with.
+        model: the model.
+        reference: the model that it is compared with.
         shape: (sequences, tokens) in a step.
         engine: "tensorflow" or "jax".
 
     Returns:
-        Model -> `sequences_per_second` and `relative_speed`, as a multiple of the reference's.
+        `sequences_per_second`, and `relative_speed` as a multiple of the reference's.
+
+    Raises:
+        InputError: one of the two could not be measured, for lack of memory for example.
     """
     batch, length = shape
     predictions = scale.data["max_predictions_per_seq"]
     dtype = scale.training.get("dtype", "float32")
+    cases = [
+        Case(
+            name,
+            IMPLEMENTATIONS[engine],
+            Workload("pretraining", config.to_dict(), batch, length, predictions, dtype),
+            pretraining_flops(config, length, predictions),
+            f"{batch} x {length}",
+        )
+        for name, config in (("reference", reference), ("model", model))
+    ]
     suite = Suite(repeats=ROUNDS)
-    speeds = {}
-    for name in [reference, *(each for each in configs if each != reference)]:
-        cases = [
-            Case(
-                each,
-                IMPLEMENTATIONS[engine],
-                Workload("pretraining", configs[each].to_dict(), batch, length, predictions, dtype),
-                pretraining_flops(configs[each], length, predictions),
-                f"{batch} x {length}",
-            )
-            for each in dict.fromkeys((reference, name))
-        ]
-        left_out: dict[str, str] = {}
-        measurements = compare(suite, f"speed of {name}", cases, left_out)
-        if left_out:
-            raise InputError(f"speed of {name}: {'; '.join(left_out.values())}")
-        theirs, ours = measurements[0], measurements[-1]
-        speeds[name] = {
-            "sequences_per_second": [ours.amount / seconds for seconds in ours.seconds],
-            "relative_speed": [
-                ours.amount / own / (theirs.amount / other)
-                for own, other in zip(ours.seconds, theirs.seconds, strict=True)
-            ],
-        }
+    left_out: dict[str, str] = {}
+    measurements = compare(suite, "speed", cases, left_out)
     suite.progress.clear()
-    return speeds
+    if left_out:
+        raise InputError(f"speed: {'; '.join(left_out.values())}")
+    theirs, ours = ([each.amount / seconds for seconds in each.seconds] for each in measurements)
+    multiples = [own / other for own, other in zip(ours, theirs, strict=True)]
+    return {"sequences_per_second": ours, "relative_speed": multiples}
 
 
 def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float | None:

@@ -77,6 +77,10 @@ def test_intervals_are_those_of_student_and_welch():
     assert difference.value == pytest.approx(0.06)
     assert difference.is_clear == (scipy.stats.ttest_ind(one, other, equal_var=False).pvalue < 0.05)
     assert Difference.of(one, [0.1]) is None
+    # A constant has no spread: the interval is that of the other values.
+    constant = Difference.of(one, [0.25] * 3)
+    assert constant.low == pytest.approx(estimate.low - 0.25)
+    assert Difference.of([0.25] * 3, one).high == pytest.approx(0.25 - estimate.low)
     assert math.isnan(Estimate.of([0.3]).margin)
 
 
