@@ -72,7 +72,7 @@ _IGNORED = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 @dataclasses.dataclass(frozen=True)
 class AlbertConfig:
-    """Shape and regularisation of an ALBERT model (paper section 3.1, table 1).
+    """Shape and regularization of an ALBERT model (paper section 3.1, table 1).
 
     Args:
         vocab_size: number of token ids.

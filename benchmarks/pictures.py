@@ -12,11 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLOURS, GRID, INK
+from albert_tf.report.charts import COLORS, GRID, INK
 from benchmarks.interleaving import Spread
 
 _LOWER_BOUND = "#6b7280"
-_COLOURS = (*COLOURS, "#be123c", "#0891b2")
+_COLORS = (*COLORS, "#be123c", "#0891b2")
 _STYLE = {
     "font.size": 11,
     "font.family": "sans-serif",
@@ -33,7 +33,7 @@ class Bar(NamedTuple):
 
     Attributes:
         group: label shared by bars that are compared.
-        name: name of the implementation, which determines the colour.
+        name: name of the implementation, which determines the color.
         value: median and range.
         lower_bound: bound marked across the bar, or None.
     """
@@ -114,7 +114,7 @@ def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
         if number and bar.group != panel.bars[number - 1].group:
             place += 0.6
         value = bar.value
-        axes.barh(place, value.median, color=_colour(names, bar.name), height=0.85, alpha=0.75)
+        axes.barh(place, value.median, color=_color(names, bar.name), height=0.85, alpha=0.75)
         if value.high > value.low:
             axes.plot([value.low, value.high], [place, place], color=INK, linewidth=1.2)
         if bar.lower_bound is not None:
@@ -135,10 +135,10 @@ def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
 
 def _draw_curves(axes: Axes, panel: Panel) -> None:
     for number, curve in enumerate(panel.curves):
-        colour = _LOWER_BOUND if curve.dashed else _COLOURS[number]
+        color = _LOWER_BOUND if curve.dashed else _COLORS[number]
         middle = [value.median for value in curve.y]
         style = {"linestyle": "--"} if curve.dashed else {"marker": "o", "markersize": 4}
-        axes.plot(curve.x, middle, color=colour, linewidth=1.6, label=curve.name, **style)
+        axes.plot(curve.x, middle, color=color, linewidth=1.6, label=curve.name, **style)
         for x, value in zip(curve.x, curve.y, strict=True):
             if value.high > value.low:
                 axes.plot([x, x], [value.low, value.high], color=INK, linewidth=1.2)
@@ -156,11 +156,11 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
 
 
 def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
-    """A legend of the bars' colours, if there are several, and of the lower bound."""
+    """A legend of the bars' colors, if there are several, and of the lower bound."""
     handles = []
     if len(names) > 1:
         handles = [
-            matplotlib.patches.Patch(color=_colour(names, name), alpha=0.75, label=name)
+            matplotlib.patches.Patch(color=_color(names, name), alpha=0.75, label=name)
             for name in names
         ]
     if any(bar.lower_bound is not None for panel in panels for bar in panel.bars):
@@ -174,5 +174,5 @@ def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
         )
 
 
-def _colour(names: list[str], name: str) -> str:
-    return _COLOURS[names.index(name) % len(_COLOURS)]
+def _color(names: list[str], name: str) -> str:
+    return _COLORS[names.index(name) % len(_COLORS)]

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLOURS, GRID, drawing
+from albert_tf.report.charts import COLORS, GRID, drawing
 from experiments.results import Estimate, Row
 from experiments.study import Column, Curves, Dots, Relation, Study
 
-_COLOURS = (*COLOURS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
+_COLORS = (*COLORS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
 
 
 def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -> str | None:
@@ -56,7 +56,7 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
     with drawing(study.title, column.heading, height) as (_, axes, svg):
         for place, (_, estimate) in enumerate(measured):
             axes.errorbar(
-                estimate.mean, place, xerr=_error(estimate), color=COLOURS[0], fmt="o", capsize=4
+                estimate.mean, place, xerr=_error(estimate), color=COLORS[0], fmt="o", capsize=4
             )
         if column.chance is not None:
             chance = 100 * column.chance if column.percent else column.chance
@@ -84,7 +84,7 @@ def _relation(study: Study, picture: Relation, rows: Sequence[Row]) -> str | Non
     with drawing(study.title, picture.x.heading, 3.7 + 0.2 * len(points)) as (figure, axes, svg):
         for number, (name, x, y) in enumerate(points):
             axes.errorbar(
-                x.mean, y.mean, yerr=_error(y), color=_colour(number), marker=_marker(number),
+                x.mean, y.mean, yerr=_error(y), color=_color(number), marker=_marker(number),
                 linestyle="", capsize=4, label=name,
             )  # fmt: skip
         axes.set_ylabel(picture.y.heading)
@@ -102,14 +102,14 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
             points = min(len(curve) for curve in row.curves)
             curves = np.array([curve[:points] for curve in row.curves], float)
             steps, values = curves[0, :, 0], 100 * curves[:, :, 1]
-            axes.plot(steps, values.mean(0), color=_colour(number), linewidth=1.8, label=row.name)
+            axes.plot(steps, values.mean(0), color=_color(number), linewidth=1.8, label=row.name)
             if len(values) > 1:
                 bands = [Estimate.of(column) for column in values.T]
                 axes.fill_between(
                     steps,
                     [band.low for band in bands],
                     [band.high for band in bands],
-                    color=_colour(number),
+                    color=_color(number),
                     alpha=0.15,
                     linewidth=0,
                 )
@@ -134,9 +134,9 @@ def _legend(figure) -> None:
     figure.legend(loc="outside lower left", frameon=False, fontsize=10, ncols=2)
 
 
-def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
+def _color(number: int) -> str:
+    return _COLORS[number % len(_COLORS)]
 
 
 def _marker(number: int) -> str:
-    return "os^vD"[number // len(_COLOURS) % 5]
+    return "os^vD"[number // len(_COLORS) % 5]

@@ -72,7 +72,7 @@ def test_a_task_like_those_of_glue(extended, tmp_path):
         from albert_tf.finetuning.classification.readers import read_examples
         dataset = glue_dataset("SciTail", sys.argv[1], ("train", "eval"))
         (rows,) = dataset.sets["eval"]
-        for example in read_examples(dataset, rows, labelled=True):
+        for example in read_examples(dataset, rows, labeled=True):
             print(example.text, example.text_pair, example.label, sep="|")
         print(dataset.labels)
     """

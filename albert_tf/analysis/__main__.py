@@ -51,7 +51,7 @@ ANALYSES = {
     ),
     "attention": Analysis(AttentionOptions, "attention maps of all layers and heads"),
     "parameters": Analysis(ParametersOptions, "parameters, operations and memory by part"),
-    "embeddings": Analysis(EmbeddingsOptions, "nearest neighbours in the embedding table"),
+    "embeddings": Analysis(EmbeddingsOptions, "nearest neighbors in the embedding table"),
     "probe": Analysis(ProbeOptions, "what the masked-LM head predicts after every layer"),
 }
 

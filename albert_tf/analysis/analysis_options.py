@@ -114,7 +114,7 @@ class EmbeddingsOptions(ModelOptions):
         help="Words or pieces of the vocabulary, separated by commas. A word of several pieces "
         "stands for each of them."
     )
-    top_k: int = option(10, "Number of neighbours.")
+    top_k: int = option(10, "Number of neighbors.")
 
     def __post_init__(self):
         super().__post_init__()

@@ -77,7 +77,7 @@ def _share_of(columns: str) -> Callable[[AttentionMaps], np.ndarray]:
 
 def _share_at(offset: int) -> Callable[[AttentionMaps], np.ndarray]:
     def share(maps: AttentionMaps) -> np.ndarray:
-        # Without the first or the last position, which has no neighbour on that side.
+        # Without the first or the last position, which has no neighbor on that side.
         diagonal = np.diagonal(maps.weights.astype(np.float64), offset, axis1=-2, axis2=-1)
         return diagonal.mean(-1)
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours in the embedding table."""
+"""Nearest neighbors in the embedding table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from albert_tf.tokenizers import Tokenizer
 _TABLE = "bert/embeddings/word_embeddings"
 
 
-class Neighbour(NamedTuple):
+class Neighbor(NamedTuple):
     """A piece close to another one."""
 
     piece: str
     cosine: float
 
 
-def nearest_neighbours(
+def nearest_neighbors(
     table: np.ndarray, ids: list[int], top_k: int
 ) -> list[list[tuple[int, float]]]:
     """Finds the rows of a table with the highest cosine similarity to some of its rows.
@@ -30,7 +30,7 @@ def nearest_neighbours(
     Args:
         table: `[rows, width]`.
         ids: numbers of rows.
-        top_k: neighbours per row.
+        top_k: neighbors per row.
 
     Returns:
         For each of `ids`, the numbers of the other rows with their cosines, closest first. Rows of
@@ -38,12 +38,12 @@ def nearest_neighbours(
     """
     norms = np.linalg.norm(table, axis=1, keepdims=True)
     unit = table / np.maximum(norms, 1e-12)
-    neighbours = []
+    neighbors = []
     for id in ids:
         cosines = unit @ unit[id]
         order = [other for other in np.argsort(-cosines, kind="stable") if other != id]
-        neighbours.append([(int(other), float(cosines[other])) for other in order[:top_k]])
-    return neighbours
+        neighbors.append([(int(other), float(cosines[other])) for other in order[:top_k]])
+    return neighbors
 
 
 def ids_of(tokenizer: Tokenizer, words: tuple[str, ...]) -> list[int]:
@@ -68,7 +68,7 @@ def ids_of(tokenizer: Tokenizer, words: tuple[str, ...]) -> list[int]:
 
 
 def run(options: EmbeddingsOptions) -> None:
-    """Prints the neighbours of every piece, and writes `embeddings.json`.
+    """Prints the neighbors of every piece, and writes `embeddings.json`.
 
     Raises:
         InputError: a flag, the model or a word is invalid.
@@ -81,19 +81,19 @@ def run(options: EmbeddingsOptions) -> None:
         raise InputError(f"`model`={options.model}: lacks {_TABLE}")
     pieces = preset.tokenizer.pieces
     found = {
-        pieces[id]: [Neighbour(pieces[other], cosine) for other, cosine in neighbours]
-        for id, neighbours in zip(
+        pieces[id]: [Neighbor(pieces[other], cosine) for other, cosine in neighbors]
+        for id, neighbors in zip(
             ids,
-            nearest_neighbours(preset.weights.read(_TABLE), ids, options.top_k),
+            nearest_neighbors(preset.weights.read(_TABLE), ids, options.top_k),
             strict=True,
         )
     }
-    for piece, neighbours in found.items():
-        rows = [(each.piece, f"{each.cosine:.4f}") for each in neighbours]
+    for piece, neighbors in found.items():
+        rows = [(each.piece, f"{each.cosine:.4f}") for each in neighbors]
         print(f"{text_table((piece, 'cosine'), rows)}\n")
     if options.output_dir is not None:
         rows_of = {piece: [each._asdict() for each in rows] for piece, rows in found.items()}
         write_json(
-            options.output_dir, "embeddings.json", {"model": options.model, "neighbours": rows_of}
+            options.output_dir, "embeddings.json", {"model": options.model, "neighbors": rows_of}
         )
         print(f"wrote embeddings.json to {options.output_dir}")

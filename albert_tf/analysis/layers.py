@@ -16,7 +16,7 @@ from albert_tf.analysis.pictures import picture, text_table, write_json
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
 from albert_tf.progress import ProgressLine
-from albert_tf.report.charts import COLOURS
+from albert_tf.report.charts import COLORS
 from albert_tf.tokenizers import Tokenizer
 
 # Texts are padded to a multiple of it, as JAX compiles every operation for every shape.
@@ -128,7 +128,7 @@ def run(options: LayersOptions) -> None:
     Raises:
         InputError: a flag, a model or a text is invalid.
     """
-    models = labelled_models(options.model)
+    models = labeled_models(options.model)
     texts = read_texts(options)
     presets = {label: open_model(name, options) for label, name in models.items()}
     results = {
@@ -147,28 +147,28 @@ def run(options: LayersOptions) -> None:
         print(f"wrote {files} to {options.output_dir}")
 
 
-def labelled_models(models: Sequence[str]) -> dict[str, str]:
+def labeled_models(models: Sequence[str]) -> dict[str, str]:
     """Maps labels to names of weights: `LABEL=NAME`, or the last part of a name is its label.
 
     Raises:
         InputError: a label occurs twice, or a name is empty.
     """
-    labelled: dict[str, str] = {}
+    labeled: dict[str, str] = {}
     for model in models:
         label, equals, name = model.partition("=")
         if not equals or exists(model):
             label, name = os.path.basename(model.rstrip("/")), model
         if not label or not name:
             raise InputError(f"`model`={model}: must be a name of weights, or LABEL=NAME")
-        if label in labelled:
+        if label in labeled:
             raise InputError(
-                f"`model`={model}: {label} is already the label of {labelled[label]}; write "
+                f"`model`={model}: {label} is already the label of {labeled[label]}; write "
                 "LABEL=NAME with another label"
             )
-        labelled[label] = name
-    if not labelled:
+        labeled[label] = name
+    if not labeled:
         raise InputError("`model`: at least one model is required")
-    return labelled
+    return labeled
 
 
 def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]) -> None:
@@ -177,8 +177,8 @@ def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]
         for number, (label, distances) in enumerate(results.items()):
             layers = np.arange(1, len(distances.l2) + 1)
             style: dict[str, Any] = {
-                "color": COLOURS[number % len(COLOURS)],
-                "linestyle": ("-", "--", ":")[number // len(COLOURS) % 3],
+                "color": COLORS[number % len(COLORS)],
+                "linestyle": ("-", "--", ":")[number // len(COLORS) % 3],
                 "marker": "o",
                 "markersize": 4,
                 "label": label,

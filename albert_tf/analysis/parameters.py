@@ -30,7 +30,7 @@ _IN_FOLDERS = (
     f"encoder/assets/{CONFIG_FILE}",
 )
 
-# Parts in the picture -> colour. Small parts are drawn together.
+# Parts in the picture -> color. Small parts are drawn together.
 _PICTURED = {
     "token embeddings": "#2563eb",
     "projection": "#93c5fd",
@@ -160,10 +160,10 @@ def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str
         ]:
             grouped = {label: _pictured(each, field) for label, each in parts.items()}
             ends = dict.fromkeys(parts, 0.0)
-            for name, colour in _PICTURED.items():
+            for name, color in _PICTURED.items():
                 widths = [grouped[label][name] / unit for label in parts]
                 lefts = list(ends.values())
-                axes.barh(list(parts), widths, left=lefts, color=colour, height=0.7, label=name)
+                axes.barh(list(parts), widths, left=lefts, color=color, height=0.7, label=name)
                 ends = {
                     label: end + width
                     for (label, end), width in zip(ends.items(), widths, strict=True)

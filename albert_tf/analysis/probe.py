@@ -15,7 +15,7 @@ from albert_tf.analysis.pictures import picture, text_table, write_json
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.text_models.masked_lm import MaskedLM
 
-_COLOURS = LinearSegmentedColormap.from_list("probability", ["#ffffff", "#93c5fd"])
+_COLORS = LinearSegmentedColormap.from_list("probability", ["#ffffff", "#93c5fd"])
 
 
 class Prediction(NamedTuple):
@@ -139,7 +139,7 @@ def draw(folder: str, predictions: list[list[Prediction]], options: ProbeOptions
     layers, masks = values.shape
     size = (max(3.6, 1.2 + 1.7 * masks), 1.0 + 0.32 * layers)
     with picture(folder, "probe", options.formats, size) as (axes,):
-        axes.imshow(values, cmap=_COLOURS, vmin=0, vmax=1, aspect="auto", origin="lower")
+        axes.imshow(values, cmap=_COLORS, vmin=0, vmax=1, aspect="auto", origin="lower")
         for layer, row in enumerate(predictions):
             for mask, each in enumerate(row):
                 text = f"{each.tokens[0]}  {each.probabilities[0]:.2f}"

@@ -174,8 +174,8 @@ class FinalSigma:
         row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
         place = tf.cumsum(counts)
 
-        def is_cased(neighbour: tf.Tensor) -> tf.Tensor:
-            return tf.gather(cased, neighbour) & (tf.gather(row, neighbour) == text.rows)
+        def is_cased(neighbor: tf.Tensor) -> tf.Tensor:
+            return tf.gather(cased, neighbor) & (tf.gather(row, neighbor) == text.rows)
 
         # A sigma itself is never ignorable; at other positions the result is not used.
         final = is_cased(tf.maximum(place - 1, 0)) & ~is_cased(

@@ -143,7 +143,7 @@ FINDERS = {
 def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> Best:
     """Returns the best span of each question that is not white space.
 
-    Ties are resolved in favour of the earlier and shorter span.
+    Ties are resolved in favor of the earlier and shorter span.
 
     Args:
         windows: windows of the questions.

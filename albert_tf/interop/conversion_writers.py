@@ -31,7 +31,7 @@ from albert_tf.interop.companions import (
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
-from albert_tf.interop.models import LABELLED, MODEL_KINDS, create_model
+from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
@@ -197,7 +197,7 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "dtype": "float32",
     }
-    if model.head in LABELLED:
+    if model.head in LABELED:
         count = len(model.values[f"{MODEL_KINDS[model.head].prefix}output_bias"])
         labels = model.companions.labels
         if len(labels) != count:

@@ -19,7 +19,7 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
-from albert_tf.interop.models import LABELLED, MODEL_KINDS, create_model, find_kind, read_as
+from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model, find_kind, read_as
 from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
 from albert_tf.tokenizers import Tokenizer
 
@@ -132,7 +132,7 @@ def _notes(
 def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:
     """Returns the shapes of the variables of a model, by path."""
     stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
-    if head in LABELLED and f"{MODEL_KINDS[head].prefix}output_weights" not in stored:
+    if head in LABELED and f"{MODEL_KINDS[head].prefix}output_weights" not in stored:
         raise InputError(f"`head`={head}: {weights.path} has no weights of a {head}")
     return {v.path: tuple(v.shape) for v in create_model(head, config, stored).weights}
 

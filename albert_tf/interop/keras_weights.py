@@ -18,7 +18,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.durability import temporary_name
 from albert_tf.errors import InputError
 from albert_tf.files import rename
-from albert_tf.interop.models import LABELLED, MODEL_KINDS, create_model
+from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Tensor, Weights
 
 SUFFIX = ".weights.h5"
@@ -53,7 +53,7 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
         with h5py.File(path) as file:
             rows = ((name, kind) for name, kind in _KINDS.items() if name in file)
             group, kind = next(rows, ("", "encoder"))
-            head = file[f"{group}/vars/0"].shape if kind in LABELLED else ()
+            head = file[f"{group}/vars/0"].shape if kind in LABELED else ()
         shapes = {f"{MODEL_KINDS[kind].prefix}output_weights": head}
         model = create_model(kind, config, shapes)
         model.load_weights(path)

@@ -64,7 +64,7 @@ MODEL_KINDS = {
 
 
 # Kinds whose logits are labels.
-LABELLED = ("classifier", "tagger")
+LABELED = ("classifier", "tagger")
 
 
 def find_kind(paths: Iterable[str]) -> str:
@@ -110,6 +110,6 @@ def create_model(kind: str, config: AlbertConfig, shapes: Mapping[str, Shape]) -
         shapes: variable path -> shape, from which classifiers take their number of labels.
     """
     row = MODEL_KINDS[kind]
-    if kind in LABELLED:
+    if kind in LABELED:
         return row.model(config, num_labels=shapes[f"{row.prefix}output_weights"][0])
     return row.model(config)

@@ -234,7 +234,7 @@ NO_LABEL = -1
 
 
 class TokenClassificationObjective(Objective):
-    """Mean cross-entropy over the labelled tokens of a batch.
+    """Mean cross-entropy over the labeled tokens of a batch.
 
     A batch contains `label_ids`, int32 `[batch, at least seq]`: the label of each token, or a
     negative number for a token without one (`[CLS]`, padding, the rest of a word).
@@ -246,18 +246,18 @@ class TokenClassificationObjective(Objective):
     labels = ("label_ids",)
 
     def weights(self, batch):
-        labelled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
-        return {"token_classification": ops.sum(labelled)}
+        labeled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
+        return {"token_classification": ops.sum(labeled)}
 
     def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
         logits = outputs["logits"]
         # Batches are padded to their longest sequence, labels to the longest of all.
         labels = batch["label_ids"][:, : ops.shape(logits)[1]]
-        labelled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
+        labeled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
         labels = ops.maximum(labels, 0)
         return {
-            "token_classification_loss": ops.sum(labelled * cross_entropy(logits, labels)),
-            "token_classification_accuracy": ops.sum(labelled * _correct(logits, labels)),
+            "token_classification_loss": ops.sum(labeled * cross_entropy(logits, labels)),
+            "token_classification_accuracy": ops.sum(labeled * _correct(logits, labels)),
         }
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 INK, GRID = "#1f2933", "#e4e7eb"
-COLOURS = ("#2563eb", "#d97706", "#047857", "#9333ea")
+COLORS = ("#2563eb", "#d97706", "#047857", "#9333ea")
 
 # Text is kept as text; a fixed salt gives the same identifiers, and so the same file, every time.
 STYLE: dict[Any, Any] = {
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
     name: str
     y: float
-    colour: str = "#6b7280"
+    color: str = "#6b7280"
 
 
 class Bar(NamedTuple):
@@ -65,11 +65,11 @@ def chart(
 ) -> str:
     """Draws curves over training steps as SVG text; a curve of one point is drawn as a point."""
     with drawing(title, x_label) as (figure, axes, svg):
-        for line, colour in zip(lines, COLOURS, strict=False):
+        for line, color in zip(lines, COLORS, strict=False):
             point = "o" if len(line.x) == 1 else None
-            axes.plot(line.x, line.y, color=colour, linewidth=1.8, label=line.name, marker=point)
+            axes.plot(line.x, line.y, color=color, linewidth=1.8, label=line.name, marker=point)
         for mark in marks:
-            axes.axhline(mark.y, color=mark.colour, linewidth=1.4, linestyle="--", label=mark.name)
+            axes.axhline(mark.y, color=mark.color, linewidth=1.4, linestyle="--", label=mark.name)
         axes.margins(x=0.01)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
@@ -91,7 +91,7 @@ def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
         ]
         axes.bar(range(len(values)), heights, color="#bfdbfe", width=0.6)
         axes.errorbar(
-            range(len(values)), heights, errors, color=COLOURS[0], fmt="o", capsize=4, markersize=4
+            range(len(values)), heights, errors, color=COLORS[0], fmt="o", capsize=4, markersize=4
         )
         axes.set_xticks(range(len(values)), [bar.name for bar in values])
         axes.set_ylim(0, 1.02)
@@ -112,7 +112,7 @@ def scatter(
         axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
         # Thousands of points become a bitmap; as vectors they would take megabytes.
         rasterized = len(x) > 2000
-        axes.scatter(x, y, s=10, color=COLOURS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
+        axes.scatter(x, y, s=10, color=COLORS[0], alpha=0.5, linewidth=0, rasterized=rasterized)
         axes.set_ylabel(y_label)
     return svg[0]
 

@@ -162,7 +162,7 @@ class TaskModel(TextModel, Generic[Task]):
         return self._predict(examples.features, task.outputs, batch_size, length)
 
     def _score(self, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
-        """The results for labelled examples, as in `eval_results.txt`."""
+        """The results for labeled examples, as in `eval_results.txt`."""
         check_any(examples)
         encoded = self._set("eval", examples)
         return self._known_task().score(encoded, self._outputs(encoded, batch_size))
@@ -179,8 +179,8 @@ class TaskModel(TextModel, Generic[Task]):
         new schedule.
 
         Args:
-            examples: labelled.
-            validation: labelled examples to evaluate after every epoch; None for none.
+            examples: labeled.
+            validation: labeled examples to evaluate after every epoch; None for none.
             arguments: see `FitArguments`.
 
         Returns:

@@ -200,7 +200,7 @@ class TokenClassifier(TaskModel[TokenClassification]):
             InputError: an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
-        examples = self._labelled_examples(_tagged_texts(texts, entities))
+        examples = self._labeled_examples(_tagged_texts(texts, entities))
         if not examples:
             raise InputError("`texts`: at least one is required to evaluate")
         return self._score(examples, batch_size)
@@ -244,8 +244,8 @@ class TokenClassifier(TaskModel[TokenClassification]):
             labels = labels_of(tagged, kind) if self.task is None else self.labels
             self._use(TaggerSettings(tagged[0].unit, kind), labels)  # type: ignore[arg-type]
             self._is_new = False
-        validation = None if held_out is None else self._labelled_examples(held_out)
-        return self._fit(self._labelled_examples(tagged), validation, arguments)
+        validation = None if held_out is None else self._labeled_examples(held_out)
+        return self._fit(self._labeled_examples(tagged), validation, arguments)
 
     def _examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
         task = self._known_task()
@@ -259,7 +259,7 @@ class TokenClassifier(TaskModel[TokenClassification]):
             for text in texts
         ]
 
-    def _labelled_examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
+    def _labeled_examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
         """Examples whose tags are all known to the model."""
         examples = self._examples(texts)
         for example in examples:
@@ -305,7 +305,7 @@ def _labels_of_outputs(preset: Preset, given: list[str] | None) -> list[str]:
 
 
 def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
-    """Texts of the task; labelled if entities are given."""
+    """Texts of the task; labeled if entities are given."""
     items = [texts] if isinstance(texts, str) else as_list(texts, "texts")
     if entities is None:
         return [_tagged_text(number, item) for number, item in enumerate(items)]

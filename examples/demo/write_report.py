@@ -45,10 +45,10 @@ def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str
     def line(name, quantity):
         return Line(name, step, smooth(metrics[quantity]))
 
-    held_out_colour = "#047857"
+    held_out_color = "#047857"
 
     def held_out_mark(quantity):
-        return Mark("held-out documents, at the end", held_out[quantity], held_out_colour)
+        return Mark("held-out documents, at the end", held_out[quantity], held_out_color)
 
     return {
         "masked_lm_loss": chart(

@@ -14,7 +14,7 @@ import pytest
 from albert_tf.analysis import __main__ as command
 from albert_tf.analysis.__main__ import ANALYSES, run_analysis
 from albert_tf.analysis.attention_page import attention_page
-from albert_tf.analysis.layers import labelled_models
+from albert_tf.analysis.layers import labeled_models
 from albert_tf.errors import InputError
 from tests.interop.models import write_trained
 from tests.report.html import Reader
@@ -42,15 +42,15 @@ def test_the_page_escapes_all_text():
 
 def test_labels_of_models(tmp_path):
     names = ("a=out/albert", "org/name", str(tmp_path))
-    assert labelled_models(names) == {
+    assert labeled_models(names) == {
         "a": "out/albert",
         "name": "org/name",
         tmp_path.name: str(tmp_path),
     }
     with pytest.raises(InputError, match="`model`=out/name: name is already the label of org/name"):
-        labelled_models(["org/name", "out/name"])
+        labeled_models(["org/name", "out/name"])
     with pytest.raises(InputError, match="`model`=a=: must be a name of weights, or LABEL=NAME"):
-        labelled_models(["a="])
+        labeled_models(["a="])
 
 
 def run(name: str, folder: pathlib.Path, **flags) -> dict:
@@ -76,7 +76,7 @@ def test_every_analysis_of_a_training_folder(tmp_path, capsys, monkeypatch):
     assert np.shape(found["statistics"]["entropy"]) == (1, 2)
     assert "script" in Reader((tmp_path / "out" / "attention.html").read_text()).names()
 
-    pieces = run("embeddings", tmp_path, model=trained, pieces=("ab",), top_k=2)["neighbours"]
+    pieces = run("embeddings", tmp_path, model=trained, pieces=("ab",), top_k=2)["neighbors"]
     assert list(pieces) == ["a", "##b"]
     flags = {"model": trained, "text": "a [MASK]", "target": "c", "formats": ("svg", "png")}
     layers = run("probe", tmp_path, **flags)["layers"]

@@ -1,4 +1,4 @@
-"""Predictions by layer against `MaskedLM`, and neighbours of embeddings against a loop."""
+"""Predictions by layer against `MaskedLM`, and neighbors of embeddings against a loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.analysis.embeddings import ids_of, nearest_neighbours
+from albert_tf.analysis.embeddings import ids_of, nearest_neighbors
 from albert_tf.analysis.probe import probe
 from albert_tf.errors import InputError
 from tests import tiny
@@ -40,12 +40,12 @@ def test_the_last_layer_predicts_as_the_model_does(model, tokenizer):
             probe(masked_lm, *words)
 
 
-def test_neighbours_have_the_highest_cosines(tokenizer):
+def test_neighbors_have_the_highest_cosines(tokenizer):
     table = np.random.default_rng(0).normal(size=(tiny.VOCAB, 4)).astype(np.float32)
     table[7] = 3 * table[5]
     ids = ids_of(tokenizer, ("ab", "##b", "[MASK]", "a"))
     assert [tokenizer.pieces[id] for id in ids] == ["a", "##b", "[MASK]"]
-    for id, found in zip(ids, nearest_neighbours(table, ids, 3), strict=True):
+    for id, found in zip(ids, nearest_neighbors(table, ids, 3), strict=True):
         cosines = {
             other: row @ table[id] / math.sqrt((row @ row) * (table[id] @ table[id]))
             for other, row in enumerate(table)
@@ -55,6 +55,6 @@ def test_neighbours_have_the_highest_cosines(tokenizer):
         assert [other for other, _ in found] == best
         for other, cosine in found:
             assert cosine == pytest.approx(cosines[other], abs=1e-5)
-    assert nearest_neighbours(table, [5], 1)[0][0] == (7, pytest.approx(1))
+    assert nearest_neighbors(table, [5], 1)[0][0] == (7, pytest.approx(1))
     with pytest.raises(InputError, match="`pieces`=é-é: contains a piece that is not in"):
         ids_of(tokenizer, ("é-é",))

@@ -105,7 +105,7 @@ def test_a_size_below_the_alphabet_is_refused(tmp_path, model_type):
 
 def test_wordpiece_learns_frequent_pairs(tmp_path):
     """The special symbols, the alphabet, then merges, the most frequent pair first."""
-    # A word that the tokenizer would not split is not learnt from.
+    # A word that the tokenizer would not split is not learned from.
     sentences = ["ab " * 5 + "cab " * 3 + "。 中 文 ]"] * 10 + ["z" * 201]
     wordpiece_vocabulary.train(sentences, str(tmp_path / "v"), 15)
     assert (tmp_path / "v.txt").read_text("utf-8").splitlines() == [

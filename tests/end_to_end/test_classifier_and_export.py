@@ -33,8 +33,8 @@ def table(tmp_path_factory):
     for name, part in (("train", rows[:120]), ("eval", rows[120:])):
         lines = ["body\tkind", *(f"{text}\t{label}" for text, label in part)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    unlabelled = ["body", *(text for text, _ in rows[120:])]
-    (folder / "predict.tsv").write_text("\n".join(unlabelled) + "\n")
+    unlabeled = ["body", *(text for text, _ in rows[120:])]
+    (folder / "predict.tsv").write_text("\n".join(unlabeled) + "\n")
     return folder
 
 

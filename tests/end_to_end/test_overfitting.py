@@ -47,7 +47,7 @@ def config(project, tmp_path) -> str:
 @pytest.mark.parametrize(
     ("optimizer", "learning_rate", "steps"), [("lamb", 0.03, 200), ("adamw", 0.003, 120)]
 )
-def test_few_examples_are_learnt_by_heart(
+def test_few_examples_are_learned_by_heart(
     records, config, tmp_path, optimizer, learning_rate, steps
 ):
     options = PretrainingOptions(

@@ -76,7 +76,7 @@ def words(project, pretrained) -> list[str]:
     ]
 
 
-def test_race_is_learnt_evaluated_and_predicted(words, folder, tmp_path):
+def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
     out = tmp_path / "out"
     output, _ = run(
         *words, f"--data_dir={folder}", f"--output_dir={out}", "--train_step=150", "--do_predict"

@@ -19,26 +19,26 @@ from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration
 
-COLOURS = ("red", "blue", "green", "grey", "black", "white")
+COLORS = ("red", "blue", "green", "gray", "black", "white")
 THINGS = ("cat", "dog", "house", "tree", "boat", "hat")
 
 
 def write_squad(path, count, impossible=0, seed=0, **changes):
-    """Contexts that say of things which colour they are; some questions are on other things."""
+    """Contexts that say of things which color they are; some questions are on other things."""
     draw = random.Random(seed)
     paragraphs = []
     for number in range(count):
         things = draw.sample(THINGS, 4)
-        parts = [f"the {thing} is {draw.choice(COLOURS)}" for thing in things]
+        parts = [f"the {thing} is {draw.choice(COLORS)}" for thing in things]
         context = ". ".join(parts) + "."
         asked = draw.choice(things)
-        colour = context.split(f"the {asked} is ")[1].split(".")[0]
+        color = context.split(f"the {asked} is ")[1].split(".")[0]
         start = context.index(f"the {asked} is ") + len(f"the {asked} is ")
-        question = {"id": f"q{number}", "answers": [{"text": colour, "answer_start": start}]}
+        question = {"id": f"q{number}", "answers": [{"text": color, "answer_start": start}]}
         if number < impossible:
             asked = next(thing for thing in THINGS if thing not in things)
             question |= {"answers": [], "is_impossible": True}
-        question["question"] = f"What colour is the {asked}?"
+        question["question"] = f"What color is the {asked}?"
         paragraphs.append({"context": context, "qas": [question | changes]})
     path.write_text(json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]}))
     return str(path)
@@ -156,15 +156,15 @@ def test_some_questions_have_none(options, project, tmp_path):
 
     odds = check(threshold)
     # A test set of which nothing is known takes the threshold that was found, or is given one.
-    unlabelled = files / "test.json"
+    unlabeled = files / "test.json"
     test = json.loads((files / "dev2.json").read_text())
     for paragraph in test["data"][0]["paragraphs"]:
         for question in paragraph["qas"]:
             del question["answers"]
             question.pop("is_impossible", None)
-    unlabelled.write_text(json.dumps(test))
+    unlabeled.write_text(json.dumps(test))
     predicting = dataclasses.replace(
-        with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabelled)
+        with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabeled)
     )
     fine_tune(predicting, QuestionAnswering)
     assert check(threshold) == odds
@@ -280,9 +280,9 @@ def test_bad_input_is_named(options, tmp_path):
     assert "nowhere.json: no such file" in message(predict_file="nowhere.json")
     assert "`predict_file`: `do_eval` needs a file" in message(predict_file=None)
     assert "`train_file`: `do_train` needs a file" in message(train_file=None)
-    unlabelled = write_squad(files / "test.json", 2, answers=[])
-    assert "contains no answers, which `do_eval` needs" in message(predict_file=unlabelled)
-    assert "contains no answers, which `do_train` needs" in message(train_file=unlabelled)
+    unlabeled = write_squad(files / "test.json", 2, answers=[])
+    assert "contains no answers, which `do_eval` needs" in message(predict_file=unlabeled)
+    assert "contains no answers, which `do_train` needs" in message(train_file=unlabeled)
     negative = write_squad(files / "negative.json", 4, impossible=3)
     assert "3 of 4 questions have no answer" in message(
         predict_file=negative, version_2_with_negative=False

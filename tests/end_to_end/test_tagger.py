@@ -62,7 +62,7 @@ def sentences(count, seed):
         yield [(draw.choice(WORDS[tag]), tag) for tag in (*tags, "O")]
 
 
-def test_columns_are_learnt_evaluated_and_predicted(tmp_path, monkeypatch):
+def test_columns_are_learned_evaluated_and_predicted(tmp_path, monkeypatch):
     flags = write_model(tmp_path, [word.lower() for words in WORDS.values() for word in words])
     write_columns(tmp_path / "train.txt", sentences(120, seed=1))
     held_out = list(sentences(20, seed=2))

@@ -30,7 +30,7 @@ NLI = ("contradiction", "entailment", "neutral")
 def rows_of(name, folder, split):
     dataset = clue_dataset(name, str(folder), (split,))
     (rows,) = dataset.sets[split]
-    examples = read_examples(dataset, rows, labelled=split != "predict")
+    examples = read_examples(dataset, rows, labeled=split != "predict")
     return [(each.text, each.text_pair, each.label) for each in examples], rows, dataset
 
 
@@ -163,7 +163,7 @@ def test_cmrc_in_both_formats(tmp_path):
     file = read_squad(str(path))
     (question,) = file.questions
     assert (question.id, question.answers) == ("TRAIN_0_QUERY_0", (Answer("1937年", start),))
-    assert (file.labelled, file.version_2) == (True, False)
+    assert (file.labeled, file.version_2) == (True, False)
     own = {
         "context_id": "TRAIN_0",
         "context_text": CMRC_CONTEXT,

@@ -200,7 +200,7 @@ def test_squad_is_the_same_from_json_and_parquet(name, version, tmp_path):
         ours = read_squad(split_file(options, split))
         expected = read_squad(published[hub_split])
         assert ours.questions == expected.questions
-        assert (ours.labelled, ours.version_2) == (expected.labelled, expected.version_2)
+        assert (ours.labeled, ours.version_2) == (expected.labeled, expected.version_2)
         assert ours.version_2 == (version == 2)
     assert split_file(dataclasses.replace(options, predict_file="my.json"), "eval") == "my.json"
     for changed, message in (

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.integration
 @pytest.mark.slow
-def test_replicas_and_micro_batches_do_not_change_what_is_learnt():
+def test_replicas_and_micro_batches_do_not_change_what_is_learned():
     # A process of its own: devices are split before TensorFlow starts.
     completed = subprocess.run(
         [sys.executable, "-m", "tests.finetuning.replicas"], capture_output=True, text=True

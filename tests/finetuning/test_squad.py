@@ -43,7 +43,7 @@ def test_questions_come_in_the_order_of_the_file(read):
 
 
 @pytest.mark.parametrize(
-    ("questions", "version", "labelled", "version_2"),
+    ("questions", "version", "labeled", "version_2"),
     [
         ([qa()], "1.1", True, False),
         ([qa()], "v2.0", True, True),
@@ -56,9 +56,9 @@ def test_questions_come_in_the_order_of_the_file(read):
         ([{"id": "1", "question": "Who?"}], "1.1", False, False),
     ],
 )
-def test_what_a_file_says_of_itself(read, questions, version, labelled, version_2):
+def test_what_a_file_says_of_itself(read, questions, version, labeled, version_2):
     file = read(content(*questions, version=version))
-    assert (file.labelled, file.version_2) == (labelled, version_2)
+    assert (file.labeled, file.version_2) == (labeled, version_2)
 
 
 def test_an_answer_counts_where_it_is():
@@ -134,6 +134,6 @@ def test_a_file_that_is_not_there():
 def test_real_questions(shared):
     file = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json")))
     assert len(file.questions) == 1190
-    assert file.labelled
+    assert file.labeled
     assert not file.version_2
     assert all(question.placed_answer() for question in file.questions)

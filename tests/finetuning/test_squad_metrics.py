@@ -73,9 +73,9 @@ def question(id, *answers):
 
 
 def test_the_best_answer_counts():
-    both = question(1, "the grey cat", "cat")
+    both = question(1, "the gray cat", "cat")
     assert question_scores(both, "Cat", False) == (1, 1)
-    assert question_scores(both, "grey dog", False) == (0, pytest.approx(0.5))
+    assert question_scores(both, "gray dog", False) == (0, pytest.approx(0.5))
     # An answer without words does not count in 2.0; without any other, nothing is the answer.
     assert question_scores(question(1, "the", "cat"), "an", True) == (0, 0)
     assert question_scores(question(1, "the"), "", True) == (1, 1)
@@ -85,7 +85,7 @@ def test_the_best_answer_counts():
 
 
 def test_results_of_a_file():
-    questions = [question(1, "cat"), question(2, "grey dog"), question(3)]
+    questions = [question(1, "cat"), question(2, "gray dog"), question(3)]
     predictions = {"1": "the cat", "2": "dog", "3": "mat"}
     assert evaluate(questions[:2], predictions, False) == {
         "exact_match": 50,

@@ -226,7 +226,7 @@ def test_columns(tmp_path):
     assert (first.text, first.tags) == ("NNP VBZ", ("I-NP", "I-VP"))
     (chinese,) = read(tmp_path / "msra_train_bio", "中\tB-LOC\n\u3000\tO\n国\tO\n")
     assert (chinese.text, len(chinese.words)) == ("中 \u3000 国", 3)
-    (untagged,) = read(tmp_path / "b.txt", "EU\nrejects\n", labelled=False)
+    (untagged,) = read(tmp_path / "b.txt", "EU\nrejects\n", labeled=False)
     assert untagged.tags is None
 
 

@@ -135,7 +135,7 @@ def test_several_labels():
     assert target.collapse(logits[[1, 1]]) == "every prediction is ''"
 
 
-def test_what_was_learnt_is_restored():
+def test_what_was_learned_is_restored():
     for kind, labels in (
         ("classification", ("a", "b")),
         ("regression", ("1", "2")),

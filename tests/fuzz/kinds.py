@@ -356,7 +356,7 @@ def _make_hub(name: str) -> Callable[[pathlib.Path], None]:
 
 def _read_hub_glue(folder: pathlib.Path) -> None:
     dataset = glue_dataset("MRPC", str(folder), ("train",))
-    read_examples(dataset, dataset.sets["train"][0], labelled=True)
+    read_examples(dataset, dataset.sets["train"][0], labeled=True)
 
 
 def _lines(rows: list[Any]) -> str:

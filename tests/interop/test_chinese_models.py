@@ -83,8 +83,8 @@ def albert_zh_outputs(v, inputs, layers=4, heads=3):
         return x @ v[f"{name}/kernel"] + v[f"{name}/bias"]
 
     def norm(x, name):
-        centred = x - x.mean(-1, keepdims=True)
-        scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
+        centered = x - x.mean(-1, keepdims=True)
+        scaled = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
         return scaled * v[f"{name}/LayerNorm/gamma"] + v[f"{name}/LayerNorm/beta"]
 
     def gelu(x):

@@ -49,9 +49,9 @@ class Oracle:
         return x @ self.weights[f"{name}/kernel"] + self.weights[f"{name}/bias"]
 
     def norm(self, name, x):
-        centred = x - x.mean(-1, keepdims=True)
-        deviation = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
-        return centred / deviation * self.weights[f"{name}/gamma"] + self.weights[f"{name}/beta"]
+        centered = x - x.mean(-1, keepdims=True)
+        deviation = np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
+        return centered / deviation * self.weights[f"{name}/gamma"] + self.weights[f"{name}/beta"]
 
     def linear_head(self, scope, x):
         """Logits of a head that stores its weights `[labels, hidden]`."""

@@ -109,8 +109,8 @@ MANY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for n
 def objective_of(model, features, objective, labels):
     """The objective with the current weights."""
     features = {**features, **{k: v for k, v in labels.items() if k == "start_positions"}}
-    outputs, labelled = forward(model, features), {**features, **labels}
-    sums, weights = objective.sums(outputs, labelled), objective.weights(labelled)
+    outputs, labeled = forward(model, features), {**features, **labels}
+    sums, weights = objective.sums(outputs, labeled), objective.weights(labeled)
     return float(as_numpy(objective.loss(sums, weights)))
 
 

@@ -26,7 +26,7 @@ def rates(schedule, steps):
 
 
 def steps_of(total, warmup, cooldown=0):
-    """Every seam with its neighbours, the last steps, and steps spread over the run."""
+    """Every seam with its neighbors, the last steps, and steps spread over the run."""
     seams = [0, warmup, total - cooldown, total, total + 1000]
     near = [seam + offset for seam in seams for offset in range(-3, 4)]
     spread = np.linspace(0, total, 1001).astype(int)

@@ -95,7 +95,7 @@ def test_offsets_of_any_text(tokenizer, text):
 
 @settings(deadline=None, max_examples=300)
 @given(NASTY, st.booleans())
-def test_spans_of_the_normalised_text(text, do_lower_case):
+def test_spans_of_the_normalized_text(text, do_lower_case):
     processed, spans = preprocess_with_spans(text, do_lower_case)
     assert processed == preprocess(text, do_lower_case)
     assert len(spans) == len(processed)

@@ -92,7 +92,7 @@ class Checkpoints(base.Checkpoints):
     def restore_latest(self) -> bool:
         """Restores the latest valid checkpoint; returns False if the folder has none.
 
-        A damaged one is skipped with a warning, in favour of the one before it.
+        A damaged one is skipped with a warning, in favor of the one before it.
 
         Raises:
             InputError: all are damaged, or the latest belongs to a model of another shape or to

@@ -151,9 +151,9 @@ def _add_norm_forward(x, bias, residual, scale, offset):
     dtype = x.dtype
     x, bias, residual, scale, offset = _wide(x, bias, residual, scale, offset)
     total = x + bias + residual
-    centred = total - _row_means(total)
-    inverse = tf.math.rsqrt(_row_means(centred * centred) + LAYER_NORM_EPSILON)
-    normal = centred * inverse
+    centered = total - _row_means(total)
+    inverse = tf.math.rsqrt(_row_means(centered * centered) + LAYER_NORM_EPSILON)
+    normal = centered * inverse
     return tf.cast(normal * scale + offset, dtype), tf.cast(normal, dtype), inverse
 
 

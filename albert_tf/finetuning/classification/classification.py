@@ -82,7 +82,7 @@ class Classification(FineTuningTask):
                 raise InputError(dataset.missing[split])
             self._row_sets |= {rows.name: rows for rows in dataset.sets[split]}
             examples = {
-                rows.name: read_examples(dataset, rows, labelled=split != "predict")
+                rows.name: read_examples(dataset, rows, labeled=split != "predict")
                 for rows in dataset.sets[split]
             }
         if split == "train":
@@ -95,7 +95,7 @@ class Classification(FineTuningTask):
         if not self.dataset.sets["train"]:
             raise InputError(self.dataset.missing["train"])
         (rows,) = self.dataset.sets["train"]
-        return hold_out(self.dataset, read_examples(self.dataset, rows, labelled=True))
+        return hold_out(self.dataset, read_examples(self.dataset, rows, labeled=True))
 
     def _learn_target(self, examples: list[Example]) -> Target:
         target = TARGETS[self.dataset.target].learn(self.dataset, examples)

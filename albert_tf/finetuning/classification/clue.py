@@ -107,7 +107,7 @@ _TASKS = (
         _folders("CMNLI"),
         _sets(_PAIR, "cmnli_predict.json"),
         labels=_NLI_LABELS,
-        unlabelled="-",
+        unlabeled="-",
         submitted=prediction_lines,
     ),
     Task(
@@ -115,7 +115,7 @@ _TASKS = (
         _folders("OCNLI"),
         _sets(_PAIR, "ocnli_50k_predict.json", train=("train.json", "train.50k.json")),
         labels=_NLI_LABELS,
-        unlabelled="-",
+        unlabeled="-",
         submitted=prediction_lines,
     ),
     Task(

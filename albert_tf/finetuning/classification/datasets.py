@@ -101,7 +101,7 @@ class ClassificationDataset:
         metrics: names in `albert_tf.finetuning.metrics.METRICS`; the first is the main one.
         target: what is predicted: a name in `albert_tf.finetuning.classification.targets.TARGETS`.
         labels: the labels in order; None to collect them from the training rows.
-        unlabelled: stands for a label on which annotators did not agree; such rows are skipped.
+        unlabeled: stands for a label on which annotators did not agree; such rows are skipped.
         label_separator: separates the labels of a row that has several.
         missing: split -> the error if it is needed and has no set.
         held_out: share of the training rows used for evaluation instead; 0: none.
@@ -117,7 +117,7 @@ class ClassificationDataset:
     metrics: tuple[str, ...] = ("accuracy",)
     target: str = "classification"
     labels: tuple[str, ...] | None = None
-    unlabelled: str | None = None
+    unlabeled: str | None = None
     label_separator: str = ","
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     held_out: float = 0.0

@@ -69,27 +69,27 @@ def _pairs(first: str, second: str, label: str, id: str, submission: str, read=t
 
 
 def _mrpc() -> dict[str, tuple[TaskSet, ...]]:
-    labelled = Columns("#1 String", "#2 String", "Quality")
+    labeled = Columns("#1 String", "#2 String", "Quality")
     train, test = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
     in_dev, not_in_dev = (functools.partial(_published_mrpc, dev=dev) for dev in (True, False))
     return {
         "train": (
-            TaskSet((TaskFile("train.tsv", labelled), TaskFile(train, labelled, read=not_in_dev))),
+            TaskSet((TaskFile("train.tsv", labeled), TaskFile(train, labeled, read=not_in_dev))),
         ),
         "eval": (
             TaskSet(
                 (
-                    TaskFile("dev.tsv", labelled),
-                    TaskFile(train, labelled, read=in_dev, needs="dev_ids.tsv"),
-                    TaskFile(test, labelled),  # as published before GLUE: a training and a test set
+                    TaskFile("dev.tsv", labeled),
+                    TaskFile(train, labeled, read=in_dev, needs="dev_ids.tsv"),
+                    TaskFile(test, labeled),  # as published before GLUE: a training and a test set
                 )
             ),
         ),
         "predict": (
             TaskSet(
                 (
-                    TaskFile("test.tsv", labelled._replace(id="index")),
-                    TaskFile(test, labelled),
+                    TaskFile("test.tsv", labeled._replace(id="index")),
+                    TaskFile(test, labeled),
                 ),
                 submission="MRPC.tsv",
             ),
@@ -165,7 +165,7 @@ _TASKS = (
             ),
         },
         labels=_MNLI_LABELS,
-        unlabelled="-",
+        unlabeled="-",
     ),
     # The original's name for MNLI, evaluated on the mismatched rows only.
     Task(
@@ -179,7 +179,7 @@ _TASKS = (
             ),
         },
         labels=_MNLI_LABELS,
-        unlabelled="-",
+        unlabeled="-",
     ),
     Task(
         "QNLI",
@@ -212,7 +212,7 @@ _TASKS = (
         labels=_MNLI_LABELS,
         missing=dict.fromkeys(
             ("train", "eval"),
-            "`task_name`=AX: has no labelled rows; predict it (`do_predict`) with the `output_dir` "
+            "`task_name`=AX: has no labeled rows; predict it (`do_predict`) with the `output_dir` "
             "of a model that was trained with `task_name`=MNLI",
         ),
     ),

@@ -17,7 +17,7 @@ from albert_tf.finetuning.classification.readers import read_rows
 REPOSITORY = "hf://datasets/nyu-mll/glue"
 
 # Stands for a label that is not known, which the Hub writes as -1.
-UNLABELLED = "-"
+UNLABELED = "-"
 
 
 class HubTask(NamedTuple):
@@ -77,7 +77,7 @@ HUB_FILES = {
 
 def _read(path: str, header: tuple[str, ...] | None, labels: tuple[str, ...]) -> Iterator[Row]:
     """The rows of a file, with the names of labels in place of their numbers."""
-    names = {"-1": UNLABELLED, **{str(number): name for number, name in enumerate(labels)}}
+    names = {"-1": UNLABELED, **{str(number): name for number, name in enumerate(labels)}}
     for row in read_rows(path, header):
         if "label" not in row.values:
             yield row

@@ -99,7 +99,7 @@ class Task:
     metrics: tuple[str, ...] = ("accuracy",)
     labels: tuple[str, ...] | None = ("0", "1")
     target: str = "classification"
-    unlabelled: str | None = None
+    unlabeled: str | None = None
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     submitted: Callable[[Sequence[str], Sequence[str]], str] = index_and_prediction
 
@@ -134,7 +134,7 @@ def published_dataset(
         metrics=task.metrics,
         target=task.target,
         labels=task.labels,
-        unlabelled=task.unlabelled,
+        unlabeled=task.unlabeled,
         missing=task.missing,
         submitted=task.submitted,
     )

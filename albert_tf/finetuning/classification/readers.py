@@ -26,32 +26,32 @@ from albert_tf.json_files import parse_json
 logger = logging.getLogger(__name__)
 
 
-def read_examples(dataset: ClassificationDataset, rows: RowSet, labelled: bool) -> list[Example]:
+def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -> list[Example]:
     """The examples of a set.
 
     Args:
         dataset: that the set belongs to.
         rows: the set.
-        labelled: whether every row must have a label.
+        labeled: whether every row must have a label.
 
     Raises:
         InputError: a file or a column is missing, a field is empty, or there is no row.
     """
     examples: list[Example] = []
-    unlabelled = 0
+    unlabeled = 0
     for file in rows.files:
-        before = len(examples) + unlabelled
+        before = len(examples) + unlabeled
         for location, values, _ in (file.read or read_rows)(file.path, file.header):
-            example = _example(dataset, file, location, values, labelled, len(examples))
-            if labelled and dataset.unlabelled is not None and example.label == dataset.unlabelled:
-                unlabelled += 1
+            example = _example(dataset, file, location, values, labeled, len(examples))
+            if labeled and dataset.unlabeled is not None and example.label == dataset.unlabeled:
+                unlabeled += 1
             else:
                 examples.append(example)
-        if len(examples) + unlabelled == before:
+        if len(examples) + unlabeled == before:
             raise InputError(f"{file.path}: no row after the header")
-    if unlabelled:
+    if unlabeled:
         logger.info(
-            "%s: skipped %s rows without an agreed label", rows.files[0].path, f"{unlabelled:,}"
+            "%s: skipped %s rows without an agreed label", rows.files[0].path, f"{unlabeled:,}"
         )
     if not examples:
         raise InputError(f"{rows.files[0].path}: no row has a label")
@@ -63,7 +63,7 @@ def _example(
     file: TableFile,
     location: str,
     values: dict[str, Any],
-    labelled: bool,
+    labeled: bool,
     number: int,
 ) -> Example:
     columns = file.columns
@@ -77,7 +77,7 @@ def _example(
         return text
 
     label = file.label
-    if labelled and label is None:
+    if labeled and label is None:
         label = _value(values, columns.label, location)
         multi_label = dataset.target == "multi_label"
         if isinstance(label, list) and not multi_label:
@@ -87,8 +87,8 @@ def _example(
             )
         if not multi_label and not label.strip():
             raise InputError(f"{location}: column {columns.label!r} is empty")
-    # Only some of GLUE's labelled tables have an id, and nothing needs it there.
-    has_id = columns.id is not None and not (labelled and columns.id not in values)
+    # Only some of GLUE's labeled tables have an id, and nothing needs it there.
+    has_id = columns.id is not None and not (labeled and columns.id not in values)
     return Example(
         location,
         text_of(columns.text),

@@ -37,10 +37,10 @@ def target_sections(
     kind = _KINDS[target.kind]
     predicted = kind.predict(logits)
     if truth is None:
-        return kind.unlabelled(target, logits, predicted)
+        return kind.unlabeled(target, logits, predicted)
     intervals = intervals_of(target.dataset.metrics, truth.astype(predicted.dtype), predicted)
     intervals["eval_loss"] = bootstrap(np.mean, kind.losses(truth, logits))
-    return kind.labelled(
+    return kind.labeled(
         target, examples, truth, logits, {f"{name}{suffix}": i for name, i in intervals.items()}
     )
 
@@ -71,14 +71,14 @@ class _Kind(NamedTuple):
     Attributes:
         predict: logits -> what the metrics compare with the truth.
         losses: truth and logits -> the loss of each example.
-        labelled: target, examples, truth, logits and intervals -> sections.
-        unlabelled: target, logits and predictions -> sections.
+        labeled: target, examples, truth, logits and intervals -> sections.
+        unlabeled: target, logits and predictions -> sections.
     """
 
     predict: Callable[[np.ndarray], np.ndarray]
     losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    labelled: Callable[..., list[Section]]
-    unlabelled: Callable[[Target, np.ndarray, np.ndarray], list[Section]]
+    labeled: Callable[..., list[Section]]
+    unlabeled: Callable[[Target, np.ndarray, np.ndarray], list[Section]]
 
 
 def _texts(examples: ExampleSet) -> list[str]:

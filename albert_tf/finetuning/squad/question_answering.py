@@ -326,9 +326,9 @@ def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
         if path not in by_path:
             by_path[path] = read_squad(path)
         file = files[split] = by_path[path]
-        if split != "predict" and not file.labelled:
+        if split != "predict" and not file.labeled:
             raise InputError(f"`{name}`={path}: contains no answers, which `do_{split}` needs")
-        without = file.without_answer() if file.labelled else 0
+        without = file.without_answer() if file.labeled else 0
         if without and options.version_2_with_negative is False:
             raise InputError(
                 f"`{name}`={path}: {without:,} of {len(file.questions):,} questions have no "

@@ -59,17 +59,17 @@ class SquadFile:
     Attributes:
         path: of the file.
         questions: in file order.
-        labelled: whether it contains the answers; a test set does not.
+        labeled: whether it contains the answers; a test set does not.
         version_2: whether questions may have no answer.
     """
 
     path: str
     questions: list[SquadQuestion]
-    labelled: bool
+    labeled: bool
     version_2: bool
 
     def without_answer(self) -> int:
-        """Number of questions without an answer, in a labelled file."""
+        """Number of questions without an answer, in a labeled file."""
         return sum(not question.answers for question in self.questions)
 
 
@@ -77,14 +77,14 @@ def read_squad(path: str) -> SquadFile:
     """The questions of a file.
 
     A question has no answer if `is_impossible` is true, or if `answers` is empty while other
-    questions of the file have some. A file without either is not labelled.
+    questions of the file have some. A file without either is not labeled.
 
     Raises:
         InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
     content = _content(path)
-    questions, impossible, unlabelled = [], 0, []
+    questions, impossible, unlabeled = [], 0, []
     seen: dict[str, str] = {}
     for place, context, entry in content.entries():
         question = _question(f"{path}: {place}", context, entry)
@@ -96,15 +96,15 @@ def read_squad(path: str) -> SquadFile:
         questions.append(question)
         impossible += entry.is_impossible
         if entry.answers is None and not entry.is_impossible:
-            unlabelled.append(place)
+            unlabeled.append(place)
     if not questions:
         raise InputError(f"{path}: contains no question")
-    labelled = impossible > 0 or any(question.answers for question in questions)
-    if labelled and unlabelled:
-        raise InputError(f"{path}: {unlabelled[0]}: lacks 'answers', which other questions have")
-    negative = labelled and not all(question.answers for question in questions)
+    labeled = impossible > 0 or any(question.answers for question in questions)
+    if labeled and unlabeled:
+        raise InputError(f"{path}: {unlabeled[0]}: lacks 'answers', which other questions have")
+    negative = labeled and not all(question.answers for question in questions)
     version = str(content.version).lower().removeprefix("v")
-    return SquadFile(path, questions, labelled, negative or version.startswith("2"))
+    return SquadFile(path, questions, labeled, negative or version.startswith("2"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -42,7 +42,7 @@ class TaggedText(NamedTuple):
         return TEXT if self.words is None else WORDS
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         return self.tags is not None or self.entities is not None
 
 
@@ -70,13 +70,13 @@ class ReadOptions(NamedTuple):
         word_column: number of the column with the words, from 1; negative from the last.
         tag_column: the same for the tags.
         tag_names: the tags that numbers stand for, in their order.
-        labelled: whether tags or entities are required.
+        labeled: whether tags or entities are required.
     """
 
     word_column: int = 1
     tag_column: int = -1
     tag_names: tuple[str, ...] = ()
-    labelled: bool = True
+    labeled: bool = True
 
 
 def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
@@ -92,7 +92,7 @@ def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
     if not texts:
         raise InputError(f"{path}: contains no text")
     units = {each.unit for each in texts}
-    if len(units) > 1 and options.labelled:
+    if len(units) > 1 and options.labeled:
         raise InputError(
             f"{path}: some lines have 'text', others 'tokens'; must be the same in all"
         )
@@ -147,7 +147,7 @@ def _read_columns(path: str, options: ReadOptions) -> Iterator[TaggedText]:
         tag = None
         if count > 1:
             tag = _column(path, line_number, columns, "tag_column", options.tag_column)
-        elif options.labelled:
+        elif options.labeled:
             raise InputError(f"{path}:{line_number}: no tag after {shown(word)}")
         if not sentence:
             first = line_number
@@ -248,7 +248,7 @@ def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> Tag
     id = row.id if isinstance(row.id, (str, int)) else number
     if row.tokens is not None:
         tags = row.ner_tags if row.ner_tags is not None else row.tags
-        if tags is None and options.labelled:
+        if tags is None and options.labeled:
             raise InputError(f"{location}: lacks 'ner_tags' (or 'tags'), a tag for each token")
         if tags is not None and len(tags) != len(row.tokens):
             raise InputError(f"{location}: {len(row.tokens)} tokens, but {len(tags)} tags")
@@ -261,7 +261,7 @@ def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> Tag
     spans = row.entities if row.entities is not None else row.spans
     if spans is None and isinstance(row.label, dict):
         spans = _cluener_spans(location, row.text, row.label)
-    if spans is None and options.labelled:
+    if spans is None and options.labeled:
         raise InputError(
             f"{location}: lacks 'entities' (or 'spans'), a list of {{start, end, label}}"
         )

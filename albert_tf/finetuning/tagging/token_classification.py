@@ -125,7 +125,7 @@ class TokenClassification(FineTuningTask):
             options.word_column,
             options.tag_column,
             options.tag_names or (tag_set.tag_names if tag_set else ()),
-            labelled=split != "predict",
+            labeled=split != "predict",
         )
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
@@ -336,11 +336,11 @@ class TokenClassification(FineTuningTask):
         write_text(f"{folder}/predictions.jsonl", "".join(f"{line}\n" for line in lines))
         logger.info("%s predictions in %s/predictions.jsonl", f"{len(lines):,}", folder)
         tags = self._predict(examples, outputs)
-        labelled = all(example.tags is not None for example in examples.examples)
+        labeled = all(example.tags is not None for example in examples.examples)
         sentences = [
             conll_lines(
                 [e.source.text[start:end] for start, end in e.words],
-                *([e.tags] if labelled else []),
+                *([e.tags] if labeled else []),
                 found.tags,
             )
             for e, found in zip(examples.examples, tags, strict=True)
@@ -348,7 +348,7 @@ class TokenClassification(FineTuningTask):
         write_text(f"{folder}/predictions.conll", "\n".join(sentences))
         if self.options.submission:
             self._write_submission(f"{folder}/submission", examples, tags)
-        if labelled:
+        if labeled:
             scores = sorted(self._scores(examples, tags).items())
             text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
             write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)

@@ -183,7 +183,7 @@ def test_every_byte_counts(tmp_path, three_steps):
     assert jax_checkpoints.damage_of(str(copy)) is None
 
 
-def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(tmp_path, caplog, three_steps):
+def test_a_damaged_latest_is_skipped_in_favor_of_the_one_before(tmp_path, caplog, three_steps):
     shutil.copytree(three_steps, tmp_path, dirs_exist_ok=True)
     (tmp_path / "model.ckpt-3" / "manifest.ocdbt").unlink()
     assert restored(tmp_path) == (2, 2.0)

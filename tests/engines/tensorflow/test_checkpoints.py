@@ -183,7 +183,7 @@ def three_steps(tmp_path_factory):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_latest_is_skipped_in_favour_of_the_one_before(
+def test_a_damaged_latest_is_skipped_in_favor_of_the_one_before(
     tmp_path, caplog, damage, three_steps
 ):
     shutil.copytree(three_steps, tmp_path, dirs_exist_ok=True)
