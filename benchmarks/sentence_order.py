@@ -172,7 +172,8 @@ def report(folder: pathlib.Path, results: dict, steps_per_pass: int, manifest: d
             )
     title = "Sentence order: accuracy over passes"
     marks = [Mark("chance", 0.5)]
-    (folder / "sentence_order.svg").write_text(chart(title, lines, marks, percent=True))
+    drawn = chart(title, lines, marks, percent=True, x_label="passes over the text")
+    (folder / "sentence_order.svg").write_text(drawn)
 
 
 def run(*words: str) -> None:

@@ -15,8 +15,8 @@ from albert_tf.flops import pretraining_flops
 from experiments.study import OWN, Flags, Study, Variant
 from experiments.workspace import Workspace, digest, once, results_in, words_of
 
-# Evaluations during training, for curves.
-CURVE_POINTS = 10
+# Evaluations during training, for curves, and their number of batches.
+CURVE_POINTS, CURVE_EVAL_STEPS = 10, 25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Run:
             "output_dir": self.folder,
             "random_seed": self._seed,
             "eval_every_steps": every,
+            "max_eval_steps": CURVE_EVAL_STEPS,
             "save_checkpoints_steps": every,
             "keep_checkpoint_max": 1,
             "best_checkpoint_metric": "none",

@@ -37,6 +37,10 @@ class Scale:
         return {"tiny": tiny, "small": small, "paper": paper}[self.name]
 
 
+# Defaults of create_pretraining_data, written out: a variant that asks for one of them is then the
+# same run as those of other studies that do not mention it.
+DATA = {"pair_objective": "sop", "ngram": 3, "do_whole_word_mask": True}
+
 # Two cores, a few minutes a run.
 TINY = Scale(
     name="tiny",
@@ -49,6 +53,7 @@ TINY = Scale(
         intermediate_size=512,
     ),
     data={
+        **DATA,
         "max_seq_length": 64,
         "max_predictions_per_seq": 10,
         "masking": "dynamic",
@@ -75,6 +80,7 @@ SMALL = Scale(
     name="small",
     config=AlbertConfig.preset("base"),
     data={
+        **DATA,
         "max_seq_length": 512,
         "max_predictions_per_seq": 76,
         "masking": "dynamic",
@@ -101,7 +107,7 @@ SMALL = Scale(
 PAPER = Scale(
     name="paper",
     config=AlbertConfig.preset("base", version=1),
-    data={"max_seq_length": 512, "max_predictions_per_seq": 20},
+    data={**DATA, "max_seq_length": 512, "max_predictions_per_seq": 20},
     training={
         "train_batch_size": 4096,
         "learning_rate": 0.00176,
