@@ -19,7 +19,7 @@ SHARED = {"none": "not shared", "all": "all shared"}
 
 
 def variants(scale):
-    sizes = scale.at((8, 32, 64, 128), (64, 128, 256, 768), (64, 128, 256, 768))
+    sizes = scale.at((8, 16, 32, 64), (64, 128, 256, 768), (64, 128, 256, 768))
     return [
         Variant(
             f"E = {size}, {SHARED[sharing]}",

@@ -29,7 +29,7 @@ NAMES = {"all": "all", "attention": "attention", "ffn": "feed-forward", "none": 
 
 
 def variants(scale):
-    large, small = scale.at((128, 32), (768, 128), (768, 128))
+    large, small = scale.at((64, 32), (768, 128), (768, 128))
     rows = [
         Variant(
             f"E = {size}, {NAMES[sharing]}",

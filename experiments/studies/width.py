@@ -17,7 +17,7 @@ PAPER = {1024: ("18M", 71.2), 2048: ("60M", 74.6), 4096: ("225M", 76.3), 6144: (
 
 
 def variants(scale):
-    widths = scale.at((64, 128, 256, 384), (256, 512, 768, 1024), tuple(PAPER))
+    widths = scale.at((32, 64, 128, 192), (256, 512, 768, 1024), tuple(PAPER))
     heads = scale.config.hidden_size // scale.config.num_attention_heads
     return [
         Variant(
