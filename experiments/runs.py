@@ -41,12 +41,21 @@ def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
     return dataclasses.replace(workspace.scale.config, **changes)
 
 
+def data_of(workspace: Workspace, variant: Variant) -> dict[str, Any]:
+    """Flags of create_pretraining_data for a variant."""
+    return {**workspace.scale.data, **variant.data}
+
+
+def has_pairs(data: Flags) -> bool:
+    """Whether there is a task on pairs of segments."""
+    return data.get("pair_objective", "sop") != "none"
+
+
 def by_formula(workspace: Workspace, variant: Variant) -> dict[str, float]:
     """Parameters in millions, and GFLOP of a training example."""
-    config, data = config_of(workspace, variant), {**workspace.scale.data, **variant.data}
-    pairs = data.get("pair_objective", "sop") != "none"
+    config, data = config_of(workspace, variant), data_of(workspace, variant)
     flops = pretraining_flops(
-        config, data["max_seq_length"], data["max_predictions_per_seq"], pairs
+        config, data["max_seq_length"], data["max_predictions_per_seq"], has_pairs(data)
     )
     return {"parameters": config.parameter_count() / 1e6, "gflops": flops / 1e9}
 
@@ -68,11 +77,12 @@ class Run:
         self._variant = variant
         self._seed = seed
         self._config = config_of(workspace, variant)
+        self._data = data_of(workspace, variant)
         self._training = {**workspace.scale.training, **variant.training, **(training or {})}
         described = {
             "text": workspace.text_digest(),
             "config": self._config.to_dict(),
-            "data": {**workspace.scale.data, **variant.data},
+            "data": self._data,
             "text_share": variant.text_share,
             "training": self._training,
         }
@@ -85,7 +95,7 @@ class Run:
         values.update(self._trained())
         for name in study.evaluation_sets():
             flags = self._variant.data if name == OWN else study.evaluate_on[name]
-            values["on"][name] = self._evaluated(flags)
+            values["on"][name] = self._learned(self._evaluated(flags))
         for task in tasks.names:
             values.setdefault("tasks", {})[task] = self._fine_tuned(task, tasks.data_dir)
         if tasks.names:
@@ -144,8 +154,7 @@ class Run:
         }
 
     def _lengths(self) -> dict[str, int]:
-        data = {**self._workspace.scale.data, **self._variant.data}
-        return {name: data[name] for name in ("max_seq_length", "max_predictions_per_seq")}
+        return {name: self._data[name] for name in ("max_seq_length", "max_predictions_per_seq")}
 
     def _evaluated(self, data: Flags) -> dict[str, float]:
         """Results on all examples of an evaluation set."""
@@ -164,6 +173,13 @@ class Run:
             return results_in(self.folder / "eval_results.txt")
 
         return once(self.folder / f"evaluated-{records.parent.name}.json", evaluate)
+
+    def _learned(self, results: dict[str, float]) -> dict[str, float]:
+        """Without the results of a head on pairs that was not trained."""
+        if has_pairs(self._data):
+            return results
+        pairs = ("next_sentence", "sentence_order")
+        return {name: value for name, value in results.items() if not name.startswith(pairs)}
 
     def _engine(self) -> dict[str, Any]:
         names = ("engine", "dtype")

@@ -15,7 +15,7 @@ from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from experiments import page, pictures, report
 from experiments.results import Difference, Estimate, Row, agreement
-from experiments.runs import by_formula, config_of
+from experiments.runs import Run, Tasks, by_formula, config_of
 from experiments.scales import SCALES
 from experiments.study import MASKED_LM, OWN, Dots, Study, find_study, study_names
 from experiments.workspace import Corpus, Workspace, words_of
@@ -105,13 +105,21 @@ def test_what_disagrees_with_the_paper_is_said():
     assert "within the spread" in report.table(_study(), noisy)
 
 
-def test_a_model_without_a_head_has_chance_in_its_place():
+def test_a_head_that_was_not_trained_has_chance_in_its_place(tmp_path, monkeypatch):
     study = find_study("sentence_order")
+    workspace = Workspace(str(tmp_path), SCALES["tiny"], Corpus((), "books", 0.1))
+    monkeypatch.setattr(Workspace, "text_digest", lambda self: "text")
+    monkeypatch.setattr(Run, "train", lambda self: None)
+    monkeypatch.setattr(Run, "_trained", lambda self: {})
+    accuracies = ("masked_lm_accuracy", "next_sentence_accuracy", "sentence_order_accuracy")
+    monkeypatch.setattr(Run, "_evaluated", lambda self, flags: dict.fromkeys(accuracies, 0.75))
     rows = [
-        Row("none", {MASKED_LM.heading: [0.3, 0.31]}),
-        Row("sop", {column.heading: [0.6, 0.7] for column in study.columns if column.on}),
+        Row.of(each, study.columns, {}, [Run(workspace, each, 0).measured(study, Tasks())] * 2)
+        for each in study.variants(workspace.scale)
     ]
-    assert "| none | 30.5 ± 6.4 | 50.0 (chance) | 50.0 (chance) |" in report.table(study, rows)
+    table = report.table(study, rows)
+    assert "| none | 75 | 50.0 (chance) | 50.0 (chance) |" in table
+    assert "| sop | 75 | 75 | 75 |" in table
 
 
 def test_names_in_pictures_are_text():
