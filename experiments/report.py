@@ -80,8 +80,9 @@ def findings(study: Study, rows: Sequence[Row]) -> str:
         return "One seed does not tell differences between models from those between seeds."
     if not found.clear:
         return f"No two models differ in “{heading}” by more than the spread of the seeds."
+    differ = "differs" if found.clear == 1 else "differ"
     sentences = [
-        f"Pairs of models that the paper compares: {found.pairs}. Of these, {found.clear} differ "
+        f"Pairs of models that the paper compares: {found.pairs}. Of these, {found.clear} {differ} "
         f"here in “{heading}” by more than the spread of the seeds, {found.agree} of them in the "
         "order of the paper."
     ]
