@@ -62,11 +62,11 @@ def _dots(study: Study, column: Column, rows: Sequence[Row]) -> str | None:
             chance = 100 * column.chance if column.percent else column.chance
             axes.axvline(chance, color="#6b7280", linestyle="--", linewidth=1.2)
             axes.annotate(
-                "chance", (chance, 1.0), xycoords=("data", "axes fraction"), fontsize=10, ha="left"
-            )
+                "chance", (chance, -0.7), (4, 0), textcoords="offset points", fontsize=10,
+                va="center",
+            )  # fmt: skip
         axes.set_yticks(range(len(measured)), [row.name for row, _ in measured])
-        axes.invert_yaxis()
-        axes.margins(y=0.1)
+        axes.set_ylim(len(measured) - 0.5, -0.5 if column.chance is None else -1.1)
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
     return svg[0]

@@ -29,7 +29,7 @@ STUDY = Study(
     ),
     variants=variants,
     columns=(MASKED_LM, NEXT_SENTENCE, ORDER, DOWNSTREAM),
-    pictures=(Dots(NEXT_SENTENCE), Dots(ORDER)),
+    pictures=(Dots(MASKED_LM), Dots(NEXT_SENTENCE), Dots(ORDER)),
     reference="nsp",
     compared=ORDER,
     paper_compared="SOP",
