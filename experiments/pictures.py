@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from albert_tf.report.charts import COLORS, GRID, drawing
 from experiments.results import Estimate, Row
-from experiments.study import Column, Curves, Dots, Relation, Study
+from experiments.study import OWN, Column, Curves, Dots, Relation, Study
 
 _COLORS = (*COLORS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
 
@@ -25,11 +25,13 @@ def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -
 
 
 def name_of(picture: Dots | Relation | Curves) -> str:
-    """The name of the file, without its ending."""
+    """The name of the file, without its ending; different for all pictures of a study."""
+    y = picture.y.metric
+    if picture.y.on not in (None, OWN):
+        y = f"{y}-on-{picture.y.on}"
     if isinstance(picture, Relation):
-        return f"{picture.y.metric}-by-{picture.x.metric}"
-    kind = "curves-" if isinstance(picture, Curves) else ""
-    return f"{kind}{picture.y.metric}"
+        return f"{y}-by-{picture.x.metric}"
+    return f"curves-{y}" if isinstance(picture, Curves) else y
 
 
 def _shown(column: Column, estimate: Estimate) -> Estimate:

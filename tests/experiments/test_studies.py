@@ -38,6 +38,7 @@ def test_a_study_asks_for_models_and_flags_that_exist(name, scale, tmp_path):
     for column in study.columns:
         assert column.on in (None, OWN, *study.evaluate_on)
     assert study.compared in study.columns
+    assert len({pictures.name_of(each) for each in study.pictures}) == len(study.pictures)
     if study.reference is not None:
         assert study.reference in {variant.name for variant in variants}
 
