@@ -41,8 +41,9 @@ models of this size tell the order of only 62.5 % of the pairs, and a segment fr
 given away by its names, which a model never has to compare to tell an order.
 
 Contrary to the paper, models with a task on pairs predict masked tokens better than the one
-without. Their curves part after a third of the training: models of this scale are just leaving the
-[plateau](results.md#the-plateau), and those with such a task do so sooner. SST-2 has single
-sentences, for which the three do not differ by more than the spread of the seeds.
+without. Their curves part after a third of the training, and all three are still on the
+[plateau](results.md#the-plateau) at its end. Whether the order stays the same beyond it, this scale
+does not show. SST-2 has single sentences, for which the three do not differ by more than the spread
+of the seeds.
 """,
 )
