@@ -59,6 +59,7 @@ def files() -> dict[pathlib.Path, str]:
     """The page and its pictures: path -> content."""
     made: dict[pathlib.Path, str] = {}
     lines: list[str] = []
+    unmeasured: dict[str, Study] = {}
     for name in study_names():
         study = find_study(name)
         found = [scale for scale in SCALES if (RESULTS / scale / f"{name}.json").exists()]
@@ -69,7 +70,8 @@ def files() -> dict[pathlib.Path, str]:
             shown = [(f"images/experiments/{file}", text) for file, (text, _) in drawn.items()]
             lines += report.section(study, results, shown)
         if not found:
-            lines += report.unmeasured(study, name)
+            unmeasured[name] = study
+    lines += report.unmeasured(unmeasured)
     page = read_text(str(TEMPLATE)).replace(SECTIONS, "\n".join(lines).strip())
     return {PAGE: page, **made}
 

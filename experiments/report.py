@@ -129,17 +129,9 @@ def section(
     return lines
 
 
-def unmeasured(study: Study, name: str) -> list[str]:
-    """Lines of the section of a study without results."""
-    return [
-        f"## {study.title}",
-        "",
-        f"Paper: {study.source}. {study.question}",
-        "",
-        "```",
-        f"python -m experiments {name} --input_file='novels/*.txt' --output_dir=out",
-        "```",
-        "",
-        "Not measured yet.",
-        "",
-    ]
+def unmeasured(studies: Mapping[str, Study]) -> list[str]:
+    """Lines of the section of the studies without results, by name."""
+    if not studies:
+        return []
+    rows = [f"| `{name}` | {each.source} | {each.question} |" for name, each in studies.items()]
+    return ["## Not measured yet", "", "| study | paper | question |", "|---|---|---|", *rows, ""]

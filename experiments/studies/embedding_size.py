@@ -32,7 +32,7 @@ def variants(scale):
 
 
 STUDY = Study(
-    title="Width of the embeddings",
+    title="Embedding size",
     source="table 3",
     question=(
         "Embeddings of width E, followed by a projection to the width H of the layers, take "

@@ -19,7 +19,7 @@ def variants(scale):
 
 
 STUDY = Study(
-    title="Masks",
+    title="Masking",
     source="section 3.1; the paper has no numbers for it",
     question=(
         "The paper masks spans of up to three words, short ones more often. Each model is tested "

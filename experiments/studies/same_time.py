@@ -46,7 +46,7 @@ def variants(scale):
 
 
 STUDY = Study(
-    title="The same training time",
+    title="Equal training time",
     source="table 6",
     question=(
         "A wide ALBERT has fewer parameters than BERT, and takes longer for a step. Which of them "

@@ -53,7 +53,7 @@ def variants(scale):
 
 
 STUDY = Study(
-    title="Sharing of parameters",
+    title="Parameter sharing",
     source="table 4",
     question=(
         "All layers can share their attention, their feed-forward network, both or nothing. What "
