@@ -104,17 +104,10 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
             points = min(len(curve) for curve in row.curves)
             curves = np.array([curve[:points] for curve in row.curves], float)
             steps, values = curves[0, :, 0], 100 * curves[:, :, 1]
-            axes.plot(steps, values.mean(0), color=_color(number), linewidth=1.8, label=row.name)
-            if len(values) > 1:
-                bands = [Estimate.of(column) for column in values.T]
-                axes.fill_between(
-                    steps,
-                    [band.low for band in bands],
-                    [band.high for band in bands],
-                    color=_color(number),
-                    alpha=0.15,
-                    linewidth=0,
-                )
+            style = {"color": _color(number), "linestyle": _line(number)}
+            axes.plot(steps, values.mean(0), linewidth=2.2, label=row.name, **style)
+            for seed in values if len(values) > 1 else ():
+                axes.plot(steps, seed, linewidth=0.8, alpha=0.5, **style)
         axes.set_ylabel(picture.y.heading)
         axes.margins(x=0.01)
         _legend(figure)
@@ -126,8 +119,12 @@ def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
     axes.set_xscale("log")
     low, high = min(values), max(values)
     axes.set_xlim(low / 1.25, high * 1.25)
-    ticks = [scale * base for base in 10.0 ** np.arange(-4, 6) for scale in (1, 2, 5)]
-    axes.set_xticks([tick for tick in ticks if low / 1.25 <= tick <= high * 1.25])
+    for scales in ((1, 2, 5), range(1, 10)):  # the second for a range of less than a decade
+        ticks = [scale * base for base in 10.0 ** np.arange(-4, 6) for scale in scales]
+        ticks = [tick for tick in ticks if low / 1.25 <= tick <= high * 1.25]
+        if len(ticks) > 2:
+            break
+    axes.set_xticks(ticks)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
 
@@ -138,6 +135,10 @@ def _legend(figure) -> None:
 
 def _color(number: int) -> str:
     return _COLORS[number % len(_COLORS)]
+
+
+def _line(number: int) -> str:
+    return ("-", "--", ":", "-.")[number // len(_COLORS) % 4]
 
 
 def _marker(number: int) -> str:

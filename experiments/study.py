@@ -111,7 +111,7 @@ class Relation:
 
 @dataclasses.dataclass(frozen=True)
 class Curves:
-    """A picture: the held-out accuracy of masked tokens over training, a curve for each variant."""
+    """A picture: held-out accuracy of masked tokens over training, of each seed and their mean."""
 
     y: Column = MASKED_LM
 

@@ -5,6 +5,7 @@ from experiments.study import (
     MASKED_LM,
     PARAMETERS,
     SENTENCE_ORDER,
+    Curves,
     Dots,
     Relation,
     Study,
@@ -40,5 +41,5 @@ STUDY = Study(
     ),
     variants=variants,
     columns=(PARAMETERS, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
-    pictures=(Relation(PARAMETERS, MASKED_LM), Dots(SENTENCE_ORDER)),
+    pictures=(Relation(PARAMETERS, MASKED_LM), Curves(), Dots(SENTENCE_ORDER)),
 )
