@@ -103,7 +103,10 @@ def section(
         pictures: (path, description) of each.
     """
     rows = from_json(results["rows"])
-    seeds = max(len(values) for row in rows for values in row.values.values())
+    # Speeds have a value for each round, whatever the number of seeds.
+    seeds = max(len(row.curves) for row in rows)
+    rounds = max(len(values) for row in rows for values in row.values.values())
+    runs = f"Seeds: {seeds}" if study.trains else f"Rounds: {rounds}"
     machine = results["machine"]
     lines = [
         f"## {study.title}",
@@ -116,8 +119,7 @@ def section(
         "",
         table(study, rows),
         "",
-        f"{'Rounds' if not study.trains else 'Seeds'}: {seeds}. {results['date']}, "
-        f"{machine['cpu']}, {machine['cores']} cores.",
+        f"{runs}. {results['date']}, {machine['cpu']}, {machine['cores']} cores.",
         "",
     ]
     if text := findings(study, rows):
