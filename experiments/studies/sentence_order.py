@@ -41,14 +41,15 @@ explain it: models of this size tell the order of only 62.5 % of the pairs, and 
 another novel is given away by its names, which a model never has to compare to tell an order.
 
 Contrary to the paper, models with a task on pairs predict masked tokens better than the one
-without. Part of this is the test: each is tested on text prepared as its own. On text without
-pairs, SOP and no task predict the same (14.3 ± 0.4 and 14.4 ± 0.2 %), while on pairs SOP is ahead
-(15.4 ± 0.2 and 14.3 ± 1.1 %, within the spread). But all models here are still on the
-[plateau](results.md#the-plateau). With masks of single words, which shorten it, models with SOP
-leave it in one pass and those without a task on pairs do not: tested on pairs with such masks,
-22.0 ± 2.7 and 13.6 ± 2.6 %, tested on text without pairs, 20.7 ± 3.1 and 14.5 ± 0.2 %. So here the
-task on pairs makes the plateau shorter. That it does so by teaching the model to attend to other
-tokens is a guess. SST-2 has single sentences, for which the three do not differ by more than the
-spread of the seeds.
+without. Further runs, with three seeds each, show two reasons. The first is the test, on text
+prepared as each model's own: on text without pairs, SOP and no task predict the same (14.3 ± 0.4
+and 14.4 ± 0.2 %), while on pairs SOP is ahead (15.4 ± 0.2 and 14.3 ± 1.1 %, within the spread). The
+second is the [plateau](results.md#the-plateau), which all models in the table are still on. With
+masks of single words, models with SOP leave it in one pass and those without a task do not: tested
+on pairs with such masks, they have 22.0 ± 2.7 and 13.6 ± 2.6 %, and on text without pairs
+20.7 ± 3.1 and 14.5 ± 0.2 %. So SOP shortens the plateau. That it does so by teaching the model to
+attend to other tokens is a guess.
+
+SST-2 has single sentences, for which the three do not differ by more than the spread of the seeds.
 """,
 )
