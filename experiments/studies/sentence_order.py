@@ -41,8 +41,9 @@ explain it: models of this size tell the order of only 62.5 % of the pairs, and 
 another novel is given away by its names, which a model never has to compare to tell an order.
 
 Contrary to the paper, models with a task on pairs predict masked tokens better than the one
-without. Further runs, with three seeds each, show two reasons. The first is the test, on text
-prepared as each model's own: on text without pairs, SOP and no task predict the same (14.3 ± 0.4
+without. Further runs (`pair_objective` none and sop, each with `ngram` 1 and 3, three seeds, all
+tested on the four kinds of text) show two reasons. The first is the test, on text prepared as each
+model's own: on text without pairs, SOP and no task predict the same (14.3 ± 0.4
 and 14.4 ± 0.2 %), while on pairs SOP is ahead (15.4 ± 0.2 and 14.3 ± 1.1 %, within the spread). The
 second is the [plateau](results.md#the-plateau), which all models in the table are still on. With
 masks of single words, models with SOP leave it in one pass and those without a task do not: tested
