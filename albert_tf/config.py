@@ -8,8 +8,7 @@ from typing import Any
 
 from albert_tf import albert_zh_config, configs, huggingface_config
 from albert_tf.errors import InputError
-from albert_tf.files import exists
-from albert_tf.json_files import read_json
+from albert_tf.files import exists, read_json
 
 CONFIG_FILE = "albert_config.json"  # next to checkpoints, as in the original's archives
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.servers import published_checksum
+from albert_tf.files import published_checksum
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions

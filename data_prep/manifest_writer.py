@@ -16,8 +16,8 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.files import read_json
 from albert_tf.input.manifest import manifest_file, read_manifest
-from albert_tf.json_files import read_json
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE
 from data_prep.example_maker import UNKNOWN_CHARACTER

@@ -12,9 +12,8 @@ import types
 
 import pytest
 
-from albert_tf.durability import temporary_name
 from albert_tf.errors import InputError
-from albert_tf.files import expand_globs, replacing, write_text
+from albert_tf.files import expand_globs, replacing, temporary_name, write_text
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tokenizers import Tokenizer

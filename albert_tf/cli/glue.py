@@ -27,6 +27,7 @@ from albert_tf.files import (
     file_identity,
     folder_of_one,
     is_folder,
+    read_json,
     write_text,
 )
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
@@ -44,7 +45,6 @@ from albert_tf.finetuning.classification.glue_results import (
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
-from albert_tf.json_files import read_json
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
 
 logger = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from albert_tf.export.task_exports import (
     task_settings,
     write_task,
 )
-from albert_tf.files import sha256_of, tensorflow_errors_as_os_errors, write_text
+from albert_tf.files import sha256_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.described_checkpoint import described_checkpoint
@@ -37,6 +37,7 @@ from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 

@@ -24,13 +24,12 @@ from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
 from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, create_task_model
-from albert_tf.files import exists
+from albert_tf.files import converted, exists
 from albert_tf.interop import layout
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import find_kind
-from albert_tf.json_files import converted
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tokenizers import Tokenizer

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, replacing, write_text
-from albert_tf.json_files import read_json
+from albert_tf.files import exists, make_folder, read_json, replacing, write_text
 
 MANIFEST = "export.json"
 

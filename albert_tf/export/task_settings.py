@@ -6,9 +6,8 @@ import dataclasses
 import os
 from typing import Any, ClassVar, Literal, TypeVar
 
-from albert_tf.files import exists
+from albert_tf.files import Positive, converted, exists, read_json
 from albert_tf.interop.layout import folder_of
-from albert_tf.json_files import Positive, converted, read_json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,10 +10,9 @@ import keras
 
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, remove
+from albert_tf.files import exists, read_json, remove
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.layout import FROZEN_FILE
-from albert_tf.json_files import read_json
 from albert_tf.modeling.freezing import freeze
 
 logger = logging.getLogger(__name__)

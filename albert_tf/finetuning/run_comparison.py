@@ -16,10 +16,9 @@ import numpy as np
 from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
-from albert_tf.files import exists, write_text
+from albert_tf.files import exists, read_json, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.json_files import read_json
 from albert_tf.training.evaluation import is_better
 
 logger = logging.getLogger(__name__)

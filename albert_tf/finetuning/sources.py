@@ -9,12 +9,11 @@ import os
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, is_folder, open_file, sha256_of
+from albert_tf.files import exists, is_folder, is_read_only, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
 from albert_tf.interop.layout import encoder_folder
-from albert_tf.servers import is_read_only
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training import model_config
 

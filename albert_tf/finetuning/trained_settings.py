@@ -7,9 +7,8 @@ import typing
 from dataclasses import asdict, field, make_dataclass, replace
 from typing import Any
 
-from albert_tf.files import exists
+from albert_tf.files import converted, exists, read_json
 from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
-from albert_tf.json_files import converted, read_json
 
 logger = logging.getLogger(__name__)
 

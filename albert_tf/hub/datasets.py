@@ -1,7 +1,7 @@
 """Data sets of the Hugging Face Hub by name: `hf://datasets/ORGANIZATION/NAME[@REVISION]/PATH`.
 
 Their files are fetched into the cache of the Hub and read there, unlike those of other servers,
-which are read where they are (`albert_tf.servers`).
+which are read where they are (`albert_tf.files`).
 """
 
 from __future__ import annotations

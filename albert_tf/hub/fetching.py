@@ -17,9 +17,8 @@ from typing import Any
 
 import google_crc32c
 
-from albert_tf.durability import sync
 from albert_tf.errors import InputError
-from albert_tf.files import remove, write_text
+from albert_tf.files import remove, sync, write_text
 from albert_tf.progress import ProgressLine
 
 logger = logging.getLogger(__name__)

@@ -14,11 +14,10 @@ import re
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, remove, sha256_of
+from albert_tf.files import exists, read_json, remove, sha256_of
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.cache import cache_folder, one_at_a_time
 from albert_tf.hub.fetching import Unavailable, fetch
-from albert_tf.json_files import read_json
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from msgspec import Meta
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.files import Natural, Positive, converted, read_json
 from albert_tf.input.masking import Masking
-from albert_tf.json_files import Natural, Positive, converted, read_json
 
 # More than any vocabulary has; arrays of this size are no burden.
 _MOST_IDS = 10_000_000

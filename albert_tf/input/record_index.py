@@ -26,8 +26,8 @@ import numpy as np
 from albert_tf import files
 from albert_tf.compiled import compiled
 from albert_tf.errors import InputError
+from albert_tf.files import Natural, read_json
 from albert_tf.input.manifest import manifest_file
-from albert_tf.json_files import Natural, read_json
 from albert_tf.progress import ProgressLine
 
 logger = logging.getLogger(__name__)

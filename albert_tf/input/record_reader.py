@@ -16,6 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.example_parser import ExampleParser, WrongLengthError
 from albert_tf.input.features import Feature
 from albert_tf.input.record_index import RecordIndex, masked_crc
+from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 
 # Blocks that are read at the same time, since remote storage takes its time to answer.
 _READS = 16
@@ -210,5 +211,5 @@ def _records(file: IO[bytes], size: int) -> Iterator[bytes]:
 def _remote_errors(path: str) -> contextlib.AbstractContextManager:
     """Turns errors of a server that TensorFlow reads from into `OSError`."""
     if files.is_remote(path) and not files.is_read_only(path):
-        return files.tensorflow_errors_as_os_errors()
+        return tensorflow_errors_as_os_errors()
     return contextlib.nullcontext()

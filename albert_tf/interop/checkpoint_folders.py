@@ -19,16 +19,16 @@ from albert_tf.errors import InputError
 from albert_tf.files import (
     exists,
     is_folder,
+    is_remote,
     matches,
     open_file,
+    read_json,
     read_text,
     remove,
     rename,
     sizes,
     write_text,
 )
-from albert_tf.json_files import read_json
-from albert_tf.servers import is_remote
 
 NAME = "model.ckpt"
 LIST_FILE = "checkpoints.json"

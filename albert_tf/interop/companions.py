@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from albert_tf.files import exists, read_text
+from albert_tf.files import exists, read_json, read_text
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
 from albert_tf.interop.layout import (
@@ -20,7 +20,6 @@ from albert_tf.interop.layout import (
     TAGGING_FILE,
     TARGET_FILE,
 )
-from albert_tf.json_files import read_json
 from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
 
 RESULTS_FILE = "eval_results.txt"

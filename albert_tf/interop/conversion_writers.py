@@ -33,6 +33,7 @@ from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
 from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Weights
+from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer
 
 
@@ -84,7 +85,7 @@ def _needing_tensorflow(format: str) -> Iterator[None]:
             f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
             "albert-tf[cpu]"
         )
-    with files.tensorflow_errors_as_os_errors():
+    with tensorflow_errors_as_os_errors():
         yield
 
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, write_text
+from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.weights import Tensor, Weights
-from albert_tf.json_files import read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

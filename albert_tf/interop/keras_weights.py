@@ -15,9 +15,8 @@ import keras
 import numpy as np
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.durability import temporary_name
 from albert_tf.errors import InputError
-from albert_tf.files import rename
+from albert_tf.files import rename, temporary_name
 from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Tensor, Weights
 

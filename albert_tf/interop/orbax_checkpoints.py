@@ -22,7 +22,7 @@ import keras
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import sizes
+from albert_tf.files import is_remote, read_json, sizes
 from albert_tf.interop.checkpoint_folders import (
     CheckpointList,
     check_intact,
@@ -31,8 +31,6 @@ from albert_tf.interop.checkpoint_folders import (
     write_list,
 )
 from albert_tf.interop.weights import Tensor, Weights, adjacent_config
-from albert_tf.json_files import read_json
-from albert_tf.servers import is_remote
 
 Store: TypeAlias = Any  # an open tensorstore.TensorStore
 

@@ -11,8 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches, tensorflow_reason, write_text
+from albert_tf.files import exists, matches, write_text
 from albert_tf.interop.weights import Shape, Tensor, Weights, adjacent_config
+from albert_tf.tensorflow_errors import tensorflow_reason
 
 Reader: TypeAlias = Any  # what tf.train.load_checkpoint returns; its class has no public name
 

@@ -6,9 +6,8 @@ import dataclasses
 import os
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import exists, read_json
 from albert_tf.interop.layout import CHOICE_FILE
-from albert_tf.json_files import read_json
 from albert_tf.text_models.presets import Preset
 
 # `problem_type` in a Hugging Face config -> key of `TARGETS`.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.json_files import shown
+from albert_tf.files import shown
 
 
 def as_list(values: Any, argument: str) -> list[Any]:

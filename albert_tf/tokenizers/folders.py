@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 
-from albert_tf.files import exists, matches
+from albert_tf.files import exists, matches, read_json
 from albert_tf.hub.names import VOCABULARY_FILES
-from albert_tf.json_files import read_json
 
 CONFIG_FILE = "tokenizer_config.json"
 

@@ -13,7 +13,15 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, exists, make_folder, read_lines, write_text
+from albert_tf.files import (
+    copy_file,
+    exists,
+    make_folder,
+    parse_json,
+    read_json,
+    read_lines,
+    write_text,
+)
 from albert_tf.interop.companions import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -21,7 +29,6 @@ from albert_tf.interop.companions import (
     results_text,
 )
 from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.json_files import parse_json, read_json
 from albert_tf.training.events import EventWriter
 
 _logger = logging.getLogger(__name__)

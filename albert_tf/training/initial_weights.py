@@ -10,12 +10,11 @@ from typing import TypeVar
 import keras
 
 from albert_tf.errors import arguments_renamed
-from albert_tf.files import matches
+from albert_tf.files import matches, read_json
 from albert_tf.hub.huggingface import parse_name
 from albert_tf.hub.names import local_weights, source_of
 from albert_tf.hub.published import Source
 from albert_tf.interop.formats import load_weights
-from albert_tf.json_files import read_json
 from albert_tf.training.options import TrainingOptions
 
 ORIGIN_FILE = "initial_weights.json"

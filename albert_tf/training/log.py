@@ -8,9 +8,8 @@ import time
 
 import numpy as np
 
-from albert_tf.durability import sync
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_lines, write_text
+from albert_tf.files import exists, open_file, read_lines, sync, write_text
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.training.evaluation import parse_row
 from albert_tf.training.events import EventWriter

@@ -13,7 +13,7 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, expand_globs, write_text
+from albert_tf.files import exists, expand_globs, read_json, write_text
 from albert_tf.input.manifest import (
     find_manifests,
 )
@@ -23,7 +23,6 @@ from albert_tf.interop.companions import (
     evaluation_data,
     find_companions,
 )
-from albert_tf.json_files import read_json
 from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.initial_weights import with_local_weights

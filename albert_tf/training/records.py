@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
-from albert_tf.files import expand_globs
+from albert_tf.files import expand_globs, read_json
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -21,7 +21,6 @@ from albert_tf.input.manifest import (
     pair_objective,
 )
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
-from albert_tf.json_files import read_json
 from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
 

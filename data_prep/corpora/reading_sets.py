@@ -14,7 +14,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.json_files import converted, parse_json
+from albert_tf.files import converted, parse_json
 from data_prep.corpora.base import Counts, Document, ReaderOptions
 from data_prep.corpora.table import one_line, paragraphs
 

@@ -244,7 +244,7 @@ def test_another_process_may_be_first(training_options, manifests, monkeypatch):
 
     def slower(options):
         with monkeypatch.context() as patch:
-            patch.setattr("albert_tf.files.temporary_name", lambda path: f"{path}.other")
+            patch.setattr("albert_tf.files.writing.temporary_name", lambda path: f"{path}.other")
             patch.setattr(reading_set, "extract", real)
             make_reading_set(training_options, manifests)
         return real(options)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
+from albert_tf.files import parse_json
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, restore
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
-from albert_tf.json_files import parse_json
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)

@@ -27,6 +27,7 @@ from albert_tf.export.task_settings import (
     TaggerSettings,
     read_settings,
 )
+from albert_tf.files import read_json
 from albert_tf.finetuning import run_comparison, run_report
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.glue import glue_dataset
@@ -57,7 +58,6 @@ from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
-from albert_tf.json_files import read_json
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint, read_rows
 from albert_tf.training.health import Workload

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from albert_tf.durability import remove_leftovers, temporary_name
 from albert_tf.engines import base, checkpoint_choice
 from albert_tf.engines.checkpoint_choice import check_shared
 from albert_tf.engines.workers import Workers
@@ -20,12 +19,15 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import (
     copy_file,
     exists,
+    is_remote,
     make_folder,
     matches,
     read_text,
     remove,
+    remove_leftovers,
     rename,
     sizes,
+    temporary_name,
 )
 from albert_tf.interop import checkpoint_folders
 from albert_tf.interop.checkpoint_folders import (
@@ -52,7 +54,6 @@ from albert_tf.interop.orbax_checkpoints import (
     reason_of,
 )
 from albert_tf.interop.weights import match
-from albert_tf.servers import is_remote
 
 __all__ = [
     "Checkpoints",

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from albert_tf.durability import sync, sync_names
 from albert_tf.engines import base, checkpoint_choice
 from albert_tf.engines.checkpoint_choice import check_shared
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import copy_file, exists, matches, remove, tensorflow_errors_as_os_errors
+from albert_tf.files import copy_file, exists, matches, remove, sync, sync_names
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.tensorflow_checkpoints import (
     damage_of,
@@ -28,6 +27,7 @@ from albert_tf.interop.tensorflow_checkpoints import (
     read_training_checkpoint,
 )
 from albert_tf.interop.weights import match
+from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 
 _NAME = "model.ckpt"
 _LIST_FILE = "checkpoint"

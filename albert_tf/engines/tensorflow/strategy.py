@@ -16,7 +16,7 @@ from albert_tf.engines.tensorflow.cluster import find_cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
+from albert_tf.tensorflow_errors import tensorflow_reason
 
 
 class Devices(NamedTuple):

@@ -14,7 +14,7 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.rendezvous import meet
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.files import tensorflow_reason
+from albert_tf.tensorflow_errors import tensorflow_reason
 
 # What TensorFlow raises in workers that wait for one that has died or does not answer.
 _LOSSES = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, write_text
+from albert_tf.files import exists, make_folder, read_json, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.datasets import Example, RowSet
@@ -27,7 +27,6 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outp
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
-from albert_tf.json_files import read_json
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer, packing

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import read_lines
+from albert_tf.files import parse_json, read_lines
 from albert_tf.finetuning.classification.datasets import (
     ClassificationDataset,
     Example,
@@ -21,7 +21,6 @@ from albert_tf.finetuning.classification.datasets import (
 )
 from albert_tf.finetuning.classification.spreadsheets import sheet_rows
 from albert_tf.finetuning.parquet_rows import parquet_rows
-from albert_tf.json_files import parse_json
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import converted, exists, read_json, shown
 from albert_tf.finetuning.race.choice_question import ChoiceQuestion, checked_choices, fill
-from albert_tf.json_files import converted, read_json, shown
 
 GROUPS = {"d": "dialogue", "m": "mixed"}
 _FOLDERS = ("c3", "c3_public", "C3")

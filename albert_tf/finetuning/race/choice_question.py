@@ -7,7 +7,7 @@ import string
 from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.json_files import shown
+from albert_tf.files import shown
 
 LETTERS = string.ascii_uppercase
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import matches, read_lines
+from albert_tf.files import converted, matches, parse_json, read_lines, shown
 from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.finetuning.race.c3 import GROUPS, read_c3
 from albert_tf.finetuning.race.choice_question import (
@@ -25,7 +25,6 @@ from albert_tf.finetuning.race.choice_question import (
 )
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.hub.datasets import local_folder
-from albert_tf.json_files import converted, parse_json, shown
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import exists, read_json
 from albert_tf.finetuning.squad.answer_heads import ANSWER_HEADS
 from albert_tf.finetuning.squad.answer_metrics import METRICS, AnswerMetric, choose_metric
 from albert_tf.finetuning.squad.answers import (
@@ -33,7 +33,6 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outp
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
 from albert_tf.interop.companions import THRESHOLD, find_companions
-from albert_tf.json_files import read_json
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
+from albert_tf.files import converted, read_json
 from albert_tf.finetuning.parquet_rows import parquet_rows
-from albert_tf.json_files import converted, read_json
 
 # How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
 # development set do; CLUE's baseline (mrc_pytorch/preprocess/cmrc2018_preprocess.py) looks as far.

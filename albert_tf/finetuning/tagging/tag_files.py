@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_lines
+from albert_tf.files import converted, exists, open_file, parse_json, read_lines, shown
 from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.finetuning.tagging.entities import Entity, chunks, iob2
 from albert_tf.finetuning.tagging.windows import TEXT, WORDS
 from albert_tf.input.tags import OUTSIDE, PLAIN_TAGS, split_tag
-from albert_tf.json_files import converted, parse_json, shown
 
 
 class TaggedText(NamedTuple):

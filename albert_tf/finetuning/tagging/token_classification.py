@@ -14,7 +14,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import exists, make_folder, write_text
+from albert_tf.files import exists, make_folder, read_json, shown, write_text
 from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.tagging.entities import Entity, chunks, count_matches, invalid_tags
 from albert_tf.finetuning.tagging.tag_files import (
@@ -55,7 +55,6 @@ from albert_tf.input.examples import Features
 from albert_tf.input.tags import ENTITY_TAGS, OUTSIDE
 from albert_tf.interop.companions import LABELS_FILE, find_companions
 from albert_tf.interop.layout import TAGGING_FILE
-from albert_tf.json_files import read_json, shown
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from albert_tf.report.sections import Section

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.json_files import Positive, read_json
+from albert_tf.files import Positive, read_json
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, read_text
+from albert_tf.files.reading import exists, read_text
 
 Value = TypeVar("Value")
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]

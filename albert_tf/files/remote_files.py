@@ -7,7 +7,16 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from albert_tf.servers import file_system, open_on_server
+from albert_tf.files.servers import file_system, open_on_server
+
+
+def remote_files() -> Any:
+    """Remote files: `tf.io.gfile`, or the same through fsspec in a process that runs on JAX."""
+    if os.environ.get("KERAS_BACKEND") == "jax":
+        return RemoteFiles()
+    import tensorflow as tf  # loaded for such paths only
+
+    return tf.io.gfile
 
 
 class Status(NamedTuple):
