@@ -10,6 +10,16 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 # Container images often set it; each of the hundreds of processes of the tests would then compile
 # the package, and each run of pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
+# make test CPU=avx2 computes as a processor without AVX-512 does.
+ifeq ($(CPU),avx2)
+export NPY_DISABLE_CPU_FEATURES := X86_V4 AVX512_ICL AVX512_SPR
+export OPENBLAS_CORETYPE := Haswell
+export TF_ENABLE_ONEDNN_OPTS := 0
+export ONEDNN_MAX_CPU_ISA := AVX2
+export XLA_FLAGS := --xla_cpu_max_isa=AVX2
+export MKL_ENABLE_INSTRUCTIONS := AVX2
+export ATEN_CPU_CAPABILITY := avx2
+endif
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 .PHONY: demo lint check test test-rest test-all bench docs clean
