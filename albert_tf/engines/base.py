@@ -236,8 +236,8 @@ class Engine(abc.ABC):
         """Reads the first records of TFRecord files, to find a mismatch before training starts.
 
         Raises:
-            InputError: a file is damaged, its examples have other features or lengths or ids
-                beyond the vocabulary, or there is no example at all.
+            InputError: a file is damaged, or its examples have other features or lengths or ids
+                beyond the vocabulary.
         """
 
     @abc.abstractmethod

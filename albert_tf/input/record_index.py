@@ -81,7 +81,9 @@ class RecordIndex(NamedTuple):
     @property
     def first_of_file(self) -> np.ndarray:
         """int64 `[files]`, the number of records before each file."""
-        return self.first[np.searchsorted(self.file, np.arange(len(self.files)))]
+        # A file without a record has no block; the last files may be such.
+        first_block = np.searchsorted(self.file, np.arange(len(self.files)))
+        return np.append(self.first, self.examples)[first_block]
 
     def name_of(self, record: int) -> str:
         """Names a record: its file, and its number in the file, from 0.
@@ -124,10 +126,12 @@ class RecordIndex(NamedTuple):
             indexes: of these files; None to find them (see `find_indexes`).
 
         Raises:
-            InputError: a file is truncated or not a TFRecord file.
+            InputError: a file is truncated or not a TFRecord file, or there is no example at all.
         """
         if indexes is None:
             indexes = find_indexes(paths)
+        if not any(index["examples"] for index in indexes):
+            raise InputError(f"{paths[0]}: contains no example, nor does any other input file")
         blocks = [len(index["offsets"]) for index in indexes]
         offsets = [np.array(index["offsets"], np.int64) for index in indexes]
         ends = [np.append(index["offsets"], index["bytes"]) for index in indexes]

@@ -140,17 +140,15 @@ def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
         features: what an example contains; with `input_ids`.
 
     Raises:
-        InputError: a file is damaged, its examples have other features or lengths than expected
-            or ids beyond the vocabulary, or there is no example at all.
+        InputError: a file is damaged, or its examples have other features or lengths than expected
+            or ids beyond the vocabulary.
     """
     unlimited = {name: feature._replace(limit=None) for name, feature in features.items()}
     limit = features["input_ids"].limit
-    found = False
     for path in paths[:_CHECKED_FILES]:
         examples = iter_examples(path, unlimited, batch_size=1)
         try:
             for example in itertools.islice(examples, _CHECKED_RECORDS):
-                found = True
                 largest = int(example["input_ids"].max(initial=0))
                 if limit is not None and largest >= limit:
                     break
@@ -165,8 +163,6 @@ def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
             f"{path}: token id {largest} is beyond the vocab_size {limit} of "
             "`albert_config_file`; was it made with another vocabulary?"
         )
-    if not found:
-        raise InputError(f"{paths[0]}: no example in it, nor in the other input files")
 
 
 def _length_mismatch(error: WrongLengthError) -> str:

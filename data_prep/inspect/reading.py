@@ -21,22 +21,28 @@ def find_features(paths: Sequence[str]) -> dict[str, Feature]:
     """The pretraining features of some files, with the lengths of their first examples.
 
     Raises:
-        InputError: if a file is damaged, empty, not for pretraining, or differs from the first one.
+        InputError: if a file is damaged, not for pretraining, or differs from the first one, or if
+            there is no example at all.
     """
-    first, *others = (_features_of(path) for path in paths)
-    for path, features in zip(paths[1:], others, strict=True):
+    # Data preparation writes as many files as asked for, some without an example.
+    found = {path: features for path in paths if (features := _features_of(path))}
+    if not found:
+        raise InputError(f"{paths[0]}: contains no example, nor does any other input file")
+    first_path, first = next(iter(found.items()))
+    for path, features in found.items():
         if features != first:
             raise InputError(
-                f"{path}: the features differ from those of {paths[0]} ({_listed(features)}; "
+                f"{path}: the features differ from those of {first_path} ({_listed(features)}; "
                 f"{_listed(first)}); inspect the files separately"
             )
     return first
 
 
 def _features_of(path: str) -> dict[str, Feature]:
+    """The features of the first example of a file; none if there is no example."""
     record = next(iter_records(path), None)
     if record is None:
-        raise InputError(f"{path}: contains no example")
+        return {}
     try:
         lengths = feature_lengths(record)
     except ValueError:

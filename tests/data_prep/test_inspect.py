@@ -137,14 +137,16 @@ def test_files_without_masks_show_whole_text(made, capsys, tokenizer):
     assert "none; drawn during training" in table
 
 
-def test_statistics_match_the_arrays(made, tokenizer, monkeypatch):
+def test_statistics_match_the_arrays(made, tokenizer, monkeypatch, tmp_path):
     monkeypatch.setattr(reading, "_EXAMPLES_AT_ONCE", 50)
     paths = [str(made / "static-a.tfrecord"), str(made / "static-b.tfrecord")]
-    features = reading.find_features(paths)
+    empty = tmp_path / "empty.tfrecord"
+    empty.touch()
+    features = reading.find_features([str(empty), *paths])
     assert features == pretraining_features(48, 9)
     found = Statistics(features)
     names = Names.find(paths, None)
-    for batch in reading.batches(paths, features):
+    for batch in reading.batches([str(empty), *paths, str(empty)], features):
         found.add(batch, names)
 
     # The same, counted one by one.
@@ -267,7 +269,7 @@ def test_invalid_input_is_one_line(made, tmp_path, model_file):
     cases = [
         ((cut,), {"statistics": True}, r"cut\.tfrecord: example \d+ is damaged: it is truncated"),
         ((text,), {}, r"text\.tfrecord: .* is damaged: .*; is it a TFRecord file"),
-        ((empty,), {}, r"empty\.tfrecord: contains no example"),
+        ((empty, empty), {}, r"empty\.tfrecord: contains no example, nor does any other"),
         ((), {}, "`input_file`: name at least one"),
         ((tmp_path / "none*",), {}, "`input_file`: no file matches"),
         ((good,), {"first": 100_000}, r"`first`=100000: the files contain only \d+ examples"),

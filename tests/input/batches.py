@@ -9,7 +9,7 @@ from albert_tf.input.share import Share
 from data_prep.tfrecords import write_records
 from tests.tiny import LENGTH, PREDICTIONS, batch
 
-COUNTS = (7, 0, 130, 64)
+COUNTS = (0, 7, 0, 130, 64, 0)
 EXAMPLES = sum(COUNTS)
 STATIC = pretraining_features(LENGTH, PREDICTIONS)
 SHARES = [Share(), Share(1, 2, 2), Share(3, 4)]

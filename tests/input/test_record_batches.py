@@ -35,7 +35,7 @@ FORMS = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """Of files of uneven length, one of them empty."""
+    """Of files of uneven length; the first, the last and one between them are empty."""
     return RecordIndex.create(write_files(tmp_path_factory.mktemp("records")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
@@ -51,6 +52,23 @@ def test_blocks_are_found_in_pieces_of_any_size(records, lengths, monkeypatch):
     assert index.file.tolist() == [0] * 4 + [1] * 4
     assert (index.offset + index.bytes).tolist() == [*expected["offsets"][1:], begins[-1]] * 2
     assert index.examples == 2 * len(lengths)
+
+
+@pytest.mark.parametrize("counts", list(itertools.product((0, 1, BLOCK + 1), repeat=3)))
+def test_records_are_named_among_files_of_any_length(tmp_path, counts):
+    paths = [str(tmp_path / str(number)) for number in range(len(counts))]
+    for path, count in zip(paths, counts, strict=True):
+        with open(path, "wb") as file:
+            file.write(frame(b"record") * count)
+    if not any(counts):
+        with pytest.raises(InputError, match=f"^{paths[0]}: contains no example"):
+            RecordIndex.create(paths)
+        return
+    index = RecordIndex.create(paths)
+    names = [
+        f"{path}: example {n}" for path, c in zip(paths, counts, strict=True) for n in range(c)
+    ]
+    assert list(map(index.name_of, range(index.examples))) == names
 
 
 def test_what_was_written_down_is_used_as_long_as_it_fits(records, monkeypatch):

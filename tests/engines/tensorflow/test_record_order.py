@@ -16,7 +16,7 @@ from data_prep.tfrecords import frame
 from tests.conftest import slow
 
 SEED = 3
-COUNTS = (7, 200, 0, 500, 64, 65)
+COUNTS = (0, 7, 200, 0, 500, 64, 65, 0)
 EXAMPLES = sum(COUNTS)
 
 
