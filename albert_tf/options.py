@@ -13,6 +13,7 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 import types
@@ -47,6 +48,8 @@ def option(
     choices: tuple[str, ...] = (),
     flag: str = "",
     aliases: tuple[str, ...] = (),
+    minimum: float | None = None,
+    maximum: float = math.inf,
 ) -> Any:
     """Declares a dataclass field that is also a flag.
 
@@ -56,14 +59,52 @@ def option(
         choices: the valid values; () if they cannot be listed.
         flag: name of the flag, if it cannot be that of the field (`from` is a Python keyword).
         aliases: other names of the flag.
+        minimum: the lowest valid number, see `check_limits`; None for that of the field which this
+            one overrides, if any.
+        maximum: the highest valid number.
     """
-    metadata = {"help": help, "choices": choices, "flag": flag, "aliases": aliases}
+    metadata: dict[str, Any] = {
+        "help": help,
+        "choices": choices,
+        "flag": flag,
+        "aliases": aliases,
+    }
+    if minimum is not None:
+        metadata["limits"] = (minimum, maximum)
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def flag_name(field: dataclasses.Field) -> str:
     """Returns the name of the flag of a field."""
     return field.metadata["flag"] or field.name
+
+
+def seed_option(default: int, help: str) -> Any:
+    """An `option` for a seed: numbers that every generator of random numbers accepts."""
+    return option(default, help, minimum=0, maximum=2**31 - 1)
+
+
+def check_limits(options: Any) -> None:
+    """Checks that the numbers in a dataclass are within the limits of their fields; None is valid.
+
+    Raises:
+        InputError: a number is not.
+    """
+    for field in dataclasses.fields(options):
+        value, limits = getattr(options, field.name), _limits(type(options), field.name)
+        if value is None or limits is None or limits[0] <= value <= limits[1]:
+            continue
+        minimum, maximum = limits
+        valid = f"at least {minimum}" if maximum == math.inf else f"{minimum} to {maximum}"
+        raise InputError(f"`{field.name}`={value}: must be {valid}")
+
+
+def _limits(options_class: type, name: str) -> tuple[float, float] | None:
+    for base in options_class.__mro__:
+        field = getattr(base, "__dataclass_fields__", {}).get(name)
+        if field and "limits" in field.metadata:
+            return field.metadata["limits"]
+    return None
 
 
 def _flags_by_name(options_class: type) -> dict[str, str]:
@@ -101,12 +142,18 @@ def _plain_type(annotation: Any) -> type:
 
 
 def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> Options:
-    """Creates the dataclass from the parsed flags."""
+    """Creates the dataclass from the parsed flags.
+
+    Raises:
+        InputError: a number is beyond the limits of its field.
+    """
     values = {}
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass
         value = flag_values[flag_name(field)].value
         values[field.name] = tuple(value) if isinstance(value, list) else value
-    return options_class(**values)
+    options = options_class(**values)
+    check_limits(options)
+    return options
 
 
 def _logging_packages(options_class: type) -> list[str]:

@@ -31,7 +31,7 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.options import command, option
+from albert_tf.options import command, option, seed_option
 from albert_tf.quiet import quiet_import
 
 
@@ -49,7 +49,7 @@ class Options:
     repeats: int = option(5, "Rounds.")
     hugging_face: bool = option(True, "Measure Hugging Face too (the extra `peers`).")
     dtype: str = option("float32", "Precision.", choices=("float32", "bfloat16"))
-    random_seed: int = option(12345, "Seed of the order.")
+    random_seed: int = seed_option(12345, "Seed of the order.")
 
 
 # A way to compute: `train(steps)` and `predict()` return after the work is done.

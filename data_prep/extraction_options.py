@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option, seed_option
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
@@ -37,6 +37,7 @@ class ExtractionOptions:
         0,
         "text, table: number of consecutive lines or rows that form a document, for corpora with a "
         "sentence per line or row; 0: blank lines separate documents, and every row is one.",
+        minimum=0,
     )
     package_list: str | None = option(
         None,
@@ -48,13 +49,15 @@ class ExtractionOptions:
         0.05, "Fraction of documents to hold out, with --eval_output_file."
     )
     max_document_sentences: int = option(
-        0, "Split longer documents into several, between paragraphs; 0: never."
+        0, "Split longer documents into several, between paragraphs; 0: never.", minimum=0
     )
     max_megabytes: float = option(
-        0, "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all."
+        0,
+        "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all.",
+        minimum=0,
     )
-    random_seed: int = option(12345, "Seed of the choice of held-out and sampled documents.")
-    num_processes: int = option(0, "Number of worker processes; 0: one per core.")
+    random_seed: int = seed_option(12345, "Seed of the choice of held-out and sampled documents.")
+    num_processes: int = option(0, "Number of worker processes; 0: one per core.", minimum=0)
     runner: str | None = option(
         None, "dask: use a Dask cluster instead of processes of this machine.", choices=(DASK,)
     )
@@ -69,20 +72,12 @@ class ExtractionOptions:
         Raises:
             InputError: if one is out of range.
         """
+        check_limits(self)
         check_dask(self.runner, self.dask_scheduler)
         if self.eval_output_file and not 0 < self.eval_fraction < 1:
             raise InputError(
                 f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"
             )
-        for name, meaning in (
-            ("document_sentences", "as the files separate them"),
-            ("max_document_sentences", "no limit"),
-            ("max_megabytes", "no limit"),
-            ("num_processes", "one process per core"),
-        ):
-            value = getattr(self, name)
-            if value < 0:
-                raise InputError(f"`{name}`={value}: must be at least 0, which means {meaning}")
         if self.eval_output_file == self.output_file:
             raise InputError(
                 f"`eval_output_file`={self.eval_output_file}: must differ from `output_file`"

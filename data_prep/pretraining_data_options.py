@@ -6,7 +6,7 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.input.features import PAIR_OBJECTIVES
-from albert_tf.options import option
+from albert_tf.options import check_limits, option, seed_option
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
@@ -26,16 +26,24 @@ class PretrainingDataOptions:
     do_lower_case: bool = option(True, "Lower-case the text; must match the vocabulary.")
     do_whole_word_mask: bool = option(True, "Mask whole words instead of single tokens.")
     max_seq_length: int = option(
-        512, "Length of an example in tokens, including [CLS] and two [SEP]."
+        512, "Length of an example in tokens, including [CLS] and two [SEP].", minimum=5
     )
-    max_predictions_per_seq: int = option(20, "Maximum number of masked tokens per example.")
-    random_seed: int = option(12345, "Random seed; the same seed and input give the same bytes.")
+    max_predictions_per_seq: int = option(
+        20, "Maximum number of masked tokens per example.", minimum=1
+    )
+    random_seed: int = seed_option(
+        12345, "Random seed; the same seed and input give the same bytes."
+    )
     dupe_factor: int = option(
-        40, "Number of times each document is used, each time with different cuts and masks."
+        40,
+        "Number of times each document is used, each time with different cuts and masks.",
+        minimum=1,
     )
-    masked_lm_prob: float = option(0.15, "Fraction of tokens to mask.")
-    short_seq_prob: float = option(0.1, "Fraction of documents cut to a random shorter length.")
-    ngram: int = option(3, "Maximum length of a masked span, in words.")
+    masked_lm_prob: float = option(0.15, "Fraction of tokens to mask.", minimum=0, maximum=1)
+    short_seq_prob: float = option(
+        0.1, "Fraction of documents cut to a random shorter length.", minimum=0, maximum=1
+    )
+    ngram: int = option(3, "Maximum length of a masked span, in words.", minimum=1)
     favor_shorter_ngram: bool = option(
         True, "Draw spans of n words with probability proportional to 1/n; otherwise reversed."
     )
@@ -63,6 +71,7 @@ class PretrainingDataOptions:
         0,
         "For files with a sentence per line and no blank lines: number of lines that are taken as "
         "a document; 0: blank lines separate documents.",
+        minimum=0,
     )
     packing: str = option(
         "original",
@@ -84,8 +93,10 @@ class PretrainingDataOptions:
         0,
         "Write --output_file as this many files, NAME-00000-of-00008 and so on; 0: write exactly "
         "the files named.",
+        minimum=0,
+        maximum=99_999,
     )
-    num_processes: int = option(0, "Number of worker processes; 0: one per core.")
+    num_processes: int = option(0, "Number of worker processes; 0: one per core.", minimum=0)
     work_dir: str | None = option(
         None, "Local folder for unfinished work; default: next to the output."
     )
@@ -157,21 +168,9 @@ class PretrainingDataOptions:
             raise InputError(
                 "`word_segmenter` and `chinese_ref_file`: each finds the words; use one of them"
             )
-        self._check_ranges()
-
-    def _check_ranges(self) -> None:
-        for name, lowest, highest in (
-            ("num_shards", 0, 99_999),
-            ("num_processes", 0, None),
-            ("document_sentences", 0, None),
-            ("max_seq_length", 5, None),  # [CLS] a [SEP] b [SEP]
-            ("max_predictions_per_seq", 1, self.max_seq_length),
-            ("dupe_factor", 1, None),
-            ("ngram", 1, None),
-            ("short_seq_prob", 0, 1),
-            ("masked_lm_prob", 0, 1),
-        ):
-            value = getattr(self, name)
-            if value < lowest or (highest is not None and value > highest):
-                valid = f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
-                raise InputError(f"`{name}`={value}: must be {valid}")
+        check_limits(self)
+        if self.max_predictions_per_seq > self.max_seq_length:
+            raise InputError(
+                f"`max_predictions_per_seq`={self.max_predictions_per_seq}: must be at most "
+                f"`max_seq_length`={self.max_seq_length}"
+            )

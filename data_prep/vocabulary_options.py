@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option, seed_option
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
@@ -24,11 +24,11 @@ class VocabularyOptions:
     vocab_size: int = option(30000, "Number of pieces, including special symbols.")
     do_lower_case: bool = option(True, "Lower-case the text.")
     input_sentence_size: int = option(
-        2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them."
+        2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them.", minimum=0
     )
-    random_seed: int = option(12345, "Seed of the sample of sentences.")
+    random_seed: int = seed_option(12345, "Seed of the sample of sentences.")
     num_processes: int = option(
-        0, "Number of worker processes that read the text; 0: one per core."
+        0, "Number of worker processes that read the text; 0: one per core.", minimum=0
     )
     runner: str | None = option(
         None,
@@ -44,6 +44,7 @@ class VocabularyOptions:
         Raises:
             InputError: if a value is out of range.
         """
+        check_limits(self)
         min_size = VOCABULARY_TYPES[self.model_type].min_size
         if self.vocab_size < min_size:
             raise InputError(
@@ -51,13 +52,3 @@ class VocabularyOptions:
                 f"{min_size - 1}"
             )
         check_dask(self.runner, self.dask_scheduler)
-        if self.num_processes < 0:
-            raise InputError(
-                f"`num_processes`={self.num_processes}: must be at least 0, which means one "
-                "process per core"
-            )
-        if self.input_sentence_size < 0:
-            raise InputError(
-                f"`input_sentence_size`={self.input_sentence_size}: must be at least 0, which "
-                "means all sentences"
-            )

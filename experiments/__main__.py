@@ -49,7 +49,7 @@ class Options:
     )
     output_dir: str = option(help="Folder for text, runs and results.")
     scale: str = option("tiny", "How large the models are.", choices=tuple(SCALES))
-    seeds: int = option(3, "Number of runs of each model.")
+    seeds: int = option(3, "Number of runs of each model.", minimum=1)
     input_file: tuple[str, ...] = option(
         (), "Raw text, as for data_prep.extract_corpus; not needed by studies that only time."
     )
@@ -59,7 +59,7 @@ class Options:
         (), "Tasks of GLUE to fine-tune every model on, such as SST-2,RTE."
     )
     data_dir: str | None = option(None, "Folder of GLUE; by default tasks are fetched by name.")
-    jobs: int = option(1, "Number of runs at a time, which share the cores.")
+    jobs: int = option(1, "Number of runs at a time, which share the cores.", minimum=1)
     topology: str | None = option(
         None, "For the study `speed`: a TPU slice, such as v3:16x32, to ask the TPU compiler about."
     )
@@ -71,9 +71,6 @@ class Options:
         """Raises InputError for invalid values."""
         if not self.studies:
             raise InputError(f"name a study: {', '.join(study_names())}")
-        for name in ("seeds", "jobs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}`={getattr(self, name)}: must be at least 1")
         for flag in self.training_flags:
             if "=" not in flag:
                 raise InputError(f"`training_flags`={flag}: write NAME=VALUE")

@@ -11,18 +11,31 @@ import pytest
 from absl import flags
 
 from albert_tf import configs
+from albert_tf.cli.finetuning import TASK_KINDS
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.options import define_flags, from_flags, option, with_recipe_paths
+from albert_tf.options import check_limits, define_flags, from_flags, option, with_recipe_paths
+from albert_tf.tpu.preflight_options import PreflightOptions
+from albert_tf.training.options import PretrainingOptions
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.pretraining_data_options import PretrainingDataOptions
+from data_prep.vocabulary_options import VocabularyOptions
+from examples.demo.passages import PassageOptions
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
     name: str = option(help="Needed.")
-    count: int = option(3, "A number.")
+    count: int = option(3, "A number.", minimum=1, maximum=9)
     rate: float | None = option(None, "Maybe a number.")
     verbose: bool = option(False, "A switch.")
     files: tuple[str, ...] = option((), "Several.")
     size: str = option("small", "One of few.", choices=("small", "large"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Derived(Options):
+    count: int | None = option(None, "With the same limits.")
+    rate: float = option(0.5, "With limits.", minimum=0)
 
 
 def parse(*arguments: str) -> Options:
@@ -67,6 +80,49 @@ def test_every_recipe_has_a_name_of_its_own():
 def test_missing_wrong_and_unknown_flags_are_errors(arguments):
     with pytest.raises(flags.Error):
         parse(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (Options("x", count=0), "`count`=0: must be 1 to 9"),
+        (Options("x", count=10), "`count`=10: must be 1 to 9"),
+        (Options("x", rate=-1.0), None),
+        (Derived("x"), None),
+        (Derived("x", count=0), "`count`=0: must be 1 to 9"),
+        (Derived("x", rate=-0.5), "`rate`=-0.5: must be at least 0"),
+        (Derived("x", rate=float("nan")), "`rate`=nan: must be at least 0"),
+        (Derived("x", rate=float("inf")), None),
+    ],
+)
+def test_numbers_have_the_limits_of_their_fields(options, message):
+    if message is None:
+        check_limits(options)
+        return
+    with pytest.raises(InputError, match=f"^{message}$"):
+        check_limits(options)
+
+
+@pytest.mark.parametrize(
+    "options_class",
+    [
+        *(kind.options for kind in TASK_KINDS.values()),
+        *(ExtractionOptions, VocabularyOptions, PretrainingDataOptions, PretrainingOptions),
+        *(PassageOptions, PreflightOptions),
+    ],
+)
+def test_every_program_takes_the_same_seeds(options_class):
+    values = flags.FlagValues()
+    define_flags(options_class, values)
+    fields = dataclasses.fields(options_class)
+    required = [f"--{f.name}=x" for f in fields if f.default is dataclasses.MISSING]
+    for seed in (0, 2**31 - 1):
+        values(["program", *required, f"--random_seed={seed}"])
+        assert from_flags(options_class, values).random_seed == seed
+    for seed in (-1, 2**31):
+        values(["program", *required, f"--random_seed={seed}"])
+        with pytest.raises(InputError, match=f"^`random_seed`={seed}: must be 0 to 2147483647$"):
+            from_flags(options_class, values)
 
 
 def test_importing_the_package_and_the_programs_loads_no_tensorflow():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option
 from albert_tf.tokenizers.packing import MIN_LENGTH
 
 FORMATS = ("svg", "png")
@@ -21,6 +21,7 @@ class OutputOptions:
     formats: tuple[str, ...] = option(("svg",), "Formats of pictures: svg, png, or svg,png.")
 
     def __post_init__(self):
+        check_limits(self)
         for name in self.formats:
             if name not in FORMATS:
                 raise InputError(f"`formats`={name}: must be of {', '.join(FORMATS)}")
@@ -58,18 +59,16 @@ class LayersOptions(ModelOptions):
     text: str | None = option(None, "A text, instead of --input_file.")
     input_file: str | None = option(None, "A .txt file with a text per line. Also remote.")
     max_length: int | None = option(
-        None, "Maximum length of a text in tokens; by default as long as the model reads."
+        None,
+        "Maximum length of a text in tokens; by default as long as the model reads.",
+        minimum=MIN_LENGTH,
     )
-    batch_size: int = option(16, "Texts that are computed at a time.")
+    batch_size: int = option(16, "Texts that are computed at a time.", minimum=1)
 
     def __post_init__(self):
         super().__post_init__()
-        if self.batch_size < 1:
-            raise InputError(f"`batch_size`={self.batch_size}: must be at least 1")
         if (self.text is None) == (self.input_file is None):
             raise InputError("`text` or `input_file`: exactly one of them is required")
-        if self.max_length is not None and self.max_length < MIN_LENGTH:
-            raise InputError(f"`max_length`={self.max_length}: must be at least {MIN_LENGTH}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,20 +88,13 @@ class ParametersOptions(OutputOptions):
         help="Shapes to compare, separated by commas: names such as base_v2, albert_config.json "
         "files, folders with one, or names of published weights."
     )
-    max_seq_length: int = option(512, "Length of the sequence whose operations are counted.")
-    max_predictions_per_seq: int = option(20, "Masked tokens of this sequence.")
+    max_seq_length: int = option(
+        512, "Length of the sequence whose operations are counted.", minimum=1
+    )
+    max_predictions_per_seq: int = option(20, "Masked tokens of this sequence.", minimum=0)
     bert: bool = option(
         True, "Whether to compare each shape with a BERT: E = H, and no parameters are shared."
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.max_seq_length < 1:
-            raise InputError(f"`max_seq_length`={self.max_seq_length}: must be at least 1")
-        if self.max_predictions_per_seq < 0:
-            raise InputError(
-                f"`max_predictions_per_seq`={self.max_predictions_per_seq}: must be at least 0"
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,12 +106,7 @@ class EmbeddingsOptions(ModelOptions):
         help="Words or pieces of the vocabulary, separated by commas. A word of several pieces "
         "stands for each of them."
     )
-    top_k: int = option(10, "Number of neighbors.")
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.top_k < 1:
-            raise InputError(f"`top_k`={self.top_k}: must be at least 1")
+    top_k: int = option(10, "Number of neighbors.", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,9 +118,4 @@ class ProbeOptions(ModelOptions):
     target: str | None = option(
         None, "A word that is one token of the vocabulary, whose probability and rank are shown."
     )
-    top_k: int = option(5, "Number of candidates per layer and mask.")
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.top_k < 1:
-            raise InputError(f"`top_k`={self.top_k}: must be at least 1")
+    top_k: int = option(5, "Number of candidates per layer and mask.", minimum=1)

@@ -11,7 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
 from albert_tf.interop.layout import SETTINGS_FILE
-from albert_tf.options import option
+from albert_tf.options import check_limits, option
 from albert_tf.training.options import TrainingOptions
 
 # Value of `predict_file` and `predict_output` for the standard streams.
@@ -85,7 +85,9 @@ class FineTuningOptions(TrainingOptions):
     )
 
     do_predict: bool = option(False, "Whether to write predictions.")
-    predict_batch_size: int = option(8, "Examples per prediction step, over all devices.")
+    predict_batch_size: int = option(
+        8, "Examples per prediction step, over all devices.", minimum=1
+    )
     predict_output: str = option(
         STANDARD_STREAM,
         "With --predict_file=-, where results go: a file, or - for standard output.",
@@ -111,14 +113,20 @@ class FineTuningOptions(TrainingOptions):
         "Variables that training leaves as they are: names with wildcards, separated by commas, "
         "such as bert/embeddings/*.",
     )
-    train_step: int = option(1000, "Training steps in total, including those before a restart.")
-    num_train_epochs: float = option(
-        0.0, "Epochs over the training examples, instead of --train_step; 0: --train_step decides."
+    train_step: int = option(
+        1000, "Training steps in total, including those before a restart.", minimum=1
     )
-    warmup_step: int = option(0, "Steps of linear warm-up.")
+    num_train_epochs: float = option(
+        0.0,
+        "Epochs over the training examples, instead of --train_step; 0: --train_step decides.",
+        minimum=0,
+    )
+    warmup_step: int = option(0, "Steps of linear warm-up.", minimum=0)
     warmup_proportion: float = option(
         0.0,
         "Share of the steps used for warm-up, instead of --warmup_step; 0: --warmup_step decides.",
+        minimum=0,
+        maximum=1,
     )
     save_checkpoints_steps: int = option(1000, "Steps between checkpoints.")
 
@@ -126,6 +134,7 @@ class FineTuningOptions(TrainingOptions):
         0,
         "Steps between evaluations during training; the best checkpoint is kept in "
         "OUTPUT_DIR/best. 0: no evaluation during training.",
+        minimum=0,
     )
     metric_for_best: str | None = option(
         None,
@@ -133,7 +142,9 @@ class FineTuningOptions(TrainingOptions):
         "by default the first metric of the task. Lower is better for losses and MSE.",
     )
     early_stopping_evaluations: int = option(
-        0, "With --eval_every_steps: stop training after this many evaluations without improvement."
+        0,
+        "With --eval_every_steps: stop training after this many evaluations without improvement.",
+        minimum=0,
     )
     eval_checkpoints: str = option(
         "auto",
@@ -149,6 +160,7 @@ class FineTuningOptions(TrainingOptions):
     seeds: int = option(
         1,
         "Number of runs, with seeds from --random_seed on, each in a folder of OUTPUT_DIR.",
+        minimum=1,
     )
     learning_rates: tuple[str, ...] = option((), "Learning rates to try, each in a run of its own.")
     train_batch_sizes: tuple[str, ...] = option(
@@ -171,19 +183,8 @@ class FineTuningOptions(TrainingOptions):
     def check(self) -> None:
         """Raises InputError for values out of range or options that exclude each other."""
         super().check()
-        for name, minimum in (
-            ("predict_batch_size", 1),
-            ("seeds", 1),
-            ("eval_every_steps", 0),
-            ("early_stopping_evaluations", 0),
-        ):
-            self._check_minimum(name, minimum)
         if not 0 < self.layer_decay <= 1:
             raise InputError(f"`layer_decay`={self.layer_decay}: must be above 0 and at most 1")
-        if self.num_train_epochs < 0:
-            raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be at least 0")
-        if not 0 <= self.warmup_proportion <= 1:
-            raise InputError(f"`warmup_proportion`={self.warmup_proportion}: must be in [0, 1]")
         for name in ("classifier_dropout", "albert_dropout"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
@@ -211,8 +212,8 @@ class FineTuningOptions(TrainingOptions):
             raise InputError(
                 f"{self._several_runs()}: needs `do_eval`, whose results compare the runs"
             )
-        for variant in variants if len(variants) > 1 else ():
-            variant.check()
+        for variant in variants:
+            check_limits(variant)
 
     def _check_ensemble(self) -> None:
         if self.do_train:

@@ -112,7 +112,9 @@ class FitArguments:
         if self.warmup_proportion is not None:
             warmup = int(steps * self.warmup_proportion)
             options = dataclasses.replace(options, warmup_step=warmup, warmup_proportion=0.0)
-        with arguments_renamed(train_batch_size="batch_size", train_step="steps"):
+        with arguments_renamed(
+            train_batch_size="batch_size", train_step="steps", random_seed="seed"
+        ):
             options.check()
         return options.resolved(examples)
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.options import option
+from albert_tf.options import check_limits, option
 
 TASKS = ("classify", "tag", "answer", "choose", "fill_mask", "embed")
 
@@ -49,8 +49,8 @@ class PredictOptions:
     question_column: str = option("question", "Column of the questions.")
     context_column: str = option("context", "Column of the texts that questions are about.")
     options_column: str = option("options", "Column of the options, lists of texts.")
-    batch_size: int = option(32, "Examples that are computed at a time.")
-    top_k: int = option(5, "fill_mask: number of candidates per mask.")
+    batch_size: int = option(32, "Examples that are computed at a time.", minimum=1)
+    top_k: int = option(5, "fill_mask: number of candidates per mask.", minimum=1)
     targets: tuple[str, ...] = option(
         (), "fill_mask: the only candidates to consider, separated by commas."
     )
@@ -76,8 +76,7 @@ class PredictOptions:
     )
 
     def __post_init__(self):
-        if self.batch_size < 1:
-            raise InputError(f"`batch_size`={self.batch_size}: must be at least 1")
+        check_limits(self)
         given = self.given_inputs()
         if self.input_file and given:
             raise InputError(f"`input_file` and `{next(iter(given))}` exclude each other")

@@ -61,17 +61,16 @@ class Compiler:
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._requests: dict[str, str] = {}
 
-    def compile(self, where: Slice, batch: int, micro: int, remat: bool | None) -> Compiled:
+    def compile(self, where: Slice, batch: int, micro: int, remat: bool) -> Compiled:
         """Compiles the training step of one replica of a slice.
 
         Args:
             where: the slice.
             batch: global batch size.
             micro: examples per micro-batch.
-            remat: whether layers are recomputed in the backward pass; None if not supported.
+            remat: whether layers are recomputed in the backward pass.
         """
-        changes = {} if remat is None else {"remat": remat}
-        asked = self.options.pretraining(micro, train_batch_size=batch, **changes)
+        asked = self.options.pretraining(micro, train_batch_size=batch, remat=remat)
         what = f"{where.name}, micro-batch {micro}{', remat' if remat else ''}"
         request = self._request(where.replicas, asked)
         trips = batch // where.replicas // micro
@@ -186,7 +185,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
     yield report.columns(options.engine)
     fitting = []
     failures = []
-    for remat in options.rematerialization:
+    for remat in (True,) if options.remat else (False, True):
         for micro in sizes:
             compiled = compiler.compile(where, batch, micro, remat)
             yield report.row(compiled, where, micro, remat, options)
@@ -210,8 +209,6 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
     and costs of a micro-batch do not depend on the number of devices.
     """
     compiler = Compiler(options, ProgressLine())
-    remat = options.rematerialization[-1] if options.rematerialization == (True,) else None
-    remat = False if remat is None and options.rematerialization != (None,) else remat
     yield from report.heading(options)
     yield ""
     yield report.SLICE_COLUMNS
@@ -227,7 +224,7 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
         def fits(index: int, sizes=sizes, probe=probe, found=found) -> bool:
             micro = sizes[index]
             batch = probe.replicas * micro * _PROBE_TRIPS
-            found[micro] = compiler.compile(probe, batch, micro, remat)
+            found[micro] = compiler.compile(probe, batch, micro, options.remat)
             return found[micro].fits
 
         largest = last_true(fits, len(sizes), first=min(3, len(sizes) - 1))

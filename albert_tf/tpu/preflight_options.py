@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option
 from albert_tf.training.options import PretrainingOptions
 
 
@@ -28,14 +28,16 @@ class PreflightOptions(PretrainingOptions):
         "Micro-batch sizes to compile; by default the powers of two that divide a device's share "
         "of the batch and fit in its memory.",
     )
-    compile_minutes: float = option(60.0, "Time limit for compiling one program, in minutes.")
+    compile_minutes: float = option(
+        60.0, "Time limit for compiling one program, in minutes.", minimum=0
+    )
 
     def check(self) -> None:
         """Raises InputError if a value is out of range or options contradict each other."""
+        check_limits(self)
         self.pretraining(self.micro_batch_size).check()
         if bool(self.topology) == self.all_topologies:
             raise InputError("set either `topology` (such as v3:16x16) or `all_topologies`")
-        self._check_minimum("compile_minutes", 0)
         self.sizes()
 
     def sizes(self) -> list[int]:
@@ -58,10 +60,3 @@ class PreflightOptions(PretrainingOptions):
             input_file=self.input_file or ("not read",),
         )
         return PretrainingOptions(**{**values, **changes})
-
-    @property
-    def rematerialization(self) -> tuple[bool | None, ...]:
-        """The settings of rematerialization to try; None if the model does not support it."""
-        if not hasattr(self, "remat"):
-            return (None,)
-        return (True,) if self.remat else (False, True)

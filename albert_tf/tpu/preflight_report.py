@@ -59,12 +59,11 @@ def row(
     compiled: Compiled,
     where: Slice,
     micro: int,
-    remat: bool | None,
+    remat: bool,
     options: PreflightOptions,
 ) -> str:
     """Returns the line for one micro-batch size on one slice."""
-    how = {None: "-", False: "no", True: "yes"}[remat]
-    start = f"{micro:11}  {how:5}"
+    start = f"{micro:11}  {'yes' if remat else 'no':5}"
     if compiled.error:
         return f"{start}  does not compile: {compiled.error}"
     available = compiled.available or where.data.memory
@@ -90,14 +89,14 @@ def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int
     return f"{start}  {micro:11}  {_times(step_time(found, where), steps)}"
 
 
-def conclusion(fitting: list[tuple[int, bool | None]], share: int) -> list[str]:
+def conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
     """Returns the largest micro-batch that fits, with and without rematerialization."""
     lines = []
     for remat in dict.fromkeys(remat for _, remat in fitting):
         micro = max(size for size, how in fitting if how == remat)
         flags = f"--micro_batch_size={micro}" if micro < share else "the whole share of a device"
-        with_remat = {None: "", False: " without --remat", True: " with --remat"}[remat]
-        lines.append(f"largest micro-batch that fits{with_remat}: {micro} ({flags})")
+        how = "with" if remat else "without"
+        lines.append(f"largest micro-batch that fits {how} --remat: {micro} ({flags})")
     return lines
 
 

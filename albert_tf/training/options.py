@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option, seed_option
 
 # Schedule (a key of `albert_tf.optimization.schedules.SCHEDULES`) -> its own arguments, each with
 # the option that has its value. A new schedule needs a row here and its class there.
@@ -55,12 +55,18 @@ class TrainingOptions(DeviceOptions):
     )
     do_train: bool = option(False, "Whether to train.")
     do_eval: bool = option(False, "Whether to evaluate, after training if both are set.")
-    max_seq_length: int = option(512, "Length of an example, in tokens.")
+    max_seq_length: int = option(512, "Length of an example, in tokens.", minimum=1)
 
-    train_batch_size: int = option(4096, "Examples in a training step, over all devices.")
-    eval_batch_size: int = option(64, "Examples in an evaluation step, over all devices.")
+    train_batch_size: int = option(
+        4096, "Examples in a training step, over all devices.", minimum=1
+    )
+    eval_batch_size: int = option(
+        64, "Examples in an evaluation step, over all devices.", minimum=1
+    )
     micro_batch_size: int = option(
-        0, "Examples that a device processes at a time, summing gradients; 0 for its whole share."
+        0,
+        "Examples that a device processes at a time, summing gradients; 0 for its whole share.",
+        minimum=0,
     )
     remat: bool = option(
         False,
@@ -68,91 +74,67 @@ class TrainingOptions(DeviceOptions):
         "memory, about a third more time.",
     )
     optimizer: str = option("lamb", "lamb or adamw.")
-    learning_rate: float = option(0.00176, "Peak learning rate.")
+    learning_rate: float = option(0.00176, "Peak learning rate.", minimum=0)
     schedule: str = option(
         "polynomial",
         "Decay after the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
         "the last --cooldown_steps, then linear) or cosine.",
         choices=tuple(SCHEDULE_OPTIONS),
     )
-    poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.")
+    poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.", minimum=0)
     cooldown_steps: int = option(
-        0, "Steps of linear cool-down at the end of --schedule=wsd; 0 for none."
+        0, "Steps of linear cool-down at the end of --schedule=wsd; 0 for none.", minimum=0
     )
     final_learning_rate_ratio: float = option(
-        0.0, "Final learning rate, as a fraction of the peak."
+        0.0, "Final learning rate, as a fraction of the peak.", minimum=0, maximum=1
     )
-    start_warmup_step: int = option(0, "Step at which the warm-up starts.")
-    weight_decay_rate: float = option(0.01, "Weight decay of kernels and embeddings.")
+    start_warmup_step: int = option(0, "Step at which the warm-up starts.", minimum=0)
+    weight_decay_rate: float = option(0.01, "Weight decay of kernels and embeddings.", minimum=0)
     bias_correction: bool = option(False, "Correct the bias of the moments; the original does not.")
-    clip_norm: float = option(1.0, "Global norm to which gradients are clipped; 0 for no clipping.")
-    random_seed: int = option(12345, "Seed of initial weights, data order and dropout.")
+    clip_norm: float = option(
+        1.0, "Global norm to which gradients are clipped; 0 for no clipping.", minimum=0
+    )
+    random_seed: int = seed_option(12345, "Seed of initial weights, data order and dropout.")
 
     max_train_minutes: float = option(
         0.0,
         "Minutes of training after which it ends as at its last step, counted over restarts; 0 for "
         "no limit. Start-up, the first step of each process (which compiles), evaluation and "
         "saving do not count. The learning rate still follows the number of steps.",
+        minimum=0,
     )
-    save_checkpoints_steps: int = option(5000, "Steps between checkpoints.")
-    keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.")
+    save_checkpoints_steps: int = option(5000, "Steps between checkpoints.", minimum=1)
+    keep_checkpoint_max: int = option(5, "Number of latest checkpoints to keep.", minimum=1)
     keep_checkpoint_every_n_hours: float = option(
-        0.0, "In addition, keep one checkpoint per this many hours permanently; 0 for none."
+        0.0,
+        "In addition, keep one checkpoint per this many hours permanently; 0 for none.",
+        minimum=0,
     )
     iterations_per_loop: int = option(
         0,
         "Steps per call of the engine and per line of the logs; does not change the weights. 0 "
         "for 1000 on TPU and 10 elsewhere.",
+        minimum=0,
     )
     max_nonfinite_steps: int = option(
         10,
         "Number of consecutive steps with a non-finite loss or gradient that ends the run; the "
         "updates of such steps are skipped.",
+        minimum=1,
     )
     peak_tflops: float = option(
         0.0,
         "Peak TFLOP/s of one replica's device, to compute its utilization (MFU); 0 to look it up "
         "by the device's name.",
+        minimum=0,
     )
 
     def check(self) -> None:
-        """Raises InputError for values out of range."""
-        at_least_one = (
-            "max_seq_length",
-            "train_batch_size",
-            "eval_batch_size",
-            "num_train_steps",
-            "save_checkpoints_steps",
-            "keep_checkpoint_max",
-            "max_nonfinite_steps",
-        )
-        for name in at_least_one:
-            self._check_minimum(name, 1)
-        for name in (
-            "num_warmup_steps",
-            "micro_batch_size",
-            "iterations_per_loop",
-            "learning_rate",
-            "poly_power",
-            "cooldown_steps",
-            "final_learning_rate_ratio",
-            "weight_decay_rate",
-            "clip_norm",
-            "keep_checkpoint_every_n_hours",
-            "peak_tflops",
-            "max_train_minutes",
-        ):
-            self._check_minimum(name, 0)
-        self._check_schedule()
-
-    def _check_schedule(self) -> None:
+        """Raises InputError for values out of range or options that contradict each other."""
+        check_limits(self)
         if self.schedule not in SCHEDULE_OPTIONS:
             raise InputError(
                 f"`schedule`={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
-            )
-        if self.final_learning_rate_ratio > 1:
-            raise InputError(
-                f"`final_learning_rate_ratio`={self.final_learning_rate_ratio}: must be at most 1"
             )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for schedule, arguments in SCHEDULE_OPTIONS.items():
@@ -163,6 +145,9 @@ class TrainingOptions(DeviceOptions):
                         f"`{name}`={value}: is for `schedule`={schedule}, "
                         f"not for `schedule`={self.schedule}"
                     )
+
+    def check_steps(self) -> None:
+        """Raises InputError if the cool-down does not fit into the number of training steps."""
         warm = self.start_warmup_step + self.num_warmup_steps
         if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
             raise InputError(
@@ -189,11 +174,6 @@ class TrainingOptions(DeviceOptions):
             "weight_decay_rate": self.weight_decay_rate,
             "bias_correction": self.bias_correction,
         }
-
-    def _check_minimum(self, name: str, minimum: int) -> None:
-        value = getattr(self, name)
-        if value is not None and value < minimum:
-            raise InputError(f"`{name}`={value}: must be at least {minimum}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -248,16 +228,23 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         None,
         "Masked tokens per example, as in the TFRecords; by default that of the data of the model "
         "in --output_dir, else 20.",
+        minimum=1,
     )
-    num_train_steps: int = option(125000, "Total number of steps, with those before a restart.")
-    num_warmup_steps: int = option(3125, "Steps of linear warm-up.")
-    max_eval_steps: int = option(100, "Maximum number of evaluation steps; 0 for all examples.")
+    num_train_steps: int = option(
+        125000, "Total number of steps, with those before a restart.", minimum=1
+    )
+    num_warmup_steps: int = option(3125, "Steps of linear warm-up.", minimum=0)
+    max_eval_steps: int = option(
+        100, "Maximum number of evaluation steps; 0 for all examples.", minimum=0
+    )
     eval_checkpoints: str = option(
         "newest",
         "Checkpoints of --output_dir that --do_eval evaluates: newest or all.",
         choices=("newest", "all"),
     )
-    eval_every_steps: int = option(0, "Steps between evaluations during training; 0 for none.")
+    eval_every_steps: int = option(
+        0, "Steps between evaluations during training; 0 for none.", minimum=0
+    )
     best_checkpoint_metric: str = option(
         "loss",
         "With --eval_every_steps, the checkpoint with the best value is kept in OUTPUT_DIR/best.",
@@ -273,19 +260,17 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         ),
     )
     shuffle_buffer_size: int = option(
-        10000, "Examples are shuffled as well as by a buffer of this size."
+        10000, "Examples are shuffled as well as by a buffer of this size.", minimum=1
     )
 
     def check(self) -> None:
         """Raises InputError for values out of range or options that contradict each other."""
         super().check()
-        self._check_minimum("max_predictions_per_seq", 1)
-        self._check_minimum("shuffle_buffer_size", 1)
+        self.check_steps()
         if not (self.do_train or self.do_eval):
             raise InputError("nothing to do: set `do_train`, `do_eval` or both")
         if self.do_train and not self.input_file:
             raise InputError("`input_file`: TFRecord files to train on are required")
-        self._check_minimum("eval_every_steps", 0)
         self.check_reading_set()
         if self.eval_reading_set and self.eval_input_file:
             raise InputError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_limits, option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +15,8 @@ class InspectOptions:
     input_file: tuple[str, ...] = option(
         (), "TFRecord files or globs; --input_file= may be omitted."
     )
-    num_examples: int = option(3, "Number of examples to print.")
-    first: int = option(0, "Number of examples to skip first.")
+    num_examples: int = option(3, "Number of examples to print.", minimum=0)
+    first: int = option(0, "Number of examples to skip first.", minimum=0)
     statistics: bool = option(False, "Read all examples and print statistics.")
     plot: str | None = option(None, "PNG file for plots of the statistics.")
     spm_model_file: str | None = option(
@@ -32,10 +32,8 @@ class InspectOptions:
         Raises:
             InputError: if a value is missing or out of range.
         """
+        check_limits(self)
         if not self.input_file:
             raise InputError("`input_file`: name at least one TFRecord file")
-        for name in ("num_examples", "first"):
-            if getattr(self, name) < 0:
-                raise InputError(f"`{name}`={getattr(self, name)}: must be at least 0")
         if self.plot and not self.plot.lower().endswith(".png"):
             raise InputError(f"`plot`={self.plot}: must end in .png")

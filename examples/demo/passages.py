@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, read_lines, write_text
-from albert_tf.options import command, option
+from albert_tf.options import command, option, seed_option
 from data_prep.corpora.text import read_documents
 
 
@@ -30,7 +30,7 @@ class PassageOptions:
     min_words: int = option(30, "Minimum number of words per passage.")
     max_train_passages: int = option(250, "Maximum number of training passages per source.")
     max_eval_passages: int = option(80, "Maximum number of evaluation passages per source.")
-    random_seed: int = option(12345, "Seed for the choice of passages.")
+    random_seed: int = seed_option(12345, "Seed for the choice of passages.")
 
 
 def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:

@@ -34,6 +34,7 @@ TRAIN_FLAGS = (
     "--save_checkpoints_steps=6",
     "--iterations_per_loop=3",
     "--shuffle_buffer_size=64",
+    "--random_seed=2147483647",  # the largest
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.layout import TARGET_FILE
-from albert_tf.options import option
+from albert_tf.options import option, seed_option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class ClassifierOptions(FineTuningOptions):
         "--output_dir was trained, else a comma.",
     )
     test_size: float = option(0.0, "Share of the training rows held out for evaluation; 0: none.")
-    test_seed: int = option(0, "Seed that chooses the held-out rows.")
+    test_seed: int = seed_option(0, "Seed that chooses the held-out rows.")
 
     def input_files(self) -> dict[str, str | None]:
         """As of the base class."""

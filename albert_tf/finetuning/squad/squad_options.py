@@ -71,35 +71,42 @@ class SquadOptions(FineTuningOptions):
         None,
         "Tokens from the start of one window of a long context to the start of the next; by "
         "default that of the model in --output_dir, else 128.",
+        minimum=1,
     )
     max_query_length: int = option(
         None,
         "Maximum tokens of a question; longer ones are truncated. By default that of the model in "
         "--output_dir, else 64.",
+        minimum=1,
     )
 
     num_train_epochs: float = option(3.0, "Epochs over the questions; ignored with --train_step.")
-    train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.")
+    train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.", minimum=0)
     warmup_proportion: float = option(
         0.1, "Share of the steps used for warm-up; ignored with --warmup_step."
     )
-    warmup_step: int = option(-1, "Steps of linear warm-up; -1: from --warmup_proportion.")
+    warmup_step: int = option(
+        -1, "Steps of linear warm-up; -1: from --warmup_proportion.", minimum=-1
+    )
     dropout_prob: float | None = option(None, "The original's name for --classifier_dropout.")
 
-    n_best_size: int = option(20, "Answers per question in nbest_predictions.json.")
+    n_best_size: int = option(20, "Answers per question in nbest_predictions.json.", minimum=1)
     max_answer_length: int = option(
         None,
         "Maximum tokens in an answer; by default that of the model in --output_dir, else 30.",
+        minimum=1,
     )
     start_n_top: int = option(
         None,
         "Starts that the conditional head considers; by default that of the model in "
         "--output_dir, else 5.",
+        minimum=1,
     )
     end_n_top: int = option(
         None,
         "Ends that it considers for each start; by default that of the model in --output_dir, "
         "else 5.",
+        minimum=1,
     )
     null_score_diff_threshold: float | None = option(
         None,
@@ -115,11 +122,9 @@ class SquadOptions(FineTuningOptions):
         """Raises InputError for values out of range or options that exclude each other."""
         if self.num_train_epochs <= 0:
             raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be above 0")
-        for name in ("doc_stride", "max_query_length", "n_best_size", "max_answer_length"):
-            self._check_minimum(name, 1)
+        super().check()
         full = self.with_defaults()
         for name in ("start_n_top", "end_n_top"):
-            self._check_minimum(name, 1)
             if getattr(full, name) > full.max_seq_length:
                 raise InputError(
                     f"`{name}`={getattr(full, name)}: must be at most `max_seq_length`="
@@ -130,11 +135,6 @@ class SquadOptions(FineTuningOptions):
                 f"`max_seq_length`={full.max_seq_length}: must exceed `max_query_length`="
                 f"{full.max_query_length} + 3, or no token of the context fits"
             )
-        # Steps that `resolved` will compute have no value to check yet.
-        steps = dataclasses.replace(
-            self, train_step=self.train_step or 1, warmup_step=max(self.warmup_step, 0)
-        )
-        super(SquadOptions, steps).check()
         if self.data_dir and not self.task_name:
             raise InputError(
                 f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
