@@ -21,9 +21,9 @@ def run(options: PretrainingOptions) -> None:
     select_engine(options.engine)
     check_early(options)
     with quiet_import():
-        from albert_tf.training.pretraining import pretrain
+        from albert_tf.training.pretraining import pretrain_checked
 
-    pretrain(options, _make_reading_set)
+    pretrain_checked(options, _make_reading_set)
 
 
 def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str, Any]]) -> str:

@@ -71,10 +71,10 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     check_early(options)
     module, name = kind.task.split(":")
     with quiet_import():
-        from albert_tf.finetuning.run import fine_tune
+        from albert_tf.finetuning.run import fine_tune_checked
 
         task = getattr(importlib.import_module(module), name)
-    fine_tune(options, task)
+    fine_tune_checked(options, task)
 
 
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:

@@ -18,7 +18,7 @@ _WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file")
 
 
 def check_early(options: FineTuningOptions) -> None:
-    """Checks options, config and whether the files exist; `fine_tune` checks everything again.
+    """Checks the options, the config, and whether the files exist.
 
     Raises:
         InputError: an option is invalid, or a file or folder is missing.

@@ -68,20 +68,18 @@ def evaluate_ensemble(
     The folders of the models are only read.
 
     Args:
-        options: of the program; `ensemble` names the folders.
+        options: of the program, checked; `ensemble` names the folders.
         create_task: the kind of task.
 
     Raises:
         InputError: an argument or file is invalid, or the models do not fit together.
     """
-    options.check()
     members: list[Member] = []
     for member in member_options(options):
         logger.info("model %d: %s", len(members) + 1, member.output_dir)
         engine = members[0].context.engine if members else None
         with arguments_renamed(output_dir="ensemble"):
             member = with_trained_settings(member)
-            member.check()
             members.append(Member(*open_context(member, create_task, engine)))
         _check_alike(members[0], members[-1])
     engine = members[0].context.engine

@@ -16,6 +16,7 @@ import keras
 
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
+from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.ensemble import evaluate_ensemble
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.opening import open_context
@@ -64,12 +65,19 @@ def fine_tune(
     Raises:
         InputError: an argument or file is invalid.
     """
+    check_early(options)
+    fine_tune_checked(options, create_task)
+
+
+def fine_tune_checked(
+    options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
+) -> None:
+    """As `fine_tune`, after `check_early`, which commands call before they load a framework."""
     if options.ensemble:
         _check_inputs(options)
         evaluate_ensemble(options, create_task)
         return
     options = with_trained_settings(options)
-    options.check()
     check_trained_folder(options)
     _check_inputs(options)
     with _standard_output_for_predictions(options):
@@ -77,6 +85,7 @@ def fine_tune(
         engine, train_examples = context.engine, context.count("train")
         variants = [variant.resolved(train_examples) for variant in options.variants()]
         for variant in variants:
+            variant.check_steps()
             micro_batches(variant, engine)
         if engine.workers.count > 1 and (len(variants) > 1 or options.streams):
             raise InputError(

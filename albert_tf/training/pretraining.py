@@ -30,6 +30,7 @@ from albert_tf.training.loop import evaluate
 from albert_tf.training.objectives import PretrainingTask
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_folder import (
+    check_early,
     evaluated_set,
     vocabulary_files,
     with_trained_lengths,
@@ -73,6 +74,14 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
     Raises:
         InputError: an option or file is invalid.
     """
+    check_early(options)
+    pretrain_checked(options, make_reading_set)
+
+
+def pretrain_checked(
+    options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None
+) -> None:
+    """As `pretrain`, after `check_early`, which commands call before they load a framework."""
     options = with_local_weights(with_trained_lengths(options))
     config, engine = prepare(options)
     train_records, eval_records = _find_records(options, config, engine)

@@ -20,7 +20,7 @@ _LENGTHS = {"max_seq_length": 512, "max_predictions_per_seq": 20}
 
 
 def check_early(options: PretrainingOptions) -> None:
-    """Checks options, config and whether the files exist; `pretrain` checks everything again.
+    """Checks the options, the config, and whether the files exist.
 
     Raises:
         InputError: an option is invalid, or a file is missing.

@@ -38,18 +38,17 @@ _logger = logging.getLogger(__name__)
 def prepare(
     options: TrainingOptions, config: AlbertConfig | None = None, engine: Engine | None = None
 ) -> tuple[AlbertConfig, Engine]:
-    """Checks the options, creates the engine and sets the seed; writes nothing.
+    """Creates the engine, checks what needs it, and sets the seed; writes nothing.
 
     Args:
-        options: of the program.
+        options: of the program, checked.
         config: of the model; None for the one that `find_config` finds.
         engine: of an earlier model in this process; None to create it.
 
     Raises:
-        InputError: an option names something missing, is out of range, or contradicts the model
-            in the output folder.
+        InputError: an option names something missing, or contradicts the model in the output
+            folder.
     """
-    options.check()
     config = config or find_config(options)
     if options.max_seq_length > config.max_position_embeddings:
         raise InputError(

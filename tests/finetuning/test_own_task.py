@@ -105,10 +105,13 @@ def test_it_is_trained_evaluated_and_predicts(options, wic, tmp_path, monkeypatc
     streaming = dataclasses.replace(
         predicting, predict_file="-", predict_output=str(tmp_path / "answers.txt")
     )
+    checked, check = [], wic.WicOptions.check
     with os.fdopen(read) as stdin, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
+        patch.setattr(wic.WicOptions, "check", lambda self: checked.append(self) or check(self))
         run_kind(TaskKind(wic.WicOptions, "wic:Wic"), streaming)
     assert (tmp_path / "answers.txt").read_text() == "True\nFalse\n"
+    assert len(checked) == 1
 
 
 def test_its_own_errors_name_its_own_arguments(options, wic):

@@ -11,6 +11,7 @@ import pytest
 from keras import ops
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.optimization.schedules import SCHEDULES, create_schedule
 from albert_tf.training.options import SCHEDULE_OPTIONS, PretrainingOptions
 
@@ -201,10 +202,21 @@ def test_flags_know_every_schedule_and_hold_all_of_its_arguments():
         ({"schedule": "cosine", "poly_power": 2.0}, r"`poly_power`=2.0: .*polynomial.*cosine"),
         ({"schedule": "wsd", "cooldown_steps": 121_876}, r"`cooldown_steps`=121876: .*121875"),
         ({"schedule": "wsd", "cooldown_steps": -1}, r"`cooldown_steps`=-1: must be at least 0"),
-        ({"final_learning_rate_ratio": 1.5}, r"`final_learning_rate_ratio`=1.5: .*at most 1"),
-        ({"final_learning_rate_ratio": -0.1}, r"`final_learning_rate_ratio`=-0.1: .*at least 0"),
+        ({"final_learning_rate_ratio": 1.5}, r"`final_learning_rate_ratio`=1.5: .*be 0 to 1"),
+        ({"final_learning_rate_ratio": -0.1}, r"`final_learning_rate_ratio`=-0.1: .*be 0 to 1"),
     ],
 )
 def test_wrong_values_are_errors_that_name_the_flag(changes, message):
     with pytest.raises(InputError, match=message):
         options(**changes).check()
+
+
+def test_a_cool_down_fits_into_the_steps_of_epochs():
+    options = SquadOptions(
+        output_dir="out", do_train=True, num_train_epochs=2.0, train_batch_size=10, warmup_step=5,
+        schedule="wsd", cooldown_steps=35,
+    )  # fmt: skip
+    options.check()
+    options.resolved(200).check_steps()
+    with pytest.raises(InputError, match=r"`cooldown_steps`=35: must be at most 34, .* 39 train"):
+        options.resolved(195).check_steps()
