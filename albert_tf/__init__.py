@@ -1,6 +1,7 @@
 """ALBERT (A Lite BERT, arXiv 1909.11942) for TensorFlow and Keras 3.
 
 Public names are loaded on first use: `import albert_tf` alone loads neither TensorFlow nor Keras.
+It sets `TF_ENABLE_ONEDNN_OPTS=1` for a TensorFlow that is loaded later, unless the variable is set.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from albert_tf.environment import enable_onednn
 from albert_tf.keras_registration import register_with_keras
 
 # Public name -> module that defines it.
@@ -70,4 +72,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
+enable_onednn()
 register_with_keras()

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from absl import app, flags, logging
 
 from albert_tf import configs
+from albert_tf.environment import restart_with_kept_memory
 from albert_tf.errors import InputError, Stopped, WorkerLost
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
@@ -167,6 +168,7 @@ def command(
     run: Callable[[Options], None],
     positional: str | None = None,
     original: Mapping[str, OriginalFlag] | None = None,
+    keeps_memory: bool = False,
 ) -> Callable[[], None]:
     """Returns the entry point of a command, which parses the flags and calls `run(options)`.
 
@@ -183,6 +185,8 @@ def command(
         positional: field of type tuple that receives the arguments without a flag.
         original: flags of the original's program that are accepted or refused without being
             options, a table of `albert_tf.original_flags`.
+        keeps_memory: whether it computes with a model; see
+            `albert_tf.environment.restart_with_kept_memory`.
     """
 
     def main(arguments: list[str]) -> int:
@@ -198,6 +202,8 @@ def command(
                 raise InputError(
                     f"unexpected argument {arguments[1]!r}; flags are written --name=value"
                 )
+            if keeps_memory:
+                restart_with_kept_memory()
             with logs_on_console(*_logging_packages(options_class)):
                 run(options)
         except InputError as error:

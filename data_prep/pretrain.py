@@ -33,4 +33,4 @@ def _make_reading_set(options: PretrainingOptions, manifests: dict[str, dict[str
         return reading_set.make_reading_set(options, manifests)
 
 
-main = command(PretrainingOptions, run, original=original_flags.PRETRAINING)
+main = command(PretrainingOptions, run, original=original_flags.PRETRAINING, keeps_memory=True)

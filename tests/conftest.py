@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from albert_tf.environment import KEPT_MEMORY
 from albert_tf.logs import logs_on_console
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Commands that tests start need not start again for it.
+os.environ.setdefault("GLIBC_TUNABLES", KEPT_MEMORY)
 # CUDA builds of PyTorch load it, and its LLVM and TensorFlow's crash in one process.
 sys.modules["triton"] = None
 

@@ -15,4 +15,4 @@ def run(options: ExportOptions) -> None:
     export_saved_model(options)
 
 
-main = command(ExportOptions, run, original=original_flags.EXPORT)
+main = command(ExportOptions, run, original=original_flags.EXPORT, keeps_memory=True)

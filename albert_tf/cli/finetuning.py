@@ -79,7 +79,12 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """The console entry point of a kind of task."""
-    return command(kind.options, lambda options: run_kind(kind, options), original=kind.original)
+    return command(
+        kind.options,
+        lambda options: run_kind(kind, options),
+        original=kind.original,
+        keeps_memory=True,
+    )
 
 
 def run_classifier(options: ClassifierOptions) -> None:
@@ -94,7 +99,9 @@ def run_classifier(options: ClassifierOptions) -> None:
     run_all(options, sys.argv[1:])
 
 
-classify = command(ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER)
+classify = command(
+    ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER, keeps_memory=True
+)
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])
 tag = fine_tuning_command(TASK_KINDS["token_classification"])

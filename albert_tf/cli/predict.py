@@ -98,4 +98,4 @@ def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:
     return {**row.values, **result}
 
 
-main = command(PredictOptions, run)
+main = command(PredictOptions, run, keeps_memory=True)

@@ -1,0 +1,47 @@
+"""Environment variables that a process needs before it loads a framework, and why.
+
+What the user has set stays as it is, so each can be prevented by setting it to another value.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+
+# Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
+# system in between, which then zeroes every page anew: 45,000 page faults per step of a small model
+# on JAX. Kept in large pages, there are a few hundred. `mallopt` has no large pages, and with its
+# other settings alone, the aligned blocks of XLA fragment the heap (twice the memory).
+KEPT_MEMORY = ":".join(
+    (
+        "glibc.malloc.hugetlb=1",
+        "glibc.malloc.mmap_max=0",
+        "glibc.malloc.trim_threshold=1099511627776",
+    )
+)
+
+
+def enable_onednn() -> None:
+    """Lets TensorFlow, if it is not loaded yet, use oneDNN's operations and memory pool on x86.
+
+    By itself, it does so only on processors with AVX-512. `TF_ENABLE_ONEDNN_OPTS=0` prevents it.
+    """
+    if platform.machine() in ("x86_64", "AMD64"):
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def restart_with_kept_memory() -> None:
+    """Starts this process again, under the same id, such that glibc keeps the memory it frees.
+
+    glibc reads its settings only when a process starts. Nothing happens where `GLIBC_TUNABLES` is
+    set, even to nothing, where there is no glibc, or in a process that does more than run a
+    script, such as a notebook.
+    """
+    if "GLIBC_TUNABLES" in os.environ or platform.libc_ver()[0] != "glibc":
+        return
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if not script or os.path.abspath(script) != os.path.abspath(sys.argv[0]):
+        return
+    os.environ["GLIBC_TUNABLES"] = KEPT_MEMORY
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
