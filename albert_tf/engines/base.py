@@ -155,6 +155,10 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
+    def preferred_dtype(self) -> tuple[str, str]:
+        """The precision in which the devices multiply fastest, as in `dtype`, and why."""
+
+    @abc.abstractmethod
     def device_memory_peak(self) -> int | None:
         """Peak memory use of the fullest local device, in bytes; None if unknown."""
 

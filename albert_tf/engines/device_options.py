@@ -55,8 +55,9 @@ class DeviceOptions:
     dtype: str = option(
         "float32",
         "Precision of matrix products and activations; variables, softmax, normalization and "
-        "losses are always float32.",
-        choices=("float32", "bfloat16"),
+        "losses are always float32. auto: that of the model in --output_dir; for a new one, "
+        "bfloat16 where the device has instructions for it, else float32.",
+        choices=("float32", "bfloat16", "auto"),
     )
     jit_compile: bool | None = option(
         None,
@@ -78,5 +79,5 @@ class DeviceOptions:
 
     @property
     def dtype_policy(self) -> str:
-        """The Keras dtype policy of `dtype`."""
+        """The Keras dtype policy of `dtype`, which must not be "auto"."""
         return DTYPE_POLICIES[self.dtype]

@@ -31,6 +31,7 @@ from albert_tf.training.run import (
     restore_trained,
     train_model,
     trained_step,
+    with_dtype,
     write_results,
 )
 
@@ -107,7 +108,7 @@ class FineTuningRun:
     """
 
     def __init__(self, options: FineTuningOptions, context: RunContext):
-        self.options = options
+        self.options = with_dtype(options, context.engine)
         self.context = context
         self.task = context.task
         self.step = 0
@@ -116,7 +117,7 @@ class FineTuningRun:
         self.engine = context.engine
         self.engine.set_random_seed(options.random_seed)
         with self.engine.scope():
-            self.model = self.task.build_model(context.config, options.dtype_policy)
+            self.model = self.task.build_model(context.config, self.options.dtype_policy)
         self._predict_step = self.engine.create_prediction_step(self.model, self.task.outputs)
         self._pad = options.pad_to_max_length or self.engine.is_tpu
 

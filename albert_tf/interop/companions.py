@@ -32,6 +32,7 @@ DATA_FILE = "training_data.json"
 # What a run that resumes reads in its folder, besides the files that `Companions` describes.
 RUN_FILES = (
     "data_order.json",
+    "dtype.json",
     TARGET_FILE,
     QUESTION_ANSWERING_FILE,
     CHOICE_FILE,

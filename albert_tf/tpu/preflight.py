@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.hardware.precision import tpu_precision
 from albert_tf.hardware.slices import GENERATIONS, Slice, known_slices, parse_slice
 from albert_tf.options import command
 from albert_tf.progress import ProgressLine, duration
@@ -278,6 +279,8 @@ def preflight(options: PreflightOptions) -> None:
     Raises:
         InputError: if an option is invalid, nothing fits, or the compiler is not installed.
     """
+    if options.dtype == "auto":
+        options = dataclasses.replace(options, dtype=tpu_precision()[0])
     options.check()
     AlbertConfig.from_json_file(options.albert_config_file)
     where = parse_slice(options.topology) if options.topology else None

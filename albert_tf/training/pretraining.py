@@ -45,6 +45,7 @@ from albert_tf.training.run import (
     train_model,
     trained_step,
     training_folder,
+    with_dtype,
     write_results,
 )
 
@@ -84,6 +85,7 @@ def pretrain_checked(
     """As `pretrain`, after `check_early`, which commands call before they load a framework."""
     options = with_local_weights(with_trained_lengths(options))
     config, engine = prepare(options)
+    options = with_dtype(options, engine)
     train_records, eval_records = _find_records(options, config, engine)
     is_chief = engine.workers.is_chief
     with training_folder(options, engine):

@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import logging
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Batches, Engine
+from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists, folder_of_one, make_folder, write_bytes, write_text
+from albert_tf.files import (
+    exists,
+    folder_of_one,
+    make_folder,
+    read_json,
+    write_bytes,
+    write_text,
+)
 from albert_tf.flops import encoder_flops
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE, results_text
@@ -33,6 +43,11 @@ from albert_tf.training.model_config import find_config
 from albert_tf.training.options import TrainingOptions
 
 _logger = logging.getLogger(__name__)
+
+# The precision in which the model in a folder is trained.
+DTYPE_FILE = "dtype.json"
+
+Options = TypeVar("Options", bound=TrainingOptions)
 
 
 def prepare(
@@ -71,6 +86,32 @@ def prepare(
         _logger.info("%s", engine.describe())
     engine.set_random_seed(options.random_seed)
     return config, engine
+
+
+def with_dtype(options: Options, engine: Engine) -> Options:
+    """The options with the precision that `dtype`="auto" stands for, which is logged.
+
+    It is that of the model in `output_dir`, wherever it was trained. A new model gets the precision
+    in which the engine's devices are fastest.
+
+    Raises:
+        InputError: the record in `output_dir` is damaged.
+    """
+    if options.dtype != "auto":
+        return options
+    dtype, reason = engine.workers.from_chief(lambda: _find_dtype(options, engine))
+    _logger.info("--dtype=auto: %s, since %s", dtype, reason)
+    return dataclasses.replace(options, dtype=dtype)
+
+
+def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
+    path = f"{options.output_dir}/{DTYPE_FILE}"
+    if not exists(path):
+        return engine.preferred_dtype()
+    dtype = read_json(path, dict[str, str]).get("dtype", "")
+    if dtype not in DTYPE_POLICIES:
+        raise InputError(f"{path}: dtype={dtype!r}: must be one of {', '.join(DTYPE_POLICIES)}")
+    return dtype, f"the model in {options.output_dir} is trained in it"
 
 
 def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
@@ -208,7 +249,9 @@ def train_model(
         _logger.info("starting from random weights")
     _warn_of_steps(training_step.step, options)
     training_step.check_replicas()
-    write_description(engine, options.output_dir, model.config, description or {})
+    dtype = json.dumps({"dtype": options.dtype}) + "\n"
+    description = {**(description or {}), DTYPE_FILE: dtype}
+    write_description(engine, options.output_dir, model.config, description)
     train(
         engine,
         training_step,

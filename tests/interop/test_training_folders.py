@@ -35,6 +35,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE
 from albert_tf.training.pretraining import ORDER_FILE
+from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.tiny import CONFIG
 
@@ -112,7 +113,7 @@ def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, conve
 @pytest.mark.integration
 def test_the_files_of_a_run_are_converted_too(trained, converted):
     of_run = {ORDER_FILE, TARGET_FILE, QUESTION_ANSWERING_FILE, CHOICE_FILE, TOKENIZER_FILE}
-    of_run |= {SETTINGS_FILE, FROZEN_FILE, TAGGING_FILE}
+    of_run |= {DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE, TAGGING_FILE}
     assert set(RUN_FILES) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
     for name in (*RUN_FILES, "model.ckpt-5.json", "albert_config.json"):
         assert (converted / name).read_bytes() == (trained / name).read_bytes()

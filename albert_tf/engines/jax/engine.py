@@ -27,6 +27,7 @@ from albert_tf.engines.jax.step import TrainStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
+from albert_tf.hardware.precision import gpu_precision, tpu_precision
 from albert_tf.input import record_order, record_reader
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
@@ -108,6 +109,15 @@ class JaxEngine(base.Engine):
         if not peak and self._platform == "gpu":
             peak = (gpu_peak(kind) or 0.0) * 1e12
         return peak * self.num_replicas if peak else None
+
+    def preferred_dtype(self) -> tuple[str, str]:
+        if self.is_tpu:
+            return tpu_precision()
+        if self._platform == "gpu":
+            device = self.mesh.devices[0]
+            major, minor = device.compute_capability.split(".")
+            return gpu_precision(device.device_kind, (int(major), int(minor)))
+        return "float32", "on a CPU, XLA's products are no faster in bfloat16"
 
     def device_memory_peak(self) -> int | None:
         statistics = [device.memory_stats() for device in self.mesh.local_devices]

@@ -21,6 +21,7 @@ from albert_tf.engines.tensorflow.strategy import create_devices, describe, make
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
+from albert_tf.hardware.precision import cpu_precision, gpu_precision, tpu_precision
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
@@ -95,6 +96,19 @@ class TensorFlowEngine(base.Engine):
         details = tf.config.experimental.get_device_details(gpus[0]) if gpus else {}
         peak = gpu_peak(details.get("device_name") or "")
         return peak * 1e12 * self.num_replicas if peak else None
+
+    def preferred_dtype(self) -> tuple[str, str]:
+        if self.is_tpu:
+            return tpu_precision()
+        if "GPU" in "".join(self.strategy.extended.worker_devices):
+            details = tf.config.experimental.get_device_details(
+                tf.config.list_physical_devices("GPU")[0]
+            )
+            capability = details.get("compute_capability", (0, 0))
+            return gpu_precision(details.get("device_name", "this GPU"), capability)
+        if self._jit_compile:
+            return "float32", "on a CPU, XLA's products are no faster in bfloat16"
+        return cpu_precision()
 
     def device_memory_peak(self) -> int | None:
         gpus = [
