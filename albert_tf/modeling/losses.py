@@ -16,9 +16,9 @@ from keras import ops
 from albert_tf.modeling.ops import PLAIN_OPS
 
 
-def _correct(logits, labels):
+def _correct(logits, labels, argmax=PLAIN_OPS.argmax):
     """1 where the prediction is correct, else 0; float32."""
-    predictions = ops.cast(ops.argmax(logits, axis=-1), labels.dtype)
+    predictions = ops.cast(argmax(logits), labels.dtype)
     return ops.cast(ops.equal(predictions, labels), "float32")
 
 
@@ -75,7 +75,8 @@ class Objective(abc.ABC):
             outputs: the model's, by name.
             batch: features and labels, by name.
             cross_entropy: `cross_entropy(logits, labels)`, plain or fused, as in
-                `albert_tf.modeling.ops.Ops`. Engines pass their own to objectives that take it.
+                `albert_tf.modeling.ops.Ops`. Engines pass their own to objectives that take it;
+                likewise `argmax`.
 
         Returns:
             float32 scalars by quantity.
@@ -142,19 +143,19 @@ class PretrainingObjective(Objective):
         pairs = {part: ops.sum(examples) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy, argmax=PLAIN_OPS.argmax):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
         sums = {
             "masked_lm_loss": ops.sum(masked * cross_entropy(logits, ids)),
-            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids)),
+            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids, argmax)),
         }
         for part in self._pair_parts:
             labels = batch["next_sentence_labels"][:, 0]
             logits = outputs["sentence_order_logits"]
             sums[f"{part}_loss"] = ops.sum(examples * cross_entropy(logits, labels))
-            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels))
+            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels, argmax))
         return sums
 
 

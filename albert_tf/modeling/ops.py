@@ -39,6 +39,8 @@ class Ops:
             `[batch, seq, outputs]`.
         cross_entropy: `cross_entropy(logits, labels)`, the negative log-likelihood `[...]`,
             float32, of integer labels `[...]` under float32 logits `[..., classes]`.
+        argmax: `argmax(logits)`, the class `[...]` with the largest of the logits
+            `[..., classes]`, the first of equal ones.
         dropout: `dropout(inputs, rate, seed)` drops elements of `inputs` with probability `rate`
             in (0, 1) and scales up the others. The mask is a function of `seed` `[2]`.
     """
@@ -50,6 +52,7 @@ class Ops:
     project_heads: Callable
     merge_heads: Callable
     cross_entropy: Callable
+    argmax: Callable
     dropout: Callable
 
 
@@ -102,6 +105,10 @@ def _cross_entropy(logits, labels):
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
 
 
+def _argmax(logits):
+    return ops.argmax(logits, axis=-1)
+
+
 PLAIN_OPS = Ops(
     gelu=_gelu,
     gelu_product=_gelu_product,
@@ -110,5 +117,6 @@ PLAIN_OPS = Ops(
     project_heads=_project_heads,
     merge_heads=_merge_heads,
     cross_entropy=_cross_entropy,
+    argmax=_argmax,
     dropout=_dropout,
 )

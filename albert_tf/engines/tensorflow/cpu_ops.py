@@ -281,6 +281,11 @@ def _cross_entropy_backward(logits, labels, log_normalizer, upstream):
     return (probabilities - tf.cast(is_label, tf.float32)) * upstream[:, None]
 
 
+def _argmax(logits):
+    # Keras's makes five passes over the logits first, to tell -0.0 from 0.0.
+    return tf.argmax(logits, axis=-1, output_type=tf.int32)
+
+
 CPU_OPS = dataclasses.replace(
     PLAIN_OPS,
     gelu=_gelu,
@@ -288,4 +293,5 @@ CPU_OPS = dataclasses.replace(
     add_norm=_add_norm,
     attention=_attention,
     cross_entropy=_cross_entropy,
+    argmax=_argmax,
 )

@@ -98,7 +98,7 @@ def test_records_read_ahead_are_those_of_the_source(tmp_path):
             assert_same(found, source[step])
     del source
     assert not threads()
-    path = index.files[2]
+    path = index.files[index.file[2]]
     with open(path, "r+b") as file:
         file.seek(int(index.offset[2]) + 200)
         file.write(b"\xff")

@@ -222,3 +222,8 @@ def test_all_compiled_operations_are_checked():
         name for name, each in vars(cpu_ops).items() if hasattr(each, "get_concrete_function")
     }
     assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs
+
+
+def test_argmax_is_the_first_of_equal_logits():
+    logits = np.round(np.random.default_rng(0).normal(size=(7, 5, 30)), 1).astype(np.float32)
+    np.testing.assert_array_equal(CPU_OPS.argmax(logits), PLAIN_OPS.argmax(logits))
