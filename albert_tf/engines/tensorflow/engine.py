@@ -160,6 +160,8 @@ class TensorFlowEngine(base.Engine):
     # Input
 
     def iterate(self, batches: Batches) -> Iterator:
+        # AutoGraph takes a second, and no function of a pipeline has anything for it to convert.
+        @tf.autograph.experimental.do_not_convert
         def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
             pipelines = context.num_input_pipelines
             replicas = context.num_replicas_in_sync // pipelines

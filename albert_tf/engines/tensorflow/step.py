@@ -68,12 +68,10 @@ def _needs_xla(jit_compile: bool | None) -> bool:
 def _through_xla(function: Callable, compiled: bool) -> Callable:
     """The function, compiled into one program per shape of its arguments if asked for.
 
-    AutoGraph, which takes seconds for a model, is off either way: models and objectives run on
+    AutoGraph, which takes seconds for a model, is off everywhere: models and objectives run on
     every backend, so they have no loops or branches for it to convert.
     """
-    if compiled:
-        return tf.function(function, autograph=False, jit_compile=True)
-    return tf.autograph.experimental.do_not_convert(function)
+    return tf.function(function, autograph=False, jit_compile=True) if compiled else function
 
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
@@ -167,19 +165,9 @@ class TrainStep:
         with _unoptimized_graphs() if self.micro_batches > 1 else contextlib.nullcontext():
             return self._steps(iterator, steps)
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _steps(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
-        totals = {
-            "sums": _zeros(self.objective.quantities),
-            "weights": _zeros(self.objective.parts),
-        }
-        last = _zeros(("learning_rate", "gradient_norm"))
-        measures = _zeros(self.optimizer.measures)
-        history = tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)])
-        wait, free = tf.zeros([], tf.float64), tf.timestamp()
-        for number in tf.range(steps):
-            # A step must not use memory while the previous one is still running.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+        def take(number, totals, last, measures, history, wait, free):
             batch = next(iterator)
             arrival = self._time_after(batch)
             wait += tf.maximum(arrival - free, 0.0)
@@ -190,14 +178,32 @@ class TrainStep:
             finite = results["history"]["finite"] > 0
             totals = tf.nest.map_structure(tf.add, totals, results["totals"])
             measures = tf.nest.map_structure(
-                lambda new, old, finite=finite: tf.where(finite, new, old),
-                results["measures"],
-                measures,
+                lambda new, old: tf.where(finite, new, old), results["measures"], measures
             )
-            last = results["last"]
             history = history.write(
                 number, tf.stack([results["history"][name] for name in HISTORY])
             )
+            return number + 1, totals, results["last"], measures, history, wait, free
+
+        start = (
+            0,
+            {
+                "sums": _zeros(self.objective.quantities),
+                "weights": _zeros(self.objective.parts),
+            },
+            _zeros(("learning_rate", "gradient_norm")),
+            _zeros(self.optimizer.measures),
+            tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)]),
+            tf.zeros([], tf.float64),
+            tf.timestamp(),
+        )
+        _, totals, last, measures, history, wait, _ = tf.while_loop(
+            lambda number, *_: number < steps,
+            take,
+            start,
+            # A step must not use memory while the previous one is still running.
+            parallel_iterations=1,
+        )
         history = dict(zip(HISTORY, tf.unstack(history.stack(), axis=1), strict=True))
         norms = self.strategy.run(self._parameter_norm)
         return {
@@ -275,13 +281,20 @@ class TrainStep:
         }
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
         sums = _zeros(self.objective.quantities)
-        for number in tf.range(self.micro_batches):
-            # In parallel, micro-batches would use the memory that they are meant to save.
-            tf.autograph.experimental.set_loop_options(parallel_iterations=1)
+
+        def add(number, gradients, sums):
             micro_batch = {name: value[number] for name, value in parts.items()}
             place = first + tf.cast(number, tf.int64)
             more = self._compiled_gradients(micro_batch, weights, step, place)
-            gradients, sums = tf.nest.map_structure(tf.add, (gradients, sums), more)
+            return number + 1, *tf.nest.map_structure(tf.add, (gradients, sums), more)
+
+        _, gradients, sums = tf.while_loop(
+            lambda number, *_: number < self.micro_batches,
+            add,
+            (0, gradients, sums),
+            # In parallel, micro-batches would use the memory that they are meant to save.
+            parallel_iterations=1,
+        )
         return gradients, sums
 
     def _gradients(self, batch, weights, step, number):
@@ -322,7 +335,7 @@ class EvalStep:
         self.strategy = strategy
         self._compiled_sums = _through_xla(self._sums, _needs_xla(jit_compile))
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def __call__(self, batch) -> dict[str, dict[str, tf.Tensor]]:
         """Sums and weights of one global batch of a distributed dataset."""
         results = self.strategy.run(self._compiled_sums, args=(batch,))
@@ -359,7 +372,7 @@ class PredictStep:
         self.outputs = tuple(outputs)
         self._compiled_inference = _through_xla(self._inference, _needs_xla(jit_compile))
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """Takes a global batch of any sequence length from a distributed iterator.
 
