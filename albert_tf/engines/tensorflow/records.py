@@ -168,26 +168,29 @@ def _check_values(
         elif limit is not None:
             # As numbers without sign, negative ones are the largest.
             wrong[name] = tf.bitcast(values, tf.uint64) >= tf.constant(limit, tf.uint64)
+    if not wrong:
+        return tf.no_op()
 
     def refuse() -> tf.Operation:
-        """Fails for one of the features of which a value is wrong."""
-        first_of_file = tf.constant(index.first_of_file)
-        checks = []
+        """Fails for the first wrong value of the first example that has one."""
+        rules = []
         for name, places in wrong.items():
             limit = features[name].limit
             valid = "a finite number" if limit is None else f"0 to {limit - 1}"
-            row = tf.argmax(tf.cast(tf.reduce_any(places, 1), tf.int32))
-            value = stored[name][row, tf.argmax(tf.cast(places[row], tf.int32))]
-            file = tf.searchsorted(first_of_file, numbers[row, None], side="right")[0] - 1
-            message = [
-                tf.gather(tf.constant(index.files), file),
-                ": example ",
-                tf.strings.as_string(numbers[row] - first_of_file[file]),
-                f": {name} must be {valid}, not ",
-                tf.strings.as_string(value),
-            ]
-            checks.append(tf.Assert(~tf.reduce_any(places), [tf.strings.join(message)]))
-        return tf.group(*checks)
+            rules += [f": {name} must be {valid}, not "] * places.shape[1]
+        places = tf.concat(list(wrong.values()), axis=1)
+        values = tf.concat([tf.strings.as_string(stored[name]) for name in wrong], axis=1)
+        row, column = tf.unstack(tf.where(places)[0])
+        first_of_file = tf.constant(index.first_of_file)
+        file = tf.searchsorted(first_of_file, numbers[row, None], side="right")[0] - 1
+        message = [
+            tf.gather(tf.constant(index.files), file),
+            ": example ",
+            tf.strings.as_string(numbers[row] - first_of_file[file]),
+            tf.gather(tf.constant(rules), column),
+            values[row, column],
+        ]
+        return tf.Assert(False, [tf.strings.join(message)])
 
     is_any_wrong = tf.reduce_any([tf.reduce_any(places) for places in wrong.values()])
     return tf.cond(is_any_wrong, refuse, tf.no_op)
