@@ -17,7 +17,6 @@ from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.opening import open_context
-from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import with_trained_settings
@@ -178,6 +177,8 @@ def _write(
     for examples, each in zip(sets, outputs, strict=True):
         if examples.split == "predict":
             task.write_predictions(folder, examples, each)
+    from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
+
     write_report(options, task, sets, list(zip(sets, outputs, strict=True)))
 
 

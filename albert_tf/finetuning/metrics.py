@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
-from sklearn import metrics
+import scipy
 
 
 class Metric(NamedTuple):
@@ -23,33 +22,41 @@ class Metric(NamedTuple):
     compute: Callable[[np.ndarray, np.ndarray], float]
 
 
+def _of_sklearn(name: str, **arguments: Any) -> Callable[[np.ndarray, np.ndarray], float]:
+    def compute(truth: np.ndarray, predicted: np.ndarray) -> float:
+        from sklearn import metrics  # slow to load, and needed after training
+
+        return getattr(metrics, name)(truth, predicted, **arguments)
+
+    return compute
+
+
 def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
-    return lambda truth, predicted: metrics.f1_score(
-        truth, predicted, average=average, zero_division=0
-    )
+    return _of_sklearn("f1_score", average=average, zero_division=0)
 
 
-def _correlation(statistic: Callable) -> Callable[[np.ndarray, np.ndarray], float]:
+def _correlation(name: str) -> Callable[[np.ndarray, np.ndarray], float]:
     """0 where truth or predictions are constant, like Matthews correlation."""
 
     def correlation(truth: np.ndarray, predicted: np.ndarray) -> float:
         if np.ptp(truth) == 0 or np.ptp(predicted) == 0:
             return 0.0
+        statistic = getattr(scipy.stats, name)  # which SciPy loads here
         return statistic(truth.astype(np.float64), predicted.astype(np.float64)).statistic
 
     return correlation
 
 
 METRICS: dict[str, Metric] = {
-    "accuracy": Metric("eval_accuracy", metrics.accuracy_score),
+    "accuracy": Metric("eval_accuracy", _of_sklearn("accuracy_score")),
     "f1": Metric("eval_f1", _f1("binary")),  # of the label 1, as in GLUE
     "macro_f1": Metric("eval_macro_f1", _f1("macro")),
     "micro_f1": Metric("eval_micro_f1", _f1("micro")),
-    "exact_match": Metric("eval_exact_match", metrics.accuracy_score),
-    "matthew_corr": Metric("matthew_corr", metrics.matthews_corrcoef),
-    "pearson": Metric("pearson", _correlation(stats.pearsonr)),
-    "spearman": Metric("spearman", _correlation(stats.spearmanr)),
-    "mse": Metric("MSE", metrics.mean_squared_error),
+    "exact_match": Metric("eval_exact_match", _of_sklearn("accuracy_score")),
+    "matthew_corr": Metric("matthew_corr", _of_sklearn("matthews_corrcoef")),
+    "pearson": Metric("pearson", _correlation("pearsonr")),
+    "spearman": Metric("spearman", _correlation("spearmanr")),
+    "mse": Metric("MSE", _of_sklearn("mean_squared_error")),
 }
 
 

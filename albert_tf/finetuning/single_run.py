@@ -14,7 +14,6 @@ from albert_tf.files import copy_file, write_text
 from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.frozen import freeze_variables, frozen_file
-from albert_tf.finetuning.run_report import write_report
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.interop.companions import (
@@ -279,4 +278,6 @@ class FineTuningRun:
             for examples in self.context.of_split("predict"):
                 reported.append((examples, self._write_predictions(examples)))
         if reported and self.engine.workers.is_chief:
+            from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
+
             write_report(options, self.task, self.context.sets, reported)

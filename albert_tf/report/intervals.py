@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 
 RESAMPLES = 1000
 
@@ -48,6 +48,7 @@ def wilson(right: int, count: int) -> Interval:
         right: number of correct predictions, at most `count`.
         count: number of examples, at least 1.
     """
+    # SciPy loads `stats` here, which takes a while.
     interval = scipy.stats.binomtest(int(right), int(count)).proportion_ci(method="wilson")
     return Interval(float(interval.low), float(interval.high), "Wilson")
 

@@ -20,7 +20,6 @@ from albert_tf.finetuning.classification.datasets import Example, RowSet
 from albert_tf.finetuning.classification.published import SUBMISSION_FOLDER
 from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.tables import find_dataset, hold_out
-from albert_tf.finetuning.classification.target_report import target_sections
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target, restore
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
@@ -233,6 +232,9 @@ class Classification(FineTuningTask):
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         truth = examples.features.arrays.get(self.target.feature)
         suffix = self._row_sets[examples.name].suffix
+        # Loads Matplotlib and scikit-learn.
+        from albert_tf.finetuning.classification.target_report import target_sections
+
         return target_sections(self.target, examples, truth, outputs["logits"], suffix)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[Example]:

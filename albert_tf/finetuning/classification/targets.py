@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn import metrics
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
-from albert_tf.finetuning.metrics import score
+from albert_tf.finetuning.metrics import METRICS, score
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,
@@ -158,6 +157,8 @@ class OneLabel(Target):
         return f"always {self.labels[label_id]!r}", logits
 
     def score(self, truth, logits):
+        from sklearn import metrics  # slow to load, and needed after training
+
         loss = metrics.log_loss(truth, self.values(logits), labels=np.arange(logits.shape[-1]))
         return {
             **score(self.dataset.metrics, truth, logits.argmax(axis=-1)),
@@ -214,7 +215,7 @@ class Number(Target):
 
     def score(self, truth, logits):
         values = logits[:, 0].astype(np.float64)
-        loss = metrics.mean_squared_error(truth, values)
+        loss = METRICS["mse"].compute(truth, values)
         return {**score(self.dataset.metrics, truth, values), "eval_loss": float(loss)}
 
     def collapse(self, logits):

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
-from sklearn import metrics
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -19,7 +18,6 @@ from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.race.c3 import submission_file
 from albert_tf.finetuning.race.choice_question import LETTERS, ChoiceQuestion
-from albert_tf.finetuning.race.choice_report import choice_sections
 from albert_tf.finetuning.race.choices import FOLDERS, groups_of, read_questions
 from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import (
@@ -278,6 +276,8 @@ class MultipleChoice(FineTuningTask):
         return f"every answer is {LETTERS[predicted.pop()]}"
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        from albert_tf.finetuning.race.choice_report import choice_sections  # loads Matplotlib
+
         return choice_sections(examples, probabilities(examples, outputs))
 
 
@@ -293,6 +293,8 @@ def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
 
 def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
     """Accuracy over all questions and per group, and the mean cross-entropy."""
+    from sklearn import metrics  # slow to load, and needed after training
+
     answers = np.array([question.answer for question in examples.examples])
     groups = np.array([question.group for question in examples.examples])
     logits = _masked(examples, outputs)

@@ -26,7 +26,6 @@ from albert_tf.finetuning.squad.answers import (
 from albert_tf.finetuning.squad.squad_files import SquadFile, SquadQuestion, read_squad
 from albert_tf.finetuning.squad.squad_metrics import best_threshold, evaluate, question_scores
 from albert_tf.finetuning.squad.squad_options import SquadOptions
-from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
 from albert_tf.finetuning.squad.squad_sets import split_file
 from albert_tf.finetuning.squad.windows import Windows, list_skipped, make_windows
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
@@ -289,6 +288,9 @@ class QuestionAnswering(FineTuningTask):
         write_answers(folder, self.predictions(examples, outputs), self.threshold())
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        # Loads Matplotlib.
+        from albert_tf.finetuning.squad.squad_report import answered_section, squad_sections
+
         threshold = self.threshold()
         predictions = self.predictions(examples, outputs)
         if examples.split == "predict":
