@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -190,13 +190,13 @@ def start(name: str, **arguments: Any) -> dict[str, float]:
     return {**json.loads(output.splitlines()[-1]), "all": whole}
 
 
-def run_quietly(words: list[str]) -> str:
-    """The output of a command.
+def run_quietly(words: list[str], variables: Mapping[str, str] | None = None) -> str:
+    """The output of a command, with `variables` in addition to the environment.
 
     Raises:
         InputError: if it fails; the message contains the last line of its error output.
     """
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ}
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **(variables or {})}
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
         message = (done.stderr.strip() or "no error message").splitlines()[-1]

@@ -10,6 +10,7 @@ from typing import Any
 
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
+from albert_tf.engines.startup import load_keras
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
@@ -21,6 +22,7 @@ def run(options: PretrainingOptions) -> None:
     select_engine(options.engine)
     check_early(options)
     with quiet_import():
+        load_keras()
         from albert_tf.training.pretraining import pretrain_checked
 
     pretrain_checked(options, _make_reading_set)

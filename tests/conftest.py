@@ -76,6 +76,14 @@ def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(shared_folder: pathlib.Path) -> Iterator[None]:
+    """Commands that tests start share compiled programs among themselves, not with the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ALBERT_TF_CACHE", str(shared_folder / "cache"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A folder that all parallel workers of this run share."""

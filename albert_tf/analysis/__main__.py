@@ -27,6 +27,7 @@ from albert_tf.analysis.analysis_options import (
     ProbeOptions,
 )
 from albert_tf.engines.registry import installed_engine, select_engine
+from albert_tf.engines.startup import load_keras
 from albert_tf.files import make_folder
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
@@ -71,6 +72,8 @@ def run_analysis(name: str, options: OutputOptions) -> None:
     if isinstance(options, ModelOptions):
         select_engine(options.engine or os.environ.get("KERAS_BACKEND") or installed_engine())
     with quiet_import():
+        if isinstance(options, ModelOptions):
+            load_keras()
         module = importlib.import_module(f"albert_tf.analysis.{name}")
     module.run(options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from albert_tf import original_flags
+from albert_tf.engines.startup import load_keras
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
@@ -10,6 +11,7 @@ from albert_tf.quiet import quiet_import
 
 def run(options: ExportOptions) -> None:
     with quiet_import():
+        load_keras()
         from albert_tf.export.build import export_saved_model
 
     export_saved_model(options)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
+from albert_tf.engines.startup import load_keras
 from albert_tf.errors import InputError
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.early_checks import check_early
@@ -71,6 +72,7 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     check_early(options)
     module, name = kind.task.split(":")
     with quiet_import():
+        load_keras()
         from albert_tf.finetuning.run import fine_tune_checked
 
         task = getattr(importlib.import_module(module), name)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from albert_tf.engines.registry import installed_engine, select_engine
+from albert_tf.engines.startup import load_keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
@@ -58,9 +59,11 @@ def _predictor(options: PredictOptions) -> tuple[str, Callable]:
     exported = exported_task(options.model)
     if exported and options.task in ("auto", exported):
         with quiet_import():
+            load_keras()
             export = load_export(exported, options.model)
         return exported, functools.partial(EXPORTED_TASKS[exported].predict, export)
     with quiet_import():
+        load_keras()
         from albert_tf.text_models.presets import open_preset
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         preset = open_preset(options.model, options.spm_model_file, options.do_lower_case)

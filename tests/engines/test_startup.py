@@ -1,0 +1,163 @@
+"""What commands load before the first step, and what JAX compiles only once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import JAX_ENVIRONMENT, ROOT
+
+# Loads what commands load, then prints which packages are there that have no use.
+LOADED = """
+import importlib, sys
+from albert_tf.engines.registry import select_engine
+from albert_tf.engines.startup import load_keras
+from albert_tf.quiet import quiet_import
+
+engine, *modules = sys.argv[1:]
+select_engine(engine)
+with quiet_import():
+    load_keras()
+    for name in (f"albert_tf.engines.{engine}.engine", *modules):
+        importlib.import_module(name)
+unused = {"sklearn", "matplotlib", "IPython", "jax", "tensorflow"} - {engine}
+print(*sorted(unused & set(sys.modules)))
+
+import keras, matplotlib.pyplot, sklearn.metrics  # as anywhere else from here on
+"""
+# Compiles programs on JAX as a command does, and prints their results and what was compiled.
+COMPILING = """
+from albert_tf.engines.registry import select_engine
+from albert_tf.engines.startup import load_keras
+from albert_tf.quiet import quiet_import
+
+select_engine("jax")
+with quiet_import():
+    load_keras()
+    import jax, keras, numpy as np
+
+counts = {"cache_hits": 0, "cache_misses": 0}
+def count(event, **_):
+    name = event.rsplit("/", 1)[-1]
+    if name in counts:
+        counts[name] += 1
+jax.monitoring.register_event_listener(count)
+
+layer = keras.layers.Dense(5, kernel_initializer=keras.initializers.RandomNormal(seed=1))
+layer.build((None, 7))
+step = jax.jit(lambda kernel, x: jax.nn.softmax(jax.numpy.tanh(x @ kernel)).sum(axis=0))
+x = np.linspace(-1, 1, 77, dtype=np.float32).reshape(11, 7)
+result = np.asarray(step(layer.kernel.value, x))
+print(result.tobytes().hex(), counts["cache_hits"], counts["cache_misses"])
+"""
+
+needs_jax = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None, reason="JAX is not installed"
+)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("engine", ["tensorflow", pytest.param("jax", marks=needs_jax)])
+def test_commands_load_no_library_before_they_need_it(engine):
+    modules = (
+        "albert_tf.training.pretraining",
+        "albert_tf.finetuning.run",
+        "albert_tf.finetuning.classification.classification",
+        "albert_tf.finetuning.squad.question_answering",
+        "albert_tf.finetuning.race.multiple_choice",
+        "albert_tf.finetuning.tagging.token_classification",
+    )
+    done = _run(LOADED, {}, engine, *modules)
+    assert (done.stdout.split(), done.stderr) == ([], "")
+
+
+def _run(code: str, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
+    process = _start(code, environment, *arguments)
+    return subprocess.CompletedProcess(code, *_end(process))
+
+
+def _start(code: str, environment: dict[str, str], *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **JAX_ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _end(process: subprocess.Popen) -> tuple[int, str, str]:
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return process.returncode, output, errors
+
+
+def _compile(folder: pathlib.Path, **environment: str) -> tuple[str, int, int]:
+    """Result, programs found and programs compiled of a process that must print nothing else."""
+    done = _run(COMPILING, {"ALBERT_TF_CACHE": str(folder), **environment})
+    return _counted(done.stdout, done.stderr)
+
+
+def _counted(output: str, errors: str) -> tuple[str, int, int]:
+    assert errors == ""
+    result, hits, misses = output.split()
+    return result, int(hits), int(misses)
+
+
+def _programs(folder: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(folder.glob("compiled/*/*-cache"))
+
+
+@needs_jax
+@pytest.mark.integration
+def test_a_second_process_compiles_nothing(tmp_path):
+    result, hits, compiled = _compile(tmp_path)
+    assert (hits, compiled) == (0, len(_programs(tmp_path)))
+    assert compiled > 1
+    assert _compile(tmp_path) == (result, compiled, 0)
+
+    # A process that was killed left part of a program, another one was damaged on the disk.
+    first, second, *_ = _programs(tmp_path)
+    first.write_bytes(first.read_bytes()[:100])
+    first.with_name(first.name.removesuffix("-cache") + "-atime").unlink()
+    second.write_bytes(second.read_bytes()[:100])
+    assert _compile(tmp_path)[0] == result
+    assert _compile(tmp_path)[0] == result
+    assert len(first.read_bytes()) > 100  # written again
+
+    (folder,) = tmp_path.glob("compiled/*")
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {folder}
+
+
+@needs_jax
+@pytest.mark.integration
+def test_two_processes_share_an_empty_folder(tmp_path):
+    environment = {"ALBERT_TF_CACHE": str(tmp_path)}
+    processes = [_start(COMPILING, environment) for _ in range(2)]
+    results = {_counted(*_end(process)[1:])[0] for process in processes}
+    assert len(results) == 1
+    result, _, compiled = _compile(tmp_path)
+    assert (results, compiled) == ({result}, 0)
+
+
+@needs_jax
+@pytest.mark.integration
+def test_programs_are_not_kept_where_they_cannot_or_must_not_be(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("no folder")
+    result = _compile(file)
+    assert result == _compile(tmp_path, ALBERT_TF_COMPILATION_CACHE="off")
+    assert result[1:] == (0, 0)
+    assert list(tmp_path.iterdir()) == [file]
+
+    own = tmp_path / "own"
+    _compile(
+        tmp_path, JAX_COMPILATION_CACHE_DIR=str(own), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0"
+    )
+    assert sorted(tmp_path.iterdir()) == [file, own]
