@@ -14,6 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(CPU),avx2)
 export NPY_DISABLE_CPU_FEATURES := X86_V4 AVX512_ICL AVX512_SPR
 export OPENBLAS_CORETYPE := Haswell
+# Not oneDNN with a limit: TensorFlow would ask it for bfloat16 products that the limit rules out.
+export TF_ENABLE_ONEDNN_OPTS := 0
 export ONEDNN_MAX_CPU_ISA := AVX2
 export XLA_FLAGS := --xla_cpu_max_isa=AVX2
 export MKL_ENABLE_INSTRUCTIONS := AVX2
