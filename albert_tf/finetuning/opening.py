@@ -58,12 +58,22 @@ def open_context(
     options = task.options
     train_examples = sum(len(each.examples) for each in sets if each.split == "train")
     config, engine = prepare(options.resolved(train_examples), config, engine)
+    check_batches(options, engine)
     if not options.do_train and options.metric_for_best is None:
         recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()
         if recorded and recorded.metric in task.metric_names:
             task.metric = recorded.metric
     engine.per_replica("predict_batch_size", options.predict_batch_size)
     return options, RunContext(task, sets, config, engine, companion_files(tokenizer))
+
+
+def check_batches(options: FineTuningOptions, engine: Engine) -> None:
+    """Raises InputError if another machine, without Python, would have to order the examples."""
+    if options.do_train and not engine.makes_batches_locally:
+        raise InputError(
+            "`do_train`=True: the batches of fine-tuning are made by this process, not on the "
+            "hosts of a TPU that is reached by name; run on the TPU VM with `tpu`=local"
+        )
 
 
 def find_metric(task: FineTuningTask) -> str:

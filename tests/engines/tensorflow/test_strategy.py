@@ -16,6 +16,8 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.finetuning.opening import check_batches
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
@@ -106,7 +108,7 @@ def test_a_tpu_that_is_not_there_is_one_line():
 
 
 @pytest.mark.parametrize(("hosts", "here"), [({}, True), ({"worker": ["10.0.0.1:8470"]}, False)])
-def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
+def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
     class Resolver:
         def cluster_spec(self):
             return tf.train.ClusterSpec(hosts)
@@ -124,6 +126,9 @@ def test_masks_are_not_drawn_for_a_tpu_that_reads_by_itself(hosts, here):
     _check_masks(TensorFlowEngine(tf.distribute.get_strategy()), records, records)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
         _check_masks(named, static, records)
+    check_batches(ClassifierOptions(output_dir="o", do_train=False), named)
+    with contextlib.nullcontext() if here else pytest.raises(InputError, match="`do_train`=True"):
+        check_batches(ClassifierOptions(output_dir="o", do_train=True), named)
 
 
 def test_the_choice_is_described():
