@@ -6,6 +6,7 @@ Several threads may ask for batches at once.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 from collections import OrderedDict
@@ -27,8 +28,11 @@ from albert_tf.input.share import WHOLE, Share
 # after, which is read ahead. If windows are short, as many as hold the batches of all threads.
 _WINDOWS_KEPT = 3
 _BATCHES_KEPT = 64
+# Records that evaluation reads together: as many blocks as threads of `read_records`.
+_EVALUATION_WINDOW = 2048
 
-_Window = tuple[np.ndarray, list[list[bytes]]]
+# The numbers of the records of every batch, and the records.
+_Window = list[tuple[np.ndarray, list[bytes]]]
 
 
 class RecordTrainingBatches:
@@ -81,14 +85,16 @@ class RecordTrainingBatches:
             OSError: a file cannot be read. A window that could not be read is not read again.
         """
         window, batch = divmod(step, self._windows.batches)
-        numbers, records = self._windows.get(window)
+        numbers, records = self._windows.get(window)[batch]
         start = step * self._batch_size
         positions = np.arange(start + self._rows.start, start + self._rows.stop)
-        return self._make(records[batch], numbers[batch], positions)
+        return self._make(records, numbers, positions)
 
 
 class RecordEvaluationBatches:
     """All examples once, in the order of the files; the last batch is padded.
+
+    They are read in windows, as for training.
 
     Args:
         index, features, batch_size, masks, share: as of `RecordTrainingBatches`.
@@ -104,11 +110,11 @@ class RecordEvaluationBatches:
         masks: DynamicMasks | None = None,
         share: Share = WHOLE,
     ):
-        self._index = index
         self._make = _BatchMaker(index, features, masks, seed, dynamic.EVALUATION)
         self._batch_size = batch_size
         self._examples = index.examples
         self._rows = share.rows(batch_size)
+        self._windows = _Windows(index, _FileOrder(index.examples, batch_size, self._rows))
 
     def __len__(self) -> int:
         """Number of batches, the same for every share."""
@@ -127,10 +133,9 @@ class RecordEvaluationBatches:
         """
         if not 0 <= step < len(self):
             raise IndexError(step)
-        start = step * self._batch_size
-        bounds = start + self._rows.start, start + self._rows.stop
-        numbers = np.arange(*np.minimum(bounds, self._examples))
-        batch = self._make(read_records(self._index, numbers), numbers, numbers)
+        window, number = divmod(step, self._windows.batches)
+        numbers, records = self._windows.get(window)[number]
+        batch = self._make(records, numbers, numbers)
         batch["is_real_example"] = np.ones(len(numbers), np.int32)
         padding = self._rows.stop - self._rows.start - len(numbers)
         return {
@@ -175,8 +180,31 @@ class _BatchMaker:
         return batch | dynamic.draw(batch, positions, self._masks, self._seed, self._purpose)
 
 
+class _FileOrder:
+    """The order of the files, in windows.
+
+    Args:
+        examples: number of all records.
+        batch_size: examples in a global batch.
+        rows: those to read of every batch.
+    """
+
+    def __init__(self, examples: int, batch_size: int, rows: slice):
+        self._examples, self._batch_size, self._rows = examples, batch_size, rows
+        self.batches = max(_EVALUATION_WINDOW // batch_size, 1)
+
+    def of_window(self, window: int) -> list[np.ndarray]:
+        """The numbers of the records of every batch in a window, fewer or none at the end."""
+        starts = (window * self.batches + np.arange(self.batches)) * self._batch_size
+        ends = np.minimum(starts + self._rows.stop, self._examples)
+        return [
+            np.arange(start + self._rows.start, end)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+
 class _Windows:
-    """The records of windows of the training order, read ahead and shared by threads.
+    """The records of windows of an order, read ahead and shared by threads.
 
     Args:
         index: of the files.
@@ -186,7 +214,7 @@ class _Windows:
         batches: number of batches in a window.
     """
 
-    def __init__(self, index: RecordIndex, order: RecordOrder):
+    def __init__(self, index: RecordIndex, order: RecordOrder | _FileOrder):
         self._index, self._order = index, order
         self.batches = order.batches
         self._kept = max(_WINDOWS_KEPT, 2 + -(-_BATCHES_KEPT // order.batches))
@@ -194,7 +222,7 @@ class _Windows:
         self._windows: OrderedDict[int, Future[_Window]] = OrderedDict()
 
     def get(self, window: int) -> _Window:
-        """The numbers of the records of a window, and the records: `[batches, rows]` each."""
+        """The batches of a window."""
         with self._lock:
             found = self._started(window)
             if found.done():  # so as not to delay the first batch
@@ -214,8 +242,7 @@ class _Windows:
         return self._windows[window]
 
 
-def _read_window(index: RecordIndex, order: RecordOrder, window: int) -> _Window:
-    numbers = order.of_window(window)
-    records = read_records(index, numbers.ravel())
-    rows = numbers.shape[1]
-    return numbers, [records[at : at + rows] for at in range(0, len(records), rows)]
+def _read_window(index: RecordIndex, order: RecordOrder | _FileOrder, window: int) -> _Window:
+    batches = order.of_window(window)
+    records = iter(read_records(index, np.concatenate(batches)))
+    return [(numbers, list(itertools.islice(records, len(numbers)))) for numbers in batches]

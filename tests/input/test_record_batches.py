@@ -59,6 +59,20 @@ def test_training_batches_are_those_of_tensorflow(
             assert_same(batches[step], expected)
 
 
+def test_evaluation_reads_every_block_once(index, monkeypatch):
+    read, read_block = [], record_reader.read_block
+
+    def counted(index, block):
+        read.append(block)
+        return read_block(index, block)
+
+    monkeypatch.setattr(record_reader, "read_block", counted)
+    batches = RecordEvaluationBatches(index, STATIC, 8)
+    for step in range(len(batches)):
+        batches[step]
+    assert sorted(read) == list(range(len(index.bytes)))
+
+
 @pytest.mark.integration
 @FORMS
 @pytest.mark.parametrize("batch_size", [60, *slow(8, 256)])
