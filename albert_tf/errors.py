@@ -1,4 +1,4 @@
-"""How a command ends early: invalid input, a signal to stop, a lost worker."""
+"""How a command ends early: invalid input, a signal to stop, a lost worker or server."""
 
 from __future__ import annotations
 
@@ -65,11 +65,22 @@ class Stopped(KeyboardInterrupt):
         self.signal = signal.Signals(number)
 
 
-class WorkerLost(RuntimeError):
-    """Another worker of the same training run has died; everything saved is intact.
+class Unavailable(RuntimeError):
+    """Something outside this process is missing for now; everything saved is intact.
 
     Commands print the message and end with the exit code by which schedulers know that a restart
     helps (EX_TEMPFAIL of `sysexits.h`).
     """
 
     exit_code = 75
+
+
+class WorkerLost(Unavailable):
+    """Another worker of the same training run has died."""
+
+
+class StorageUnavailable(Unavailable):
+    """A server of remote files did not answer for ten minutes.
+
+    It is no OSError, so that nothing takes the files there for missing or damaged.
+    """

@@ -25,7 +25,7 @@ from absl import app, flags, logging
 
 from albert_tf import configs
 from albert_tf.environment import restart_with_kept_memory
-from albert_tf.errors import InputError, Stopped, WorkerLost
+from albert_tf.errors import InputError, Stopped, Unavailable
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
 
@@ -177,7 +177,7 @@ def command(
 
     An `InputError` or an `OSError` is printed as one line, and the exit code is 1. It is 130 after
     Ctrl-C, 143 after a SIGTERM that ended the work in good order, and 75 after the loss of another
-    process that took part.
+    process that took part, or of a server of files.
 
     Args:
         options_class: dataclass of the flags.
@@ -219,12 +219,12 @@ def command(
         except Stopped as stopped:
             print(f"{program}: {stopped}", file=sys.stderr)
             return 128 + stopped.signal
-        except WorkerLost as lost:
-            print(f"{program}: {lost}", file=sys.stderr)
+        except Unavailable as error:
+            print(f"{program}: {_one_line(str(error))}", file=sys.stderr)
             sys.stdout.flush()
             sys.stderr.flush()
             # Threads of TensorFlow may wait for the lost process, and a normal exit for them.
-            os._exit(lost.exit_code)
+            os._exit(error.exit_code)
         except KeyboardInterrupt:
             print(f"{program}: interrupted", file=sys.stderr)
             return 130

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import published_checksum
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
@@ -280,3 +279,17 @@ def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
         )
     inputs = ", ".join(options.input_file or options.source) or "the packages"
     return f"`{'source' if options.source else 'input_file'}`: no text found in {inputs}"
+
+
+def published_checksum(path: str) -> str | None:
+    """The checksum that a server publishes for a file.
+
+    Returns:
+        `sha256:...` for large files of the Hugging Face Hub, `etag:...` for other servers; None for
+        local files and for servers that publish none.
+    """
+    info = files.info_of(path) if files.is_read_only(path) else None
+    if info and (lfs := info.get("lfs")):
+        return f"sha256:{lfs.sha256}"
+    tag = info and (info.get("ETag") or info.get("blob_id"))
+    return f"etag:{tag.strip(chr(34))}" if tag else None

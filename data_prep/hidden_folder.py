@@ -19,6 +19,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.locks import lock_folder
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | No
         )
     files.make_folder(path, "work_dir")
     # The operating system releases the lock however the process ends.
-    lock = files.lock_folder(path, "output_file") if is_local else None
+    lock = lock_folder(path, "output_file") if is_local else None
     try:
         names = files.names_in(path)
         marker = os.path.join(path, _MARKER)

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import logging
 import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from typing import IO, Any
@@ -163,17 +162,11 @@ def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
 
 def move(path: str, target: str) -> None:
     """Moves a file, also to another file system; `target` appears complete or not at all."""
-    if files.is_remote(path) == files.is_remote(target):
-        try:
-            files.rename(path, target)
-            return
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-    with (
-        files.open_file(path, "rb") as source,
-        files.replacing(target) as partial,
-        files.open_file(partial, "wb") as file,
-    ):
-        shutil.copyfileobj(source, file, 1 << 20)
+    try:
+        files.rename(path, target)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    files.copy_file(path, target)
     files.remove(path)

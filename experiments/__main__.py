@@ -23,7 +23,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import folder_of_one, make_folder, write_text
+from albert_tf.files import make_folder, write_text
+from albert_tf.locks import folder_of_one
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine, duration
 from benchmarks.machine import describe, today, versions

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from albert_tf.environment import KEPT_MEMORY
+from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
+from tests.bucket import Bucket
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Commands that tests start need not start again for it.
@@ -109,6 +111,23 @@ def _few_resamples() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(bootstrap.__kwdefaults__, "resamples", 50)
         yield
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """A server with `gs://bucket` for this process, whose outages are over quickly."""
+    fsspec = pytest.importorskip("fsspec")
+    if importlib.util.find_spec("gcsfs") is None:
+        pytest.skip("gcsfs is not installed (the extra `gcs`)")
+    for name, seconds in (("PATIENCE", 0.3), ("SILENCE", 0.05), ("LONGEST_PAUSE", 0.1)):
+        monkeypatch.setattr(remote, name, seconds)
+    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.02)
+    with Bucket() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+    for kind in ("gs", "gcs"):
+        fsspec.get_filesystem_class(kind).clear_instance_cache()
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,6 @@ from albert_tf.errors import InputError, Stopped
 from albert_tf.files import (
     exists,
     file_identity,
-    folder_of_one,
     is_folder,
     read_json,
     write_text,
@@ -45,6 +44,7 @@ from albert_tf.finetuning.classification.glue_results import (
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
+from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
 
 logger = logging.getLogger(__name__)

@@ -46,7 +46,11 @@ class Checkpoints(AbstractContextManager):
 
     Attributes:
         latest: path of the checkpoint that was restored last, or last known to be complete.
+        before_listing: called in the background before a checkpoint is listed as the latest, to
+            wait for the log of the steps before it.
     """
+
+    before_listing: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self) -> None:
         self.latest: str | None = None
@@ -76,7 +80,12 @@ class Checkpoints(AbstractContextManager):
 
     def _finish_in_background(self, finish: Callable[..., str], *arguments: Any) -> None:
         """Calls a function that returns the path of a complete checkpoint, or raises OSError."""
-        self._pending = self._writer.submit(finish, *arguments)
+
+        def finish_after_log() -> str:
+            self.before_listing()
+            return finish(*arguments)
+
+        self._pending = self._writer.submit(finish_after_log)
 
     def wait(self) -> None:
         """Waits until everything is saved.
@@ -140,7 +149,7 @@ class Engine(abc.ABC):
     @property
     @abc.abstractmethod
     def makes_batches_locally(self) -> bool:
-        """Whether batches are made in this process, so that Python can draw masks for them."""
+        """Whether batches are made in this process, so that Python can order or mask examples."""
 
     @abc.abstractmethod
     def describe(self) -> str:

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from albert_tf.errors import InputError, WorkerLost
+from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
 
 Value = TypeVar("Value")
 
 _LINGER_SECONDS = 1.0
-_FAILED = 255  # above every signal's number
+_UNAVAILABLE, _FAILED = 254, 255  # above every signal's number
 
 
 class Workers:
@@ -80,16 +80,23 @@ class Workers:
 
         Raises:
             InputError: another worker failed; the worker that failed raises its own error.
+            WorkerLost: another worker cannot reach its files for now.
         """
         try:
             yield
         except Exception as error:
             if self.count > 1 and not isinstance(error, WorkerLost) and not self.is_loss(error):
-                self._gather(_FAILED)
+                self._gather(_UNAVAILABLE if isinstance(error, StorageUnavailable) else _FAILED)
             raise
         if self.count == 1:
             return
         results = self._gather(0)
+        if _UNAVAILABLE in results:
+            number = results.index(_UNAVAILABLE)
+            raise WorkerLost(
+                f"worker {number} ({self._addresses[number]}) cannot reach its files; rerun the "
+                "same command on all workers later"
+            )
         if _FAILED in results:
             number = results.index(_FAILED)
             raise InputError(

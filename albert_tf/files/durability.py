@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 
-from albert_tf.files.servers import is_remote
+from albert_tf.files.remote import is_remote
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import glob
 import hashlib
 import io
@@ -9,19 +10,30 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import IO
 
+import google_crc32c
+
 from albert_tf.errors import InputError
-from albert_tf.files.remote_files import remote_files
-from albert_tf.files.servers import file_system, is_read_only, is_remote, open_on_server
+from albert_tf.files.remote import (
+    RemoteFile,
+    files_below,
+    info_of,
+    is_remote,
+    run,
+    scheme_of,
+    with_scheme,
+)
+
+_CHUNK_BYTES = 1 << 20
 
 
 def matches(pattern: str) -> list[str]:
     """Returns the files that match a pattern, sorted."""
-    if is_read_only(pattern):
-        with file_system(pattern) as (system, name):
-            if not glob.has_magic(name):
-                return [pattern] if system.exists(name) else []
-            return sorted(map(system.unstrip_protocol, system.glob(name)))
-    return sorted(remote_files().glob(pattern) if is_remote(pattern) else glob.glob(pattern))
+    if not is_remote(pattern):
+        return sorted(glob.glob(pattern))
+    if not glob.has_magic(pattern):
+        return [pattern] if exists(pattern) else []
+    found = run(pattern, lambda system, name: system.glob(name))
+    return sorted(with_scheme(pattern, path) for path in found)
 
 
 def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[str]:
@@ -49,63 +61,89 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
 
 
 def open_file(path: str, mode: str = "r") -> IO:
-    """Opens `path`; text is read and written as UTF-8 with its line ends unchanged."""
-    if is_read_only(path):
-        file = open_on_server(path)
-        return file if "b" in mode else io.TextIOWrapper(file, "utf-8", newline="")
+    """Opens `path`; text is read and written as UTF-8 with its line ends unchanged.
+
+    Remote files can only be read; `replacing` writes them.
+    """
     if is_remote(path):
-        return remote_files().GFile(path, mode)
+        if mode not in ("r", "rb"):
+            raise ValueError(f"{path}: cannot be opened with mode {mode!r}")
+        file = io.BufferedReader(RemoteFile(path))
+        return file if "b" in mode else io.TextIOWrapper(file, "utf-8", newline="")
     if "b" in mode:
         return open(path, mode)
     return open(path, mode, encoding="utf-8", newline="")
 
 
+def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
+    """Reads a file, or a part of it; a remote one with one request."""
+    if is_remote(path):
+        return run(path, lambda system, name: system.cat_file(name, start=start, end=end))
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read() if end is None else file.read(end - start)
+
+
 def exists(path: str) -> bool:
-    if is_read_only(path):
-        with file_system(path) as (system, name):
-            return system.exists(name)
-    return remote_files().exists(path) if is_remote(path) else os.path.exists(path)
+    return info_of(path) is not None if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
-    if is_read_only(path):
-        with file_system(path) as (system, name):
-            return system.isdir(name)
-    return remote_files().isdir(path) if is_remote(path) else os.path.isdir(path)
+    if is_remote(path):
+        return (info_of(path) or {}).get("type") == "directory"
+    return os.path.isdir(path)
 
 
 def names_in(folder: str) -> list[str]:
     """Returns the names of all files and folders in a folder."""
-    return remote_files().listdir(folder) if is_remote(folder) else os.listdir(folder)
+    if not is_remote(folder):
+        return os.listdir(folder)
+    found = run(folder, lambda system, name: system.ls(name, detail=False))
+    return [os.path.basename(path.rstrip("/")) for path in found]
 
 
 def size(path: str) -> int:
     """Returns the size of a file in bytes."""
-    if is_read_only(path):
-        with file_system(path) as (system, name):
-            return system.size(name)
-    return remote_files().stat(path).length if is_remote(path) else os.path.getsize(path)
+    return file_identity(path)[0]
 
 
 def sizes(folder: str) -> dict[str, int]:
     """Returns the size in bytes of every file below a folder, by relative path, sorted."""
-    walk = remote_files().walk(folder) if is_remote(folder) else os.walk(folder)
-    paths = [os.path.join(place, name) for place, _, names in walk for name in names]
-    return {os.path.relpath(path, folder): size(path) for path in sorted(paths)}
+    if is_remote(folder):
+        return {name: info["size"] for name, info in files_below(folder).items()}
+    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    return {os.path.relpath(path, folder): os.path.getsize(path) for path in sorted(paths)}
+
+
+def checksums(folder: str) -> dict[str, tuple[int, int]]:
+    """Size and CRC-32C of every file below a folder, by relative path, sorted.
+
+    Google Cloud Storage computes the CRC-32C of what it receives, so that nothing is read.
+    """
+    known = files_below(folder) if scheme_of(folder) == "gs" else {}
+
+    def crc_of(name: str) -> int:
+        if crc := known.get(name, {}).get("crc32c"):
+            return int.from_bytes(base64.b64decode(crc), "big")
+        crc = 0
+        for chunk in _chunks(os.path.join(folder, name)):
+            crc = google_crc32c.extend(crc, chunk)
+        return crc
+
+    return {name: (size, crc_of(name)) for name, size in sizes(folder).items()}
 
 
 def file_identity(path: str) -> list[int]:
     """What changes when a file is replaced or written to, found without reading it.
 
     Returns:
-        The size in bytes and, for a local file, the modification time in nanoseconds; through
-        fsspec, a hash of what the server says about the file.
+        The size in bytes and, for a local file, the modification time in nanoseconds; for a remote
+        one, a hash of what the server says about the file.
     """
-    if is_read_only(path):
-        with file_system(path) as (system, name):
-            return [system.size(name), system.checksum(name)]
     if is_remote(path):
-        return [size(path)]
+        info = run(path, lambda system, name: system.info(name))
+        digest = hashlib.sha256(repr(sorted(info.items(), key=lambda item: item[0])).encode())
+        return [info["size"], int(digest.hexdigest()[:16], 16)]
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns]
 
@@ -113,10 +151,15 @@ def file_identity(path: str) -> list[int]:
 def sha256_of(path: str) -> str:
     """The SHA-256 of the content of a file, in hexadecimal."""
     digest = hashlib.sha256()
-    with open_file(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
+    for chunk in _chunks(path):
+        digest.update(chunk)
     return digest.hexdigest()
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with open_file(path, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def read_text(path: str) -> str:
@@ -125,8 +168,7 @@ def read_text(path: str) -> str:
     Raises:
         InputError: if the file contains bytes that are not valid UTF-8.
     """
-    with open_file(path, "rb") as file:
-        content = file.read()
+    content = read_bytes(path)
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import glob
-import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files.durability import remove_leftovers, sync, sync_names, temporary_name
 from albert_tf.files.reading import open_file
-from albert_tf.files.remote_files import remote_files
-from albert_tf.files.servers import is_read_only, is_remote
-
-logger = logging.getLogger(__name__)
+from albert_tf.files.remote import is_read_only, is_remote, run, scheme_of, upload
 
 
 def check_outputs(
@@ -90,7 +86,7 @@ def make_folder(path: str, argument: str = "path") -> None:
     if is_read_only(path):
         raise InputError(f"`{argument}`: {path} can only be read; name a local folder or gs://...")
     if is_remote(path):
-        remote_files().makedirs(path)
+        run(path, lambda system, name: system.makedirs(name, exist_ok=True))
         return
     created, above = [], path.rstrip("/")
     while above and not os.path.lexists(above):
@@ -108,65 +104,8 @@ def make_folder(path: str, argument: str = "path") -> None:
         raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
 
 
-def lock_folder(path: str, argument: str = "path") -> int:
-    """Locks a local folder for this process.
-
-    Args:
-        path: an existing folder.
-        argument: the caller's name of `path`, for errors.
-
-    Returns:
-        A file descriptor; `os.close` releases the lock, and so does the end of the process. On
-        file systems without locks, a warning is logged instead.
-
-    Raises:
-        InputError: if another process holds the lock.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise InputError(f"`{argument}`: another process is already writing to {path}") from None
-    except OSError as error:  # some network file systems do not support locks on folders
-        logger.warning(
-            "%s cannot be locked (%s); do not run a second program that writes to it",
-            path,
-            error.strerror,
-        )
-    return descriptor
-
-
-@contextlib.contextmanager
-def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
-    """Creates the folder `path` if it does not exist and locks it for the duration of the block.
-
-    A folder that is still empty at the end, because the work never began, is removed. Remote
-    folders are created but not locked.
-
-    Args:
-        path: the folder.
-        argument: the caller's name of `path`, for errors.
-
-    Raises:
-        InputError: if the folder cannot be created or written to, or another process holds the
-            lock.
-    """
-    make_folder(path, argument)
-    if is_remote(path):
-        yield
-        return
-    descriptor = lock_folder(path, argument)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.rmdir(path)
-        os.close(descriptor)
-
-
 def rename(source: str, target: str, durable: bool = True) -> None:
-    """Moves a file or folder to `target`, replacing a file atomically.
+    """Moves a file, or a local folder, to `target`, replacing a file atomically.
 
     Args:
         source: the file or folder.
@@ -174,15 +113,15 @@ def rename(source: str, target: str, durable: bool = True) -> None:
         durable: whether `target` survives a power cut, during which it is either as before or
             complete. Otherwise, it is so only for a killed process, which is cheaper.
     """
-    if is_remote(target):
-        remote_files().rename(source, target, overwrite=True)
+    if is_remote(source) or is_remote(target):
+        copy_file(source, target)
+        remove(source)
         return
-    if not durable:
-        os.replace(source, target)
-        return
-    sync(source)
+    if durable:
+        sync(source)
     os.replace(source, target)
-    sync_names(os.path.dirname(target.rstrip("/")))
+    if durable:
+        sync_names(os.path.dirname(target.rstrip("/")))
 
 
 def copy_file(source: str, target: str) -> None:
@@ -190,26 +129,26 @@ def copy_file(source: str, target: str) -> None:
 
     `target` is replaced atomically. Meant for files that are only ever replaced, never modified.
     """
-    remote = is_remote(target) or is_remote(source)
-    if not remote and os.path.exists(target) and os.path.samefile(source, target):
-        return  # renaming a link over another link to the same file does nothing and leaves both
-    with replacing(target) as partial:
-        if remote:
-            remote_files().copy(source, partial, overwrite=True)
-            return
-        try:
-            os.link(source, partial)
-        except OSError:  # another disk, or a file system without hard links
-            shutil.copyfile(source, partial)
+    if is_remote(source) and scheme_of(source) == scheme_of(target):
+        run(target, lambda system, name: system.cp_file(system._strip_protocol(source), name))
+    elif is_remote(target) and not is_remote(source):
+        upload(source, target)
+    elif os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
+        pass  # renaming a link over another link to the same file does nothing and leaves both
+    else:
+        with replacing(target) as partial:
+            try:
+                os.link(source, partial)
+            except OSError:  # remote, another disk, or a file system without hard links
+                with open_file(source, "rb") as read, open(partial, "wb") as written:
+                    shutil.copyfileobj(read, written, 1 << 20)
 
 
 def remove(path: str) -> None:
     """Removes a file or folder if it exists."""
     if is_remote(path):
-        if remote_files().exists(path):
-            remote_files().rmtree(path) if remote_files().isdir(path) else remote_files().remove(
-                path
-            )
+        with contextlib.suppress(FileNotFoundError):
+            run(path, lambda system, name: system.rm(name, recursive=True))
     elif os.path.isdir(path):
         shutil.rmtree(path)
     else:
@@ -219,35 +158,45 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, durable: bool = True) -> Iterator[str]:
-    """Yields a temporary name to write to, and renames it to `path` if the block succeeds.
+    """Yields a temporary name to write to, which becomes `path` if the block succeeds.
 
-    Works for a file and for a folder, which must not exist yet. After an error, the temporary file
-    or folder is removed; after a kill, by the next process that writes to the same folder.
+    Works for a file and for a folder, which must not exist yet. The temporary name is local: for a
+    remote `path`, among the temporary files, and uploaded. After an error, the temporary file or
+    folder is removed; after a kill, a local one by the next process that writes to the same folder.
     `durable` is as in `rename`.
     """
-    partial = temporary_name(path)
-    if not is_remote(path):
-        remove_leftovers(os.path.dirname(path.rstrip("/")))
-    try:
-        yield partial
-        rename(partial, path, durable)
-    except OSError as error:
-        remove(partial)
-        if error.errno and error.filename is None:  # of a write, such as to a full disk
-            raise OSError(error.errno, error.strerror, path) from None
-        raise
-    except BaseException:
-        remove(partial)
-        raise
+    with contextlib.ExitStack() as stack:
+        partial = temporary_name(path)
+        if is_remote(path):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="albert_tf-"))
+            partial = os.path.join(folder, os.path.basename(path.rstrip("/")))
+        else:
+            remove_leftovers(os.path.dirname(path.rstrip("/")))
+        try:
+            yield partial
+            if is_remote(path):
+                upload(partial, path)
+            else:
+                rename(partial, path, durable)
+        except OSError as error:
+            remove(partial)
+            if error.errno and error.filename is None:  # of a write, such as to a full disk
+                raise OSError(error.errno, error.strerror, path) from None
+            raise
+        except BaseException:
+            remove(partial)
+            raise
 
 
 def write_text(path: str, text: str, durable: bool = True) -> None:
     """Writes a UTF-8 text file atomically; `durable` is as in `rename`."""
-    with replacing(path, durable) as partial, open_file(partial, "w") as file:
-        file.write(text)
+    write_bytes(path, text.encode(), durable)
 
 
-def write_bytes(path: str, content: bytes) -> None:
-    """Writes a binary file atomically."""
-    with replacing(path) as partial, open_file(partial, "wb") as file:
+def write_bytes(path: str, content: bytes, durable: bool = True) -> None:
+    """Writes a binary file atomically; `durable` is as in `rename`."""
+    if is_remote(path):
+        run(path, lambda system, name: system.pipe_file(name, content))
+        return
+    with replacing(path, durable) as partial, open(partial, "wb") as file:
         file.write(content)

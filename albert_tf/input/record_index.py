@@ -106,10 +106,10 @@ class RecordIndex(NamedTuple):
         for block in np.flatnonzero(
             (self.offset <= offset) & (offset < self.offset + self.bytes)
         ).tolist():
-            with files.open_file(self.files[self.file[block]], "rb") as file:
-                file.seek(int(self.offset[block]))
-                content = file.read(int(self.bytes[block]))
             begin, number = int(self.offset[block]), 0
+            content = files.read_bytes(
+                self.files[self.file[block]], begin, begin + int(self.bytes[block])
+            )
             while content:
                 end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
                 if offset in (begin, begin + _HEADER_BYTES) and not _is_intact(content[:end]):
@@ -261,20 +261,19 @@ def index_records(path: str) -> FileIndex:
         InputError: the file is truncated or not a TFRecord file.
     """
     size, position, begins, before = files.size(path), 0, [], 0
-    with files.open_file(path, "rb") as file:
-        while position < size:
-            file.seek(position)
-            chunk = np.frombuffer(file.read(_CHUNK_BYTES), np.uint8)
-            found = np.empty(len(chunk) // _FRAME_BYTES + 1, np.int64)
-            count, end = _follow_lengths(chunk, found, size - position)
-            if end < 0 or not count:
-                raise InputError(
-                    f"{path}: truncated, or not a TFRecord file: example {before + count} goes "
-                    "beyond its end"
-                )
-            begins.append(position + found[:count])
-            position += end
-            before += count
+    while position < size:
+        content = files.read_bytes(path, position, min(position + _CHUNK_BYTES, size))
+        chunk = np.frombuffer(content, np.uint8)
+        found = np.empty(len(chunk) // _FRAME_BYTES + 1, np.int64)
+        count, end = _follow_lengths(chunk, found, size - position)
+        if end < 0 or not count:
+            raise InputError(
+                f"{path}: truncated, or not a TFRecord file: example {before + count} goes "
+                "beyond its end"
+            )
+        begins.append(position + found[:count])
+        position += end
+        before += count
     all_begins = np.concatenate(begins) if begins else np.empty(0, np.int64)
     return {"bytes": size, "examples": len(all_begins), "offsets": all_begins[::BLOCK].tolist()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +15,9 @@ from albert_tf.errors import InputError
 from albert_tf.input.example_parser import ExampleParser, WrongLengthError
 from albert_tf.input.features import Feature
 from albert_tf.input.record_index import RecordIndex, masked_crc
-from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 
 # Blocks that are read at the same time, since remote storage takes its time to answer.
-_READS = 16
+_READS = 32
 # Files whose first records are checked before a run starts.
 _CHECKED_FILES = 64
 _CHECKED_RECORDS = 32
@@ -71,9 +69,8 @@ def read_block(index: RecordIndex, block: int) -> list[bytes]:
         OSError: the file cannot be read.
     """
     path, size = index.files[index.file[block]], int(index.bytes[block])
-    with _remote_errors(path), files.open_file(path, "rb") as file:
-        file.seek(int(index.offset[block]))
-        content = file.read(size)
+    offset = int(index.offset[block])
+    content = files.read_bytes(path, offset, offset + size)
     count = int(index.records[block])
     try:
         records = list(itertools.islice(_records(io.BytesIO(content), len(content)), count))
@@ -95,7 +92,7 @@ def iter_records(path: str) -> Iterator[bytes]:
     if not files.exists(path):
         raise InputError(f"{path}: no such file")
     try:
-        with _remote_errors(path), files.open_file(path, "rb") as file:
+        with files.open_file(path, "rb") as file:
             yield from _records(file, files.size(path))
     except _DamagedRecordError as error:
         hint = "" if error.number else "; is it a TFRecord file?"
@@ -202,10 +199,3 @@ def _records(file: IO[bytes], size: int) -> Iterator[bytes]:
         yield record
         position += _FRAME_BYTES + length
         number += 1
-
-
-def _remote_errors(path: str) -> contextlib.AbstractContextManager:
-    """Turns errors of a server that TensorFlow reads from into `OSError`."""
-    if files.is_remote(path) and not files.is_read_only(path):
-        return tensorflow_errors_as_os_errors()
-    return contextlib.nullcontext()

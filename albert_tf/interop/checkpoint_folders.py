@@ -17,16 +17,15 @@ import google_crc32c
 
 from albert_tf.errors import InputError
 from albert_tf.files import (
+    checksums,
     exists,
     is_folder,
     is_remote,
     matches,
-    open_file,
     read_json,
     read_text,
     remove,
     rename,
-    sizes,
     write_text,
 )
 
@@ -39,7 +38,6 @@ TENSORFLOW_LIST_FILE = "checkpoint"
 FORMAT_OF_ENGINE = {"tensorflow": "albert_tf", "jax": "jax"}
 
 _CHECKPOINT = re.compile(rf"{re.escape(NAME)}-([0-9]{{1,18}})")
-_CHUNK = 1 << 20
 _UNFINISHED = ".unfinished"
 
 
@@ -153,8 +151,13 @@ def check_engine(folder: str, engine: str, argument: str = "output_dir") -> None
         argument: the caller's name of `folder`, for errors.
 
     Raises:
-        InputError: if the folder has checkpoints of another engine.
+        InputError: if the folder has checkpoints of another engine, or is on a server on which no
+            engine can keep any.
     """
+    if is_remote(folder) and not folder.startswith("gs://"):
+        raise InputError(
+            f"`{argument}`={folder}: checkpoints are kept in local folders and on gs://"
+        )
     if other := foreign_checkpoints(folder, engine):
         raise InputError(
             f"`{argument}`={folder}: contains checkpoints of engine {other}; resume with "
@@ -271,9 +274,8 @@ def remove_unfinished(folder: str) -> None:
 
 def write_checksums(path: str) -> None:
     """Writes the sizes and CRC-32Cs of all files of a checkpoint into it."""
-    found = {name: size for name, size in sizes(path).items() if name != CHECKSUM_FILE}
-    lines = [f"{_crc_of(os.path.join(path, name)):08x} {found[name]} {name}\n" for name in found]
-    text = "".join(lines)
+    found = {name: sums for name, sums in checksums(path).items() if name != CHECKSUM_FILE}
+    text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
     write_text(os.path.join(path, CHECKSUM_FILE), f"{text}{_crc_of_text(text):08x}\n")
 
 
@@ -281,13 +283,13 @@ def damage_of(path: str) -> str | None:
     """Why a checkpoint cannot be read, in one line; None if every byte is as it was written."""
     try:
         recorded = _read_checksums(path)
-        found = sizes(path)
-        for name, (crc, size) in recorded.items():
+        found = checksums(path)
+        for name, (size, crc) in recorded.items():
             if name not in found:
                 return f"{name} is missing"
-            if found[name] != size:
-                return f"{name} has {found[name]} bytes instead of {size}"
-            if _crc_of(os.path.join(path, name)) != crc:
+            if found[name][0] != size:
+                return f"{name} has {found[name][0]} bytes instead of {size}"
+            if found[name][1] != crc:
                 return f"the checksum of {name} does not match"
     except InputError as error:
         return str(error).removeprefix(f"{path}: ")
@@ -303,7 +305,7 @@ def check_intact(path: str) -> None:
 
 
 def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
-    """File -> CRC-32C and size.
+    """File -> size and CRC-32C.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -325,16 +327,8 @@ def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
         row = re.fullmatch(r"([0-9a-f]{8}) ([0-9]{1,18}) (.+)\n", line)
         if row is None:
             raise damaged
-        found[row[3]] = (int(row[1], 16), int(row[2]))
+        found[row[3]] = (int(row[2]), int(row[1], 16))
     return found
-
-
-def _crc_of(path: str) -> int:
-    crc = 0
-    with open_file(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            crc = google_crc32c.extend(crc, chunk)
-    return crc
 
 
 def _crc_of_text(text: str) -> int:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import is_remote, read_json, sizes
 from albert_tf.interop.checkpoint_folders import (
     CheckpointList,
@@ -64,6 +64,8 @@ def import_orbax() -> types.ModuleType:
     Raises:
         InputError: if it is not installed.
     """
+    # Otherwise, gs:// loads TensorFlow wherever it is installed.
+    os.environ.setdefault("EPATH_USE_TF", "false")
     try:
         import orbax.checkpoint
     except ImportError:
@@ -160,7 +162,21 @@ def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
     try:
         return {keys: future.result() for keys, future in opened.items()}
     except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(f"{path}: cannot be read ({reason_of(error)})") from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str, error: Exception, name: str = "") -> InputError | StorageUnavailable:
+    """What to raise for an error of tensorstore while a checkpoint is read.
+
+    Args:
+        path: of the checkpoint.
+        error: the error.
+        name: of what cannot be read; all of it, by default.
+    """
+    reason = reason_of(error)
+    if is_remote(path) and _BUSY.match(str(error)):
+        return StorageUnavailable(f"{path}: unavailable ({reason}); rerun the same command later")
+    return InputError(f"{path}: {name and f'{name} '}cannot be read ({reason})")
 
 
 def _base_of(path: str) -> dict[str, str]:
@@ -192,7 +208,7 @@ def _tensor_of(path: str, keys: tuple[str, ...], store: Store, limit: int) -> Te
         try:
             return store.read().result()
         except (ValueError, RuntimeError, OSError) as error:
-            raise InputError(f"{path}: {name} cannot be read ({reason_of(error)})") from None
+            raise unreadable(path, error, name) from None
 
     return Tensor(name, shape, shape, read)
 
@@ -237,12 +253,19 @@ def errors_as_os_errors(path: str) -> Iterator[None]:
 
     Args:
         path: of the checkpoint that is written, for errors.
+
+    Raises:
+        StorageUnavailable: a server has not answered for long.
     """
     try:
         yield
     except ValueError as error:
         if not _STATUS.match(str(error)):
             raise
+        if is_remote(path) and _BUSY.match(str(error)):
+            raise StorageUnavailable(
+                f"{path}: unavailable ({reason_of(error)}); rerun the same command later"
+            ) from None
         if code := _OS_ERROR.search(str(error)):
             raise OSError(int(code[1]), os.strerror(int(code[1])), path) from None
         raise OSError(f"{path}: cannot be written ({reason_of(error)})") from None
@@ -254,8 +277,9 @@ def reason_of(error: Exception) -> str:
     return _DETAILS.sub("", line).strip()
 
 
-# How messages of tensorstore begin: "RESOURCE_EXHAUSTED: ...".
+# How messages of tensorstore begin: "RESOURCE_EXHAUSTED: ...", and those that it has tried again.
 _STATUS = re.compile(r"[A-Z]+(_[A-Z]+)*: ")
+_BUSY = re.compile(r"(ABORTED|DEADLINE_EXCEEDED|INTERNAL|RESOURCE_EXHAUSTED|UNAVAILABLE): ")
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 # Such as [source locations='tensorstore/kvstore/...'] and [tensorstore_spec='{...}'].
 _DETAILS = re.compile(r" \[(source locations|tensorstore_spec|os_error_code)=.*")

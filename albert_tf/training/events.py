@@ -12,7 +12,8 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from albert_tf.files import make_folder, open_file
+from albert_tf.files import make_folder
+from albert_tf.training.appended_file import AppendedFile
 
 # Two writers of one process may open a file in the same second.
 _numbers = itertools.count()
@@ -31,7 +32,7 @@ class EventWriter:
         make_folder(folder, "output_dir")
         now = time.time()
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
-        self._file = open_file(f"{folder}/{name}.{next(_numbers)}.v2", "wb")
+        self._file = AppendedFile(f"{folder}/{name}.{next(_numbers)}.v2")
         self._writer = RecordWriter(self._file)
         self._write(Event(wall_time=now, file_version="brain.Event:2"))
 
@@ -41,6 +42,10 @@ class EventWriter:
         for name, value in values.items():
             self._write(Event(wall_time=now, step=step, summary=scalar_pb(name, value)))
         self._writer.flush()
+
+    def sync(self) -> None:
+        """As of `AppendedFile`."""
+        self._file.sync()
 
     def close(self) -> None:
         self._writer.close()

@@ -9,8 +9,9 @@ import time
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, open_file, read_lines, sync, write_text
+from albert_tf.files import exists, read_lines
 from albert_tf.progress import ProgressLine, duration
+from albert_tf.training.appended_file import AppendedFile
 from albert_tf.training.evaluation import parse_row
 from albert_tf.training.events import EventWriter
 from albert_tf.training.health import Workload
@@ -52,15 +53,15 @@ class TrainingLog:
     """
 
     def __init__(self, folder: str, total_steps: int, first_step: int, workload: Workload):
-        self._path = f"{folder}/{METRICS_FILE}"
         self._total = total_steps
         self._workload = workload
         self._skipped = 0
         self._line = ProgressLine()
         self._events = EventWriter(f"{folder}/train")
         kept = lines_up_to(folder, first_step)
-        write_text(self._path, "".join(f"{line}\n" for line in kept))
-        self._file = open_file(self._path, "a")
+        self._file = AppendedFile(
+            f"{folder}/{METRICS_FILE}", "".join(f"{line}\n" for line in kept).encode()
+        )
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step
 
@@ -91,7 +92,7 @@ class TrainingLog:
         record = {
             name: float(f"{value:.7g}") for name, value in values.items() if math.isfinite(value)
         }
-        self._file.write(json.dumps({"step": step, **record}) + "\n")
+        self._file.write(json.dumps({"step": step, **record}).encode() + b"\n")
         self._file.flush()
         self._events.add_scalars(step, record)
         self._skipped += int(metrics.get("nonfinite_steps", 0))
@@ -118,8 +119,13 @@ class TrainingLog:
         self._last_time += seconds
 
     def sync(self) -> None:
-        """Puts what was written so far on the disk."""
-        sync(self._path)
+        """Puts what was written so far on the disk, or starts to upload it."""
+        self._file.sync()
+        self._events.sync()
+
+    def wait(self) -> None:
+        """Waits for the upload that `sync` has started."""
+        self._file.wait()
 
     def close(self) -> None:
         """Ends the progress line and closes the files."""
@@ -147,7 +153,10 @@ class NoLog:
         """Prints nothing."""
 
     def sync(self) -> None:
-        """Has nothing on the disk."""
+        """Has nothing to put on the disk."""
+
+    def wait(self) -> None:
+        """Has nothing to wait for."""
 
     def close(self) -> None:
         """Closes nothing."""

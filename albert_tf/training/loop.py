@@ -85,6 +85,7 @@ def train(
             log = open_log(output_dir, num_train_steps, step, workload)
         stack.enter_context(contextlib.closing(log))
         stack.enter_context(checkpoints)
+        checkpoints.before_listing = log.wait
         batches = engine.iterate(batches_from(step))
         while step < num_train_steps:
             steps_to_save = save_checkpoints_steps - step % save_checkpoints_steps

@@ -18,19 +18,13 @@ from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import (
-    exists,
-    folder_of_one,
-    make_folder,
-    read_json,
-    write_bytes,
-    write_text,
-)
+from albert_tf.files import exists, make_folder, read_json, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
+from albert_tf.locks import folder_of_one
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import create_schedule

@@ -28,35 +28,8 @@ def opened(path: str) -> Iterator[IO[bytes]]:
 
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(contextlib.closing(files.open_file(path, "rb")))
-        if not isinstance(file, io.IOBase):
-            file = stack.enter_context(io.BufferedReader(_RemoteFile(file)))
         _, compression = split_ending(path)
         if compression:
             native = pyarrow.CompressedInputStream(file, COMPRESSIONS[compression])
             file = stack.enter_context(io.BufferedReader(native))
         yield file
-
-
-class _RemoteFile(io.RawIOBase):
-    """Gives a file of TensorFlow (`gs://...`) the interface of a Python file."""
-
-    def __init__(self, file: IO[bytes]):
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        read = self._file.read(len(buffer))
-        buffer[: len(read)] = read
-        return len(read)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._file.seek(offset, whence)
-        return self._file.tell()
-
-    def tell(self) -> int:
-        return self._file.tell()

@@ -8,10 +8,12 @@ import json
 import pathlib
 import shutil
 
+import fsspec
 import numpy as np
 import pytest
 from scipy import stats
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
@@ -378,28 +380,29 @@ def test_a_vocab_file_of_another_model_is_refused(options, model_file, tmp_path)
 
 @pytest.mark.integration
 def test_remote_files(options, tmp_path, monkeypatch):
-    """All files are remote: in TensorFlow's in-memory file system."""
-    from tensorflow.io import gfile
-
+    """All files are remote: in fsspec's file system in memory."""
+    memory = fsspec.filesystem("memory")
+    monkeypatch.setattr(type(memory), "store", {})
+    monkeypatch.setattr(type(memory), "pseudo_dirs", [""])
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     options = dataclasses.replace(options, num_processes=1, num_shards=2)
     create(options)
     for name, path in (("in.txt", options.input_file[0]), ("v.model", options.spm_model_file)):
-        gfile.copy(path, f"ram://{name}", overwrite=True)
+        files.copy_file(path, f"memory://{name}")
     remote = dataclasses.replace(
         options,
-        input_file=("ram://in.txt",),
-        spm_model_file="ram://v.model",
-        output_file=("ram://out/train.tfrecord",),
+        input_file=("memory://in.txt",),
+        spm_model_file="memory://v.model",
+        output_file=("memory://out/train.tfrecord",),
         work_dir=str(tmp_path / "work"),
     )
     manifest, _ = create(remote)
     for ours, theirs in zip(options.output_files, remote.output_files, strict=True):
-        with gfile.GFile(theirs, "rb") as file:
-            assert file.read() == pathlib.Path(ours).read_bytes()
+        assert files.read_bytes(theirs) == pathlib.Path(ours).read_bytes()
     names = [f"train.tfrecord-{n:05d}-of-00002" for n in range(2)]
-    assert sorted(gfile.listdir("ram://out")) == ["train.index.json", "train.manifest.json", *names]
+    written = sorted(files.names_in("memory://out"))
+    assert written == ["train.index.json", "train.manifest.json", *names]
     assert not list((tmp_path / "work").iterdir())
     assert create(remote)[0] == json.loads(json.dumps(manifest))  # found finished
 

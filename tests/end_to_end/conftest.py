@@ -8,6 +8,7 @@ import functools
 import importlib
 import io
 import json
+import os
 import pathlib
 import pydoc_data.topics
 import subprocess
@@ -21,7 +22,7 @@ from absl import flags
 from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.options import define_flags, flag_name, from_flags
 from albert_tf.training.options import PretrainingOptions
-from tests.conftest import ROOT, once
+from tests.conftest import JAX_ENVIRONMENT, ROOT, once
 
 VOCAB_SIZE, LENGTH, PREDICTIONS = 600, 32, 5
 
@@ -186,6 +187,21 @@ def short_run(project, tmp_path) -> PretrainingOptions:
         save_checkpoints_steps=3,
         max_eval_steps=3,
     )
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """In which JAX runs on the CPU, compiles quickly, and TensorFlow cannot be imported."""
+    folder = tmp_path_factory.mktemp("without_tensorflow")
+    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['tensorflow'] = None\n")
+    return {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        **JAX_ENVIRONMENT,
+        # The processes of a test run the same programs; another program has another key.
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+    }
 
 
 def results_of(folder: pathlib.Path) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import random
 import signal
@@ -18,7 +17,7 @@ import pytest
 from albert_tf.cli.finetuning import TASK_KINDS
 from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
-from tests.conftest import JAX_ENVIRONMENT, ROOT
+from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, flags_of, results_of
 from tests.ports import free_addresses
 
@@ -27,21 +26,6 @@ pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extr
 pytestmark = pytest.mark.integration
 
 LAST = 24
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> dict[str, str]:
-    """In which JAX runs on the CPU, compiles quickly, and TensorFlow cannot be imported."""
-    folder = tmp_path_factory.mktemp("without_tensorflow")
-    (folder / "sitecustomize.py").write_text("import sys\nsys.modules['tensorflow'] = None\n")
-    return {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        **JAX_ENVIRONMENT,
-        # The processes of a test run the same programs; another program has another key.
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-    }
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.integration, needs_strace]
 WRITING = """
 import os, sys
 from albert_tf import files
+from albert_tf.files import writing
 
 folder = sys.argv[1]
 for number in range(2):
@@ -39,9 +40,9 @@ def test_files_and_folders_are_safe_when_they_appear(tmp_path):
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ("files.sync = lambda path: None", "appears before its content is safe"),
-        ("files.sync_names = lambda path: None", "is not safe when the command ends"),
-        ("files.temporary_name = lambda path: path + '~'", "is written to under its final name"),
+        ("writing.sync = lambda path: None", "appears before its content is safe"),
+        ("writing.sync_names = lambda path: None", "is not safe when the command ends"),
+        ("writing.temporary_name = lambda path: path + '~'", "is written to under its final name"),
     ],
 )
 def test_what_is_forgotten_is_found(tmp_path, change, fault):

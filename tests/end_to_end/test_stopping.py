@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import folder_of_one
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
+from albert_tf.locks import folder_of_one
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import ORDER_FILE, pretrain

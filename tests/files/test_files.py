@@ -13,11 +13,12 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, file_identity, folder_of_one, make_folder, sha256_of
+from albert_tf.files import copy_file, file_identity, make_folder, sha256_of
+from albert_tf.locks import folder_of_one
 
 HOLD = """
 import sys
-from albert_tf.files import folder_of_one
+from albert_tf.locks import folder_of_one
 with folder_of_one(sys.argv[1], "output_dir"):
     print("held", flush=True)
     sys.stdin.read()

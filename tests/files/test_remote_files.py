@@ -1,133 +1,201 @@
-"""Remote files in a process on JAX: through fsspec, here in memory, without TensorFlow."""
+"""Files in a bucket, through a server that speaks the protocol of Google Cloud Storage."""
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
+import functools
+import logging
 import os
+import random
 import subprocess
 import sys
+import threading
 
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
-from fsspec.registry import _registry as registered
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, StorageUnavailable
+from albert_tf.files import remote
+from albert_tf.interop.checkpoint_folders import check_engine
+from tests.bucket import Bucket, error
 from tests.conftest import ROOT
 
-
-class Bucket(MemoryFileSystem):
-    """Files in memory under gs://."""
-
-    protocol = ("gs",)
-    store: dict = {}
-    pseudo_dirs = [""]
-
-    @classmethod
-    def _strip_protocol(cls, path):
-        return super()._strip_protocol(path.removeprefix("gs://"))
+FOLDER = "gs://bucket/run"
+DENIED = "a@b.iam.gserviceaccount.com does not have storage.objects.create access to the object."
 
 
-@pytest.fixture
-def bucket(monkeypatch):
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    monkeypatch.setattr(Bucket, "store", {})
-    monkeypatch.setattr(Bucket, "pseudo_dirs", [""])
-    # The public `fsspec.register_implementation` cannot be undone.
-    monkeypatch.setitem(registered, "gs", Bucket)
-    return "gs://bucket"
+def test_files_are_written_found_and_read(bucket, tmp_path):
+    files.make_folder(FOLDER)
+    assert not files.exists(f"{FOLDER}/a.txt")
+    files.write_text(f"{FOLDER}/a.txt", "one\r\nzwei ü\n")
+    files.write_bytes(f"{FOLDER}/deep/b.bin", b"\x00\x01\r\n")
+    assert files.read_text(f"{FOLDER}/a.txt") == "one\r\nzwei ü\n"
+    assert list(files.read_lines(f"{FOLDER}/a.txt")) == ["one", "zwei ü"]
+    assert files.matches(f"{FOLDER}/*.txt") == [f"{FOLDER}/a.txt"]
+    assert files.matches(f"{FOLDER}/deep") == [f"{FOLDER}/deep"]
+    assert files.is_folder(f"{FOLDER}/deep")
+    assert not files.is_folder(f"{FOLDER}/a.txt")
+    assert sorted(files.names_in(FOLDER)) == ["a.txt", "deep"]
+    assert files.sizes(FOLDER) == {"a.txt": 13, "deep/b.bin": 4}
+    (tmp_path / "b.bin").write_bytes(b"\x00\x01\r\n")
+    assert files.checksums(f"{FOLDER}/deep") == files.checksums(str(tmp_path))
+    before = files.file_identity(f"{FOLDER}/a.txt")
+    assert before == files.file_identity(f"{FOLDER}/a.txt")
+    files.write_text(f"{FOLDER}/a.txt", "one\r\nzwei Ü\n")
+    assert files.file_identity(f"{FOLDER}/a.txt") != before
 
 
-def test_files_are_written_found_and_read(bucket):
-    folder = f"{bucket}/run"
-    files.make_folder(folder)
-    assert not files.exists(f"{folder}/a.txt")
-    files.write_text(f"{folder}/a.txt", "one\r\nzwei ü\n")
-    files.write_bytes(f"{folder}/deep/b.bin", b"\x00\x01")
-    assert files.read_text(f"{folder}/a.txt") == "one\r\nzwei ü\n"
-    assert list(files.read_lines(f"{folder}/a.txt")) == ["one", "zwei ü"]
-    assert files.matches(f"{folder}/*.txt") == [f"{folder}/a.txt"]
-    assert files.is_folder(f"{folder}/deep")
-    assert not files.is_folder(f"{folder}/a.txt")
-    assert sorted(files.names_in(folder)) == ["a.txt", "deep"]
-    assert files.sizes(folder) == {"a.txt": 13, "deep/b.bin": 2}
-    assert files.file_identity(f"{folder}/a.txt") == [13]
+def test_files_are_copied_renamed_and_removed(bucket, tmp_path):
+    files.write_text(f"{FOLDER}/a", "a")
+    files.write_text(f"{FOLDER}/b", "b")
+    files.copy_file(f"{FOLDER}/a", f"{FOLDER}/c/d")
+    files.rename(f"{FOLDER}/a", f"{FOLDER}/b")
+    assert files.sizes(FOLDER) == {"b": 1, "c/d": 1}
+    assert files.read_text(f"{FOLDER}/b") == "a"
+    files.copy_file(f"{FOLDER}/b", str(tmp_path / "b"))
+    files.copy_file(str(tmp_path / "b"), f"{FOLDER}/back")
+    assert files.read_text(f"{FOLDER}/back") == "a"
+    files.remove(f"{FOLDER}/c")
+    files.remove(f"{FOLDER}/b")
+    files.remove(f"{FOLDER}/missing")
+    assert files.sizes(FOLDER) == {"back": 1}
 
 
-def test_a_log_is_extended_and_visible_after_each_flush(bucket):
-    path = f"{bucket}/log.jsonl"
-    for line in ("1\n", "2\n"):
-        with files.open_file(path, "a") as file:
-            file.write(line)
-            file.flush()
-            assert files.read_text(path).endswith(line)
-    assert files.read_text(path) == "1\n2\n"
+def test_a_part_of_a_file_takes_one_request(bucket):
+    content = os.urandom(100_000)
+    files.write_bytes(f"{FOLDER}/a", content)
+    bucket.requests.clear()
+    assert files.read_bytes(f"{FOLDER}/a", 5_000, 70_000) == content[5_000:70_000]
+    ((method, name, sent, _, status),) = bucket.requests
+    assert (method, name, sent, status) == ("GET", "run/a", 65_000, 206)
 
 
-def test_files_and_folders_are_copied_renamed_and_removed(bucket, tmp_path):
-    files.write_text(f"{bucket}/a", "a")
-    files.write_text(f"{bucket}/b", "b")
-    files.copy_file(f"{bucket}/a", f"{bucket}/c/d")
-    files.rename(f"{bucket}/a", f"{bucket}/b")
-    assert files.sizes(bucket) == {"b": 1, "c/d": 1}
-    assert files.read_text(f"{bucket}/b") == "a"
-    files.rename(f"{bucket}/c", f"{bucket}/e")
-    assert files.read_text(f"{bucket}/e/d") == "a"
-    files.copy_file(f"{bucket}/b", str(tmp_path / "b"))
-    files.copy_file(str(tmp_path / "b"), f"{bucket}/back")
-    assert files.read_text(f"{bucket}/back") == "a"
-    files.remove(f"{bucket}/e")
-    files.remove(f"{bucket}/b")
-    files.remove(f"{bucket}/missing")
-    assert files.sizes(bucket) == {"back": 1}
+def test_a_folder_appears_with_what_makes_it_complete_last(bucket):
+    with files.replacing(f"{FOLDER}/export") as partial:
+        for name, size in {"config.json": 10, "model.bin": 1000, "variables/0": 5}.items():
+            os.makedirs(os.path.dirname(f"{partial}/{name}"), exist_ok=True)
+            with open(f"{partial}/{name}", "wb") as file:
+                file.write(bytes(size))
+        assert not bucket.objects
+    names = [f"run/export/{name}" for name in ("variables/0", "model.bin", "config.json")]
+    assert sorted(bucket.objects, key=lambda name: bucket.objects[name].generation) == names
 
 
-def test_training_lists_its_checkpoints_there(bucket):
-    from albert_tf.interop import checkpoint_folders as folders
+def test_what_fails_before_its_end_does_not_appear(bucket):
+    files.write_text(f"{FOLDER}/a", "before")
 
-    path = f"{bucket}/run/model.ckpt-5"
-    files.write_text(f"{path}/_METADATA", "{}")
-    assert folders.unfinished_path(path) == path
-    folders.complete(path)
-    assert folders.damage_of(path) is None
-    folders.write_list(f"{bucket}/run", folders.CheckpointList("model.ckpt-5"))
-    files.write_text(f"{bucket}/run/model.ckpt-6/_METADATA", "{}")
-    assert folders.listed_checkpoint(f"{bucket}/run") == path
-    assert folders.newest_first(f"{bucket}/run") == [path]
-    assert sorted(folders.checkpoints_in(f"{bucket}/run").values()) == [5, 6]
-    folders.remove_unfinished(f"{bucket}/run")
-    assert list(folders.checkpoints_in(f"{bucket}/run").values()) == [5]
-    files.write_text(f"{path}/_METADATA", "[]")
-    assert folders.damage_of(path) == "the checksum of _METADATA does not match"
+    def replace(fails: bool) -> None:
+        with files.replacing(f"{FOLDER}/a") as partial, open(partial, "w") as file:
+            file.write("half")
+            if fails:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        replace(fails=True)
+    bucket.fault = lambda method, address: error(403, DENIED) if method == "POST" else None
+    with pytest.raises(OSError, match="does not have"):
+        replace(fails=False)
+    assert [found.content for found in bucket.objects.values()] == [b"before"]
+
+
+# What is done to files, with a function for each.
+DEEDS = {
+    "exists": lambda: files.exists(f"{FOLDER}/a"),
+    "folder": lambda: files.is_folder(f"{FOLDER}/a"),
+    "make": lambda: files.make_folder(FOLDER),
+    "list": lambda: files.matches(f"{FOLDER}/*"),
+    "names": lambda: files.names_in(FOLDER),
+    "sizes": lambda: files.sizes(FOLDER),
+    "read": lambda: files.read_text(f"{FOLDER}/a"),
+    "lines": lambda: list(files.read_lines(f"{FOLDER}/a")),
+    "part": lambda: files.read_bytes(f"{FOLDER}/a", 0, 1),
+    "write": lambda: files.write_text(f"{FOLDER}/a", "a"),
+    "copy": lambda: files.copy_file(f"{FOLDER}/a", f"{FOLDER}/b"),
+    "remove": lambda: files.remove(f"{FOLDER}/a"),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_may_pass_is_tried_again(bucket, deed, status):
+    files.write_text(f"{FOLDER}/a", "a")
+    faults = iter([error(status, "Later, please.")] * 3)
+    bucket.fault = lambda method, address: next(faults, None)
+    state = random.getstate()
+    DEEDS[deed]()
+    assert next(faults, None) is None
+    assert random.getstate() == state  # or a run would not repeat
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_long_outage_is_reported_once_and_is_no_missing_file(bucket, deed, caplog, monkeypatch):
+    monkeypatch.setattr(remote.Patience, "_last_outage", float("-inf"))
+    files.write_text(f"{FOLDER}/a", "a")
+    bucket.fault = lambda method, address: error(503, "Service Unavailable")
+    with pytest.raises(StorageUnavailable, match=r"^gs://bucket.*\(Service Unavailable \(503\)\)"):
+        DEEDS[deed]()
+    assert StorageUnavailable.exit_code == 75
+    (record,) = (r for r in caplog.records if r.levelno >= logging.WARNING)
+    assert "Service Unavailable (503); trying again for up to" in record.getMessage()
+
+
+def test_a_server_that_starts_late_is_waited_for(bucket, monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE", 20.0)
+    with contextlib.ExitStack() as stack:
+        with Bucket() as other:
+            monkeypatch.setenv("STORAGE_EMULATOR_HOST", other.address)
+        late = functools.partial(Bucket, port=int(other.address.rpartition(":")[2]))
+        timer = threading.Timer(0.3, lambda: stack.enter_context(late()))
+        timer.start()
+        files.write_text(f"{FOLDER}/a", "a")
+        timer.join()
+        assert files.read_text(f"{FOLDER}/a") == "a"
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("status", [401, 403])
+def test_what_will_not_pass_ends_at_once_with_the_explanation(bucket, deed, status):
+    files.write_text(f"{FOLDER}/a", "a")
+    bucket.requests.clear()
+    bucket.fault = lambda method, address: error(status, DENIED)
+    with pytest.raises(OSError, match=r"^gs://bucket/run.*: a@b\S* does not have") as caught:
+        DEEDS[deed]()
+    assert "\n" not in str(caught.value)
+    assert len(bucket.requests) <= 2
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_a_bucket_that_does_not_exist_is_no_missing_file(bucket, deed, monkeypatch):
+    monkeypatch.setitem(globals(), "FOLDER", "gs://nowhere/run")
+    with pytest.raises(OSError, match="gs://nowhere.*The specified bucket does not exist"):
+        DEEDS[deed]()
+
+
+def test_checkpoints_are_on_servers_that_engines_reach():
+    with pytest.raises(InputError, match=r"^`output_dir`=s3://b/run: checkpoints are kept in"):
+        check_engine("s3://b/run", "jax", "output_dir")
+
+
+def test_files_that_can_only_be_read(bucket):
+    with pytest.raises(InputError, match="can only be read"):
+        files.make_folder("https://host/run")
+    with pytest.raises(ValueError, match="cannot be opened with mode 'w'"):
+        files.open_file(f"{FOLDER}/a", "w")
 
 
 CODE = """
 import sys
-from albert_tf import files
-from albert_tf.errors import InputError
+sys.modules["gcsfs"] = None
+from albert_tf import errors, files
 try:
     files.exists("gs://bucket/file")
-except (InputError, OSError) as error:
+except errors.InputError as error:
     print(error)
-sys.exit("tensorflow" in sys.modules)
 """
 
 
 @pytest.mark.integration
-def test_tensorflow_is_not_imported_and_the_package_for_a_bucket_is_named():
-    environment = {
-        **os.environ,
-        "KERAS_BACKEND": "jax",
-        "STORAGE_EMULATOR_HOST": "http://0.0.0.0:1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", CODE], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    if importlib.util.find_spec("gcsfs") is None:
-        assert "pip install 'fsspec[gs]'" in done.stdout
-
-
-def test_unknown_schemes_are_refused_as_before(bucket):
-    with pytest.raises(InputError, match="can only be read"):
-        files.make_folder("s3://bucket/run")
+def test_what_to_install_is_named():
+    done = subprocess.run([sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True)
+    assert "pip install 'albert-tf[gcs]'" in done.stdout, done.stderr
+    assert not done.stderr

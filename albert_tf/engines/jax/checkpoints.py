@@ -51,7 +51,7 @@ from albert_tf.interop.orbax_checkpoints import (
     errors_as_os_errors,
     import_orbax,
     read_training_checkpoint,
-    reason_of,
+    unreadable,
 )
 from albert_tf.interop.weights import match
 
@@ -154,7 +154,7 @@ class Checkpoints(base.Checkpoints):
         try:
             self.state.tree = self._checkpointer.restore(_absolute(path), args=arguments)
         except (ValueError, OSError) as error:
-            raise InputError(f"{path}: cannot be read ({reason_of(error)})") from None
+            raise unreadable(path, error) from None
         self.latest = path
 
     def remove_unfinished(self) -> None:
@@ -173,6 +173,8 @@ class Checkpoints(base.Checkpoints):
         tree = self.state.tree
         path = f"{self.folder}/{NAME}-{int(tree['step'])}"
         with self._writing(path):
+            if self._workers.is_chief and is_remote(path):
+                remove(path)  # orbax would do so with another client of Google's
             arguments = self._orbax.args.PyTreeSave(tree)
             self._checkpointer.save(_absolute(unfinished_path(path)), args=arguments, force=True)
         self._finish_in_background(self._finish, path)
@@ -197,8 +199,9 @@ class Checkpoints(base.Checkpoints):
             raise error.__cause__ or error from None
         except OSError:
             if self._workers.is_chief:
-                for leftover in matches(f"{unfinished_path(path)}*"):
-                    remove(leftover)
+                with contextlib.suppress(OSError):  # what forbids writing may forbid removing
+                    for leftover in matches(f"{unfinished_path(path)}*"):
+                        remove(leftover)
             raise
 
     def _add_to_list(self, name: str) -> None:

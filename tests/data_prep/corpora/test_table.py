@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora import table
 from data_prep.corpora.base import Counts, Document, ReaderOptions
@@ -183,24 +182,6 @@ def test_a_missing_column_is_detected_early(tmp_path):
     path.write_bytes(path.read_bytes()[:-1000])
     with pytest.raises(InputError, match="`text_column`=text: no such column .*; it has body"):
         read(path)
-
-
-def test_remote_files_are_read_through_tensorflow(tmp_path, monkeypatch):
-    """Files of TensorFlow lack methods of Python's files; these are local files opened by it."""
-    from tensorflow.io import gfile
-
-    opened = []
-
-    def open_file(path, mode="r"):
-        opened.append(path)
-        return gfile.GFile(path, mode)
-
-    monkeypatch.setattr(files, "open_file", open_file)
-    for name in NAMES:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        WRITERS[(tmp_path / name).suffix](tmp_path / name, ROWS)
-        assert [d.paragraphs for d in read(tmp_path / name)] == PARAGRAPHS
-    assert len(opened) >= len(NAMES)
 
 
 def test_memory_does_not_grow_with_the_table(tmp_path):

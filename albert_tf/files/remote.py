@@ -1,0 +1,217 @@
+"""Files on servers (`gs://bucket/file`, `s3://...`, `hf://...`, `https://...`), through fsspec.
+
+What may pass (a server that is busy, down or slow, a lost connection) is tried again for ten
+minutes. After that, `StorageUnavailable` ends the command with the exit code by which schedulers
+know that a restart helps. Everything else is an error at once, with the server's own explanation.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import io
+import logging
+import math
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import IO, Any, TypeVar
+
+from albert_tf.errors import InputError, StorageUnavailable
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+# Seconds for which a request is repeated, after which a line says so, and between attempts.
+PATIENCE, SILENCE = 600.0, 3.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 20.0
+
+_READ_ONLY = ("hf", "http", "https")
+# Its own, as the seed of a run determines what others draw.
+_draw = random.Random()
+BUSY = frozenset({408, 429, 500, 502, 503, 504})
+# Every client of a server has its own errors, so they are known by the names of their classes.
+_LOST_CONNECTIONS = frozenset(
+    {"ClientConnectionError", "ClientPayloadError", "ConnectionError", "HTTPClientError"}
+    | {"IncompleteReadError", "ServiceRequestError", "Timeout", "TimeoutError", "TransportError"}
+)
+_FINAL = frozenset({"ClientSSLError", "InvalidURL", "OfflineModeIsEnabled", "SSLError"})
+_PACKAGES = {"gs": "albert-tf[gcs]", "gcs": "albert-tf[gcs]", "s3": "s3fs", "hf": "huggingface_hub"}
+
+
+def is_remote(path: str) -> bool:
+    """Whether `path` has a scheme, as in `gs://bucket/file`."""
+    return "://" in path
+
+
+def scheme_of(path: str) -> str:
+    return path.partition("://")[0]
+
+
+def is_read_only(path: str) -> bool:
+    """Whether `path` is on a server that files can only be read from."""
+    return is_remote(path) and scheme_of(path) in _READ_ONLY
+
+
+class BusyError(Exception):
+    """A server asks to try again later."""
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether a request that failed this way may succeed later."""
+    response = getattr(error, "response", None)
+    status = getattr(error, "status", None) or getattr(response, "status_code", None)
+    names = {kind.__name__ for kind in type(error).__mro__}
+    is_lost = bool(names & _LOST_CONNECTIONS) and not names & _FINAL
+    busy = isinstance(error, OSError) and error.errno == errno.EBUSY  # as s3fs says it
+    return isinstance(error, BusyError) or is_lost or busy or status in BUSY
+
+
+def reason_of(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+class Patience:
+    """How long a request is repeated.
+
+    Args:
+        place: path, for messages.
+    """
+
+    # When a request was last repeated for long: threads and requests share the line about it.
+    _last_outage = -math.inf
+
+    def __init__(self, place: str):
+        self._place = place
+        self._start: float | None = None
+        self._pause = FIRST_PAUSE
+
+    def seconds_after(self, error: Exception) -> float:
+        """How long to wait after an error before the request is repeated.
+
+        Raises:
+            StorageUnavailable: it has been repeated for too long.
+            FileNotFoundError, OSError: repeating it would not help.
+        """
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(f"{self._place}: no such file or folder") from None
+        reason, now = reason_of(error), time.monotonic()
+        if not is_transient(error):
+            raise OSError(f"{self._place}: {reason}") from None
+        if self._start is None:
+            self._start = now
+        if now - self._start > PATIENCE:
+            raise StorageUnavailable(
+                f"{self._place}: unavailable for {PATIENCE / 60:.0f} minutes ({reason}); rerun the "
+                "same command later"
+            ) from None
+        if now - self._start > SILENCE:
+            if now - Patience._last_outage > 3 * LONGEST_PAUSE:
+                minutes = f"{PATIENCE / 60:.0f} minutes"
+                logger.warning("%s: %s; trying again for up to %s", self._place, reason, minutes)
+            Patience._last_outage = now
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        return pause * _draw.uniform(0.5, 1.0)
+
+
+def run(path: str, action: Callable[[Any, str], Value]) -> Value:
+    """Returns what `action` returns, given the fsspec file system of a path and the name there.
+
+    Raises:
+        InputError: the scheme is unknown or needs a package that is not installed.
+        FileNotFoundError, OSError, StorageUnavailable: as from `Patience.seconds_after`.
+    """
+    import fsspec  # for such paths only
+
+    register_google_storage()
+    scheme = scheme_of(path)
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ValueError as error:
+        raise InputError(f"{path}: {reason_of(error)}") from None
+    except ImportError:
+        package = _PACKAGES.get(scheme, f"fsspec[{scheme.replace('https', 'http')}]")
+        raise InputError(f"{path}: {scheme}:// is not installed; pip install '{package}'") from None
+    patience = Patience(path)
+    while True:
+        try:
+            return action(*fsspec.core.url_to_fs(path))
+        except (InputError, StorageUnavailable):
+            raise
+        except Exception as error:
+            time.sleep(patience.seconds_after(error))
+
+
+@functools.cache
+def register_google_storage() -> None:
+    """Makes fsspec, and so orbax, use `GoogleStorage`."""
+    import fsspec
+
+    for scheme in ("gs", "gcs"):
+        name = "albert_tf.files.google_storage.GoogleStorage"
+        fsspec.register_implementation(scheme, name, clobber=True)
+
+
+def info_of(path: str) -> dict[str, Any] | None:
+    """What a server says of a file or folder; None if there is neither."""
+    try:
+        return run(path, lambda system, name: system.info(name))
+    except FileNotFoundError:
+        return None
+
+
+def files_below(folder: str) -> dict[str, dict[str, Any]]:
+    """What a server says of every file below a folder, by relative path, sorted."""
+
+    def find(system: Any, name: str) -> dict[str, dict[str, Any]]:
+        found = system.find(name, detail=True)
+        return {os.path.relpath(path, name): found[path] for path in sorted(found)}
+
+    return run(folder, find)
+
+
+def with_scheme(path: str, found: str) -> str:
+    """What fsspec has found, with the scheme of the path that it was found for."""
+    return found if is_remote(found) else f"{scheme_of(path)}://{found.lstrip('/')}"
+
+
+def upload(source: str, target: str) -> None:
+    """Uploads a local file, or a folder, whose names of files in it are visible one by one.
+
+    The largest files of the deepest folders come first, so that those that make a folder look
+    complete, such as a config or a list, come last.
+    """
+    if not os.path.isdir(source):
+        run(target, lambda system, name: system.put_file(source, name))
+        return
+    paths = [os.path.join(place, name) for place, _, names in os.walk(source) for name in names]
+    for path in sorted(paths, key=lambda path: (-path.count(os.sep), -os.path.getsize(path))):
+        upload(path, f"{target.rstrip('/')}/{os.path.relpath(path, source)}")
+
+
+class RemoteFile(io.RawIOBase):
+    """A file on a server to be read, parts of which are fetched as they are read."""
+
+    def __init__(self, path: str):
+        self._path = path
+        self._file: IO[bytes] = run(path, lambda system, name: system.open(name, "rb"))
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        read = run(self._path, lambda system, name: self._file.read(len(buffer)))
+        buffer[: len(read)] = read
+        return len(read)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,214 @@
+"""The commands on a bucket, in processes that cannot import TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.bucket import Bucket, error
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS, VOCAB_SIZE
+from tests.ports import free_addresses
+
+pytest.importorskip("gcsfs", reason="gcsfs is not installed (the extra `gcs`)")
+pytestmark = pytest.mark.integration
+
+PLACE = "gs://bucket"
+TRAIN = (
+    "run_pretraining.py",
+    "--engine=jax",
+    f"--albert_config_file={PLACE}/config.json",
+    f"--input_file={PLACE}/train.tfrecord*",
+    f"--eval_input_file={PLACE}/eval.tfrecord*",
+    "--do_train",
+    *RECORD_FLAGS,
+    *TRAIN_FLAGS,
+)
+
+
+@pytest.fixture
+def bucket():
+    with Bucket() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def start(bucket, environment) -> Callable[..., subprocess.Popen]:
+    def start(*words: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=ROOT,
+            env={**environment, **bucket.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture
+def run(start) -> Callable[..., str]:
+    """Runs a command, checks its exit code, and returns what it printed."""
+
+    def run(*words: str, code: int = 0) -> str:
+        process = start(*words)
+        output, _ = process.communicate()
+        assert process.returncode == code, f"{words}\n{output}"
+        return output
+
+    return run
+
+
+def prepare(bucket: Bucket, run: Callable[..., str], project) -> None:
+    """Corpus, vocabulary and records of the bucket's own text, as the commands make them."""
+    bucket.put("raw.txt", (project.folder / "raw.txt").read_bytes())
+    bucket.put("config.json", project.config.read_bytes())
+    run(
+        "-m", "data_prep.extract_corpus", "--format=text", f"--input_file={PLACE}/raw.txt",
+        f"--output_file={PLACE}/train.txt", f"--eval_output_file={PLACE}/eval.txt",
+        "--eval_fraction=0.2",
+    )  # fmt: skip
+    run(
+        "-m", "data_prep.train_vocabulary", f"--input_file={PLACE}/train.txt",
+        f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={PLACE}/vocabulary",
+    )  # fmt: skip
+    for split, shards in (("train", 2), ("eval", 2)):
+        run(
+            "-m", "data_prep.create_pretraining_data", f"--input_file={PLACE}/{split}.txt",
+            f"--output_file={PLACE}/{split}.tfrecord", f"--num_shards={shards}",
+            f"--spm_model_file={PLACE}/vocabulary.model", "--masking=dynamic", "--dupe_factor=1",
+            *RECORD_FLAGS,
+        )  # fmt: skip
+
+
+def contents(bucket: Bucket, folder: str) -> dict[str, bytes]:
+    """The files of a folder, by relative path."""
+    return {
+        name.removeprefix(f"{folder}/"): found.content
+        for name, found in bucket.objects.items()
+        if name.startswith(f"{folder}/")
+    }
+
+
+def metrics(bucket: Bucket, folder: str) -> list[tuple[float, ...]]:
+    rows = map(json.loads, contents(bucket, folder)["metrics.jsonl"].splitlines())
+    return [(row["step"], row["loss"], row["gradient_norm"]) for row in rows]
+
+
+def results(bucket: Bucket, folder: str) -> bytes:
+    return contents(bucket, folder)["eval_results.txt"]
+
+
+def test_the_whole_way(bucket, run, start, project):
+    prepare(bucket, run, project)
+    run(*TRAIN, "--do_eval", f"--output_dir={PLACE}/whole")
+
+    words = (*TRAIN, "--do_eval", f"--output_dir={PLACE}/killed")
+    process = start(*words)
+    while "killed/checkpoints.json" not in bucket.objects:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.001)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    draw = random.Random(0)
+    bucket.fault = lambda method, address: (
+        error(503, "Service Unavailable") if draw.random() < 0.05 else None
+    )
+    output = run(*words)
+    assert f"resuming from {PLACE}/killed/model.ckpt-" in output
+    assert results(bucket, "killed") == results(bucket, "whole")
+    assert metrics(bucket, "killed") == metrics(bucket, "whole")
+    assert [step for step, *_ in metrics(bucket, "killed")] == list(range(3, 25, 3))
+    assert any("tfevents" in name for name in contents(bucket, "killed"))
+
+    bucket.fault = lambda method, address: None
+    output = run(
+        "convert_checkpoint.py", f"--input={PLACE}/killed", f"--output={PLACE}/hub",
+        "--to=huggingface",
+    )  # fmt: skip
+    assert {"config.json", "model.safetensors"} <= contents(bucket, "hub").keys(), output
+    assert not [name for name in bucket.objects if name.endswith(".partial")]
+
+
+@pytest.mark.slow
+def test_fine_tuning_keeps_the_best_checkpoint(bucket, run, project):
+    draw = random.Random(0)
+    words = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
+    for split, count in (("train", 120), ("eval", 40)):
+        labels = draw.choices(list(words), k=count)
+        rows = [f"{' '.join(draw.choices(words[label], k=6))}\t{label}" for label in labels]
+        bucket.put(f"{split}.tsv", "\n".join(["body\tkind", *rows, ""]).encode())
+    bucket.put("config.json", project.config.read_bytes())
+    bucket.put("vocabulary.model", project.model.read_bytes())
+    run(
+        "run_classifier.py", "--engine=jax", f"--albert_config_file={PLACE}/config.json",
+        f"--spm_model_file={PLACE}/vocabulary.model", f"--train_file={PLACE}/train.tsv",
+        f"--eval_file={PLACE}/eval.tsv", "--text_column=body", "--label_column=kind",
+        f"--output_dir={PLACE}/out", "--max_seq_length=16", "--train_batch_size=8",
+        "--train_step=30", "--warmup_step=3", "--learning_rate=0.003", "--eval_every_steps=10",
+        "--do_train", "--do_eval",
+    )  # fmt: skip
+    found = contents(bucket, "out")
+    assert any(re.fullmatch(r"best/model\.ckpt-\d+/checksums\.txt", name) for name in found)
+    assert b"eval_accuracy = " in found["eval_results.txt"]
+
+
+def test_a_quota_that_is_full_ends_training_with_the_explanation(bucket, run, project):
+    for name in ("train", "eval"):
+        for path in project.folder.glob(f"{name}*"):
+            bucket.put(path.name, path.read_bytes())
+    bucket.put("config.json", project.config.read_bytes())
+    explanation = "The project exceeded its quota."
+    is_full = [False]
+
+    def fault(method: str, address: str):
+        is_full[0] = is_full[0] or "model.ckpt-12" in address
+        return error(403, explanation) if is_full[0] and method == "POST" else None
+
+    bucket.fault = fault
+    output = run(*TRAIN, f"--output_dir={PLACE}/out", code=1)
+    (line,) = (line for line in output.splitlines() if "error:" in line)
+    assert "gs://bucket/out/model.ckpt-12" in line
+    assert explanation in line
+    assert "Traceback" not in output
+    complete = {name.split("/")[1] for name in bucket.objects if name.endswith("checksums.txt")}
+    assert complete == {"model.ckpt-6"}
+    bucket.fault = lambda method, address: None
+    assert f"resuming from {PLACE}/out/model.ckpt-6" in run(*TRAIN, f"--output_dir={PLACE}/out")
+
+
+@pytest.mark.slow
+def test_two_processes_train_on_one_bucket(bucket, start, run, project):
+    prepare(bucket, run, project)
+    config = json.loads(project.config.read_text())
+    config |= dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+    bucket.put("config.json", json.dumps(config).encode())
+    run(*TRAIN, "--do_eval", f"--output_dir={PLACE}/one")
+    (address,) = free_addresses(1)
+    processes = [
+        start(
+            *TRAIN,
+            "--do_eval",
+            f"--output_dir={PLACE}/two",
+            f"--coordinator_address={address}",
+            "--num_processes=2",
+            f"--process_id={number}",
+        )
+        for number in range(2)
+    ]
+    for process in processes:
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+    assert [step for step, *_ in metrics(bucket, "two")] == list(range(3, 25, 3))
+    one, two = (metrics(bucket, folder)[-1] for folder in ("one", "two"))
+    assert one == pytest.approx(two, abs=1e-4)
