@@ -39,11 +39,11 @@ def output_of(*words, **environment) -> list[str]:
     return [started, *rest]
 
 
-def test_a_command_starts_again_with_its_arguments(tmp_path):
+def test_a_command_starts_again_with_its_arguments(tmp_path, monkeypatch):
     script = tmp_path / "command.py"
     script.write_text(SCRIPT)
-    for name in (script, script.relative_to(tmp_path.parent)):
-        os.chdir(tmp_path.parent)
+    monkeypatch.chdir(tmp_path)
+    for name in (script, script.name):
         words = output_of("-X", "utf8", name, "--a=b", "c d")
         assert words == ["2", KEPT_MEMORY, "1", "['--a=b', 'c d']"]
 

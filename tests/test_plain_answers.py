@@ -77,6 +77,7 @@ def test_results_do_not_replace_what_is_read(tmp_path):
     write_files(tmp_path)
     (tmp_path / "out").mkdir()
     place = tmp_path / "out" / "test_results.tsv"
+    place.write_text("label\ttext\n")
     options = options_of(tmp_path, tmp_path / "out", do_predict=True, predict_file=str(place))
     with pytest.raises(InputError, match=r"^`predict_file`=.*: is in `output_dir`, under a name"):
         fine_tune(options, Classification)

@@ -95,9 +95,11 @@ class Patience:
             StorageUnavailable: it has been repeated for too long.
             FileNotFoundError, OSError: repeating it would not help.
         """
-        if isinstance(error, FileNotFoundError):
-            raise FileNotFoundError(f"{self._place}: no such file or folder") from None
         reason, now = reason_of(error), time.monotonic()
+        if isinstance(error, FileNotFoundError):
+            if reason.lstrip("/") in self._place:  # many clients give nothing but the path
+                reason = "no such file or folder"
+            raise FileNotFoundError(f"{self._place}: {reason}") from None
         if not is_transient(error):
             raise OSError(f"{self._place}: {reason}") from None
         if self._start is None:
@@ -123,11 +125,11 @@ def run(path: str, action: Callable[[Any, str], Value]) -> Value:
         InputError: the scheme is unknown or needs a package that is not installed.
         FileNotFoundError, OSError, StorageUnavailable: as from `Patience.seconds_after`.
     """
-    import fsspec  # for such paths only
-
-    register_google_storage()
     scheme = scheme_of(path)
     try:
+        import fsspec  # for such paths only
+
+        register_google_storage()
         fsspec.get_filesystem_class(scheme)
     except ValueError as error:
         raise InputError(f"{path}: {reason_of(error)}") from None

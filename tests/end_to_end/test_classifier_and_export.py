@@ -105,7 +105,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
 
     assert "nowhere.tsv: no such file" in message(train_file="nowhere.tsv")
     assert "`train_file`" in message(train_file=None)
-    assert "a table must end in .tsv" in message(train_file="rows.docx")
+    assert "a table must end in .tsv" in message(train_file=_write(tmp_path / "rows.docx", ""))
     assert "rows.tsv: empty" in message(train_file=table(""))
     assert "rows.tsv: no row after the header" in message(train_file=table("body\tkind\n"))
     assert "no column 'kind'" in message(train_file=table("body\tother\nx\ty\n"))

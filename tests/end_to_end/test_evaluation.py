@@ -75,7 +75,7 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
     options = dataclasses.replace(
         options, eval_input_file=(str(project.eval),), eval_checkpoints="all"
     )
-    with pytest.raises(InputError, match=r"`output_dir`=.*: contains no checkpoint"):
+    with pytest.raises(InputError, match=r"`output_dir`=.*: contains no trained model"):
         pretrain(options)
     assert not (tmp_path / "out").exists()
     folder = shutil.copytree(pretrained, tmp_path / "out")

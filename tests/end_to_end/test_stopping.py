@@ -147,6 +147,7 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
         project,
         folder,
         num_train_steps=24,
+        random_seed=2**31 - 1,
         num_warmup_steps=4,
         learning_rate=0.01,
         save_checkpoints_steps=6,

@@ -142,10 +142,11 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
         )
         return [batches[step] for step in range(examples // 256)]
 
-    numbers = RecordTrainingBatches(
+    window = RecordTrainingBatches(
         index, STATIC, 256, 3, examples // 2, None, Share(0, 2)
-    )._windows.get(0)[0]
-    whole, blocks = read(0), set((numbers.ravel() // 64).tolist())
+    )._windows.get(0)
+    numbers = np.concatenate([numbers for numbers, _ in window])
+    whole, blocks = read(0), set((numbers // 64).tolist())
     wait_for_threads()
     assert len(blocks) <= 17
     content = bytearray(path.read_bytes())

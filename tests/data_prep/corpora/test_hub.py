@@ -146,7 +146,7 @@ def test_files_are_read_and_not_written():
     """Through any file system of fsspec, here one in memory."""
     memory = fsspec.filesystem("memory")
     memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
-    assert files.matches("memory://corpus/*.txt") == [f"memory:///corpus/{c}.txt" for c in "ab"]
+    assert files.matches("memory://corpus/*.txt") == [f"memory://corpus/{c}.txt" for c in "ab"]
     assert files.matches("memory://corpus/c.txt") == []
     assert list(files.read_lines("memory://corpus/a.txt")) == ["eins", "zwei"]
     assert list(files.read_lines("memory://corpus/b.txt")) == ["drei"]
@@ -159,5 +159,5 @@ def test_files_are_read_and_not_written():
     before = files.file_identity("memory://corpus/a.txt")
     memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
     assert files.file_identity("memory://corpus/a.txt") != before
-    with pytest.raises(InputError, match="`output_file`: memory://out can only be read"):
-        files.make_folder("memory://out", "output_file")
+    with pytest.raises(InputError, match="`output_file`: https://a/out can only be read"):
+        files.make_folder("https://a/out", "output_file")
