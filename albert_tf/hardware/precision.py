@@ -39,6 +39,11 @@ def cpu_precision() -> tuple[str, str]:
     return "float32", "this CPU has no instructions for bfloat16 (AVX-512 BF16 or AMX)"
 
 
+def xla_cpu_precision() -> tuple[str, str]:
+    """The precision of any CPU, for programs whose products are XLA's."""
+    return "float32", "on a CPU, XLA's products are no faster in bfloat16"
+
+
 def _cpu_flags() -> frozenset[str]:
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:

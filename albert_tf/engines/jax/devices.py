@@ -15,6 +15,7 @@ from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.jax.workers import JaxWorkers, join, runs_with_others
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.hardware.precision import gpu_precision, tpu_precision, xla_cpu_precision
 from albert_tf.quiet import quiet_import
 
 # The axis of the mesh over which every batch is split.
@@ -146,3 +147,13 @@ def describe(devices: Devices) -> str:
     kind = mesh.devices[0].device_kind
     here = f"; this is {workers.describe()}" if workers.count > 1 else ""
     return f"JAX {jax.__version__} over {mesh.size} replica(s): {kind}{here}"
+
+
+def precision_of(device: jax.Device) -> tuple[str, str]:
+    """The precision in which a device multiplies fastest, and why."""
+    if device.platform == "tpu":
+        return tpu_precision()
+    if device.platform == "gpu":
+        major, minor = device.compute_capability.split(".")
+        return gpu_precision(device.device_kind, (int(major), int(minor)))
+    return xla_cpu_precision()

@@ -19,7 +19,7 @@ from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.jax import checkpoints
 from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import prefetched
-from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe
+from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe, precision_of
 from albert_tf.engines.jax.forward import EvalStep, PredictStep
 from albert_tf.engines.jax.ops import create_ops
 from albert_tf.engines.jax.replicas import check_replicas
@@ -27,7 +27,6 @@ from albert_tf.engines.jax.step import TrainStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
-from albert_tf.hardware.precision import gpu_precision, tpu_precision
 from albert_tf.input import record_order, record_reader
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
@@ -96,10 +95,6 @@ class JaxEngine(base.Engine):
     def is_tpu(self) -> bool:
         return self._platform == "tpu"
 
-    @property
-    def makes_batches_locally(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return describe(Devices(self.mesh, self.workers))
 
@@ -111,13 +106,7 @@ class JaxEngine(base.Engine):
         return peak * self.num_replicas if peak else None
 
     def preferred_dtype(self) -> tuple[str, str]:
-        if self.is_tpu:
-            return tpu_precision()
-        if self._platform == "gpu":
-            device = self.mesh.devices[0]
-            major, minor = device.compute_capability.split(".")
-            return gpu_precision(device.device_kind, (int(major), int(minor)))
-        return "float32", "on a CPU, XLA's products are no faster in bfloat16"
+        return precision_of(self.mesh.devices[0])
 
     def device_memory_peak(self) -> int | None:
         statistics = [device.memory_stats() for device in self.mesh.local_devices]

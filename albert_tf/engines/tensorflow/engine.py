@@ -21,7 +21,12 @@ from albert_tf.engines.tensorflow.strategy import create_devices, describe, make
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.hardware.peaks import gpu_peak, local_tpu_peak_flops
-from albert_tf.hardware.precision import cpu_precision, gpu_precision, tpu_precision
+from albert_tf.hardware.precision import (
+    cpu_precision,
+    gpu_precision,
+    tpu_precision,
+    xla_cpu_precision,
+)
 from albert_tf.input.examples import Features
 from albert_tf.input.features import Feature
 from albert_tf.input.manifest import DynamicMasks
@@ -107,7 +112,7 @@ class TensorFlowEngine(base.Engine):
             capability = details.get("compute_capability", (0, 0))
             return gpu_precision(details.get("device_name", "this GPU"), capability)
         if self._jit_compile:
-            return "float32", "on a CPU, XLA's products are no faster in bfloat16"
+            return xla_cpu_precision()
         return cpu_precision()
 
     def device_memory_peak(self) -> int | None:
