@@ -10,9 +10,9 @@ import platform
 import sys
 
 # Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
-# system in between, which then zeroes every page anew: 45,000 page faults per step of a small model
-# on JAX. Kept in large pages, there are a few hundred. `mallopt` has no large pages, and with its
-# other settings alone, the aligned blocks of XLA fragment the heap (twice the memory).
+# system in between, which then zeroes every page: 44,000 page faults per step of a small model on
+# JAX. Kept in large pages, there are about 500. `mallopt` has no large pages, and with its other
+# settings alone, the aligned blocks of XLA fragment the heap (twice the memory).
 KEPT_MEMORY = ":".join(
     (
         "glibc.malloc.hugetlb=1",

@@ -35,7 +35,7 @@ def output_of(*words, **environment) -> list[str]:
     )
     output, _ = process.communicate()
     started, pid, *rest = output.strip().split(" ", 4)
-    assert int(pid) == process.pid, "it is the same process for whoever started it"
+    assert int(pid) == process.pid, "a restart keeps the process id"
     return [started, *rest]
 
 
