@@ -120,7 +120,7 @@ def test_bad_input_is_named(options, pretrained, project, tmp_path):
     assert "`task_name`=mrpcc: must be one of CoLA, SST-2" in message(task_name="mrpcc")
     assert "nothing to do" in message(do_train=False, do_eval=False, do_predict=False)
     assert "contains no trained model; without `do_train`, name" in message(do_train=False)
-    assert "no such vocabulary file" in message(spm_model_file="nowhere.model")
+    assert "nowhere.model: no such file" in message(spm_model_file="nowhere.model")
     other = json.loads(project.config.read_text())
     other = _write(tmp_path / "other.json", json.dumps({**other, "vocab_size": 700}))
     assert "has 600 ids, but vocab_size of the model's config is 700" in message(
