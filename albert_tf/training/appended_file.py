@@ -72,8 +72,8 @@ class AppendedFile:
         self._file.close()
 
     def _start_upload(self) -> None:
-        if self._upload is not None and self._upload.cancel():
-            pass  # another one is still running, and this one takes the place of the next
+        if self._upload is not None:
+            self._upload.cancel()  # unless it runs: the new one uploads as much and more
         self._last_upload = time.monotonic()
         self._upload = self._threads.submit(self._upload_all)
 
