@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -369,7 +370,8 @@ def test_two_processes_save_their_parts_and_restore_them(tmp_path):
     workers = [run_worker(tmp_path, *arguments, f"process={n}", **flags) for n in range(2)]
     outputs = [worker.communicate(timeout=120) for worker in workers]
     for output, errors in outputs:
-        lines = [line for line in output.splitlines() if not line.startswith("[Gloo]")]
+        # JAX's collectives print lines of their own, which two threads may write into each other.
+        lines = re.findall(r"(?:saved|restored) \d+", output)
         assert lines == ["saved 1", "saved 2", "saved 3", "restored 3"]
         assert errors == ""
     assert steps_in(tmp_path) == [2, 3]
