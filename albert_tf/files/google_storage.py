@@ -23,9 +23,6 @@ from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.files.json_files import parse_json  # noqa: E402
 from albert_tf.files.remote import BUSY, BusyError, Patience, is_transient  # noqa: E402
 
-_OBJECT = re.compile(r"/b/([^/?]+)(?:/o/([^/?]*))?")
-_CONNECT_SECONDS, _READ_SECONDS = 30.0, 60.0
-
 
 class GoogleStorage(gcsfs.core.GCSFileSystem):
     """Repeats requests that may succeed later, and reports Google's own explanations."""
@@ -33,9 +30,8 @@ class GoogleStorage(gcsfs.core.GCSFileSystem):
     protocol = ("gs", "gcs")
 
     def __init__(self, *args: Any, **kwargs: Any):
-        timeout = aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
         ours = {
-            "requests_timeout": timeout,
+            "requests_timeout": aiohttp.ClientTimeout(sock_connect=30.0, sock_read=60.0),
             "session_kwargs": {"raise_for_status": _check_response},
             "token": "anon" if _EMULATOR else None,
             "use_listings_cache": False,  # as other processes write, too
@@ -58,15 +54,11 @@ class GoogleStorage(gcsfs.core.GCSFileSystem):
         with contextlib.suppress(FileNotFoundError):
             await self._list_objects(path, max_results=1)
 
-    async def _mkdir(self, path: str, *args: Any, **kwargs: Any) -> None:
-        await self._makedirs(path)
-
 
 def _place(address: str) -> str:
     """`https://.../b/bucket/o/a%2Fb?...` -> `gs://bucket/a/b`."""
-    found = _OBJECT.search(address)
-    parts = map(urllib.parse.unquote, filter(None, found.groups())) if found else [address]
-    return "/".join(["gs:/", *parts])
+    place = re.sub(r".*?/b/([^/?]+)(?:/o/?([^/?]*))?.*", r"gs://\1/\2", address)
+    return urllib.parse.unquote(place)
 
 
 async def _check_response(response: aiohttp.ClientResponse) -> None:
