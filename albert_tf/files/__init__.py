@@ -4,13 +4,13 @@ Paths are local, or addresses that fsspec knows: `gs://bucket/file`, `s3://bucke
 read only, `hf://datasets/org/name/file` and `https://host/file`.
 """
 
-from albert_tf.files.durability import remove_leftovers, sync, sync_names, temporary_name
 from albert_tf.files.json_files import Natural, Positive, converted, parse_json, read_json, shown
 from albert_tf.files.reading import (
     checksums,
     exists,
     expand_globs,
     file_identity,
+    info_of,
     is_folder,
     matches,
     names_in,
@@ -22,15 +22,18 @@ from albert_tf.files.reading import (
     size,
     sizes,
 )
-from albert_tf.files.remote import info_of, is_read_only, is_remote
+from albert_tf.files.remote import is_read_only, is_remote
 from albert_tf.files.writing import (
-    check_name,
     check_outputs,
     copy_file,
     make_folder,
     remove,
+    remove_leftovers,
     rename,
     replacing,
+    sync,
+    sync_names,
+    temporary_name,
     write_bytes,
     write_text,
 )

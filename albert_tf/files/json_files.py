@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from albert_tf.errors import InputError
-from albert_tf.files.reading import exists, read_text
+from albert_tf.files.reading import read_text
 
 Value = TypeVar("Value")
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
@@ -57,8 +57,6 @@ def read_json(path: str, kind: type[Value]) -> Value:
     Raises:
         InputError: the file is missing, or damaged, or its content is not of type `kind`.
     """
-    if not exists(path):
-        raise InputError(f"{path}: no such file")
     return parse_json(read_text(path).removeprefix("\ufeff"), path, kind)
 
 

@@ -8,22 +8,12 @@ import hashlib
 import io
 import os
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Any
 
 import google_crc32c
 
 from albert_tf.errors import InputError
-from albert_tf.files.remote import (
-    RemoteFile,
-    files_below,
-    info_of,
-    is_remote,
-    run,
-    scheme_of,
-    with_scheme,
-)
-
-_CHUNK_BYTES = 1 << 20
+from albert_tf.files.remote import is_remote, run, scheme_of
 
 
 def matches(pattern: str) -> list[str]:
@@ -33,18 +23,15 @@ def matches(pattern: str) -> list[str]:
     if not glob.has_magic(pattern):
         return [pattern] if exists(pattern) else []
     found = run(pattern, lambda system, name: system.glob(name))
-    return sorted(with_scheme(pattern, path) for path in found)
+    scheme = scheme_of(pattern)
+    return sorted(p if is_remote(p) else f"{scheme}://{p.lstrip('/')}" for p in found)
 
 
 def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[str]:
-    """Returns the files that match any of `patterns`, sorted, without duplicates.
-
-    Args:
-        patterns: globs or plain paths.
-        argument: the caller's name of `patterns`, for errors.
+    """Returns the files that match any of some globs or paths, sorted, without duplicates.
 
     Raises:
-        InputError: if a pattern matches no file.
+        InputError: a pattern matches no file; `argument` is the caller's name of `patterns`.
     """
     found: set[str] = set()
     for pattern in patterns:
@@ -60,19 +47,19 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
     return sorted(found)
 
 
-def open_file(path: str, mode: str = "r") -> IO:
+def open_file(path: str, mode: str = "rb") -> IO:
     """Opens `path`; text is read and written as UTF-8 with its line ends unchanged.
 
-    Remote files can only be read; `replacing` writes them.
+    Remote files can only be read, as bytes; `replacing` writes them.
     """
-    if is_remote(path):
-        if mode not in ("r", "rb"):
-            raise ValueError(f"{path}: cannot be opened with mode {mode!r}")
-        file = io.BufferedReader(RemoteFile(path))
-        return file if "b" in mode else io.TextIOWrapper(file, "utf-8", newline="")
-    if "b" in mode:
-        return open(path, mode)
-    return open(path, mode, encoding="utf-8", newline="")
+    if not is_remote(path):
+        return open(path, mode) if "b" in mode else open(path, mode, encoding="utf-8", newline="")
+    if mode != "rb":
+        raise ValueError(f"{path}: cannot be opened with mode {mode!r}")
+    file = run(path, lambda system, name: system.open(name, "rb"))
+    read = file.read
+    file.read = lambda length=-1: run(path, lambda system, name: read(length))  # tried again
+    return io.BufferedReader(file)
 
 
 def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
@@ -82,6 +69,14 @@ def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
     with open(path, "rb") as file:
         file.seek(start)
         return file.read() if end is None else file.read(end - start)
+
+
+def info_of(path: str) -> dict[str, Any] | None:
+    """What a server says of a file or folder; None if there is neither."""
+    try:
+        return run(path, lambda system, name: system.info(name))
+    except FileNotFoundError:
+        return None
 
 
 def exists(path: str) -> bool:
@@ -102,17 +97,22 @@ def names_in(folder: str) -> list[str]:
     return [os.path.basename(path.rstrip("/")) for path in found]
 
 
-def size(path: str) -> int:
-    """Returns the size of a file in bytes."""
-    return file_identity(path)[0]
+def _files_below(folder: str) -> dict[str, dict[str, Any]]:
+    """What is known of every file below a folder, by relative path, sorted."""
+
+    def find(system: Any, name: str) -> dict[str, dict[str, Any]]:
+        found = system.find(name, detail=True)
+        return {os.path.relpath(path, name): found[path] for path in sorted(found)}
+
+    if is_remote(folder):
+        return run(folder, find)
+    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    return {os.path.relpath(p, folder): {"size": os.path.getsize(p)} for p in sorted(paths)}
 
 
 def sizes(folder: str) -> dict[str, int]:
     """Returns the size in bytes of every file below a folder, by relative path, sorted."""
-    if is_remote(folder):
-        return {name: info["size"] for name, info in files_below(folder).items()}
-    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
-    return {os.path.relpath(path, folder): os.path.getsize(path) for path in sorted(paths)}
+    return {name: info["size"] for name, info in _files_below(folder).items()}
 
 
 def checksums(folder: str) -> dict[str, tuple[int, int]]:
@@ -120,17 +120,14 @@ def checksums(folder: str) -> dict[str, tuple[int, int]]:
 
     Google Cloud Storage computes the CRC-32C of what it receives, so that nothing is read.
     """
-    known = files_below(folder) if scheme_of(folder) == "gs" else {}
-
-    def crc_of(name: str) -> int:
-        if crc := known.get(name, {}).get("crc32c"):
-            return int.from_bytes(base64.b64decode(crc), "big")
-        crc = 0
-        for chunk in _chunks(os.path.join(folder, name)):
-            crc = google_crc32c.extend(crc, chunk)
-        return crc
-
-    return {name: (size, crc_of(name)) for name, size in sizes(folder).items()}
+    found = {}
+    for name, info in _files_below(folder).items():
+        if "crc32c" in info:
+            crc = base64.b64decode(info["crc32c"])
+        else:
+            crc = _digest(os.path.join(folder, name), google_crc32c.Checksum())
+        found[name] = (info["size"], int.from_bytes(crc, "big"))
+    return found
 
 
 def file_identity(path: str) -> list[int]:
@@ -142,37 +139,41 @@ def file_identity(path: str) -> list[int]:
     """
     if is_remote(path):
         info = run(path, lambda system, name: system.info(name))
-        digest = hashlib.sha256(repr(sorted(info.items(), key=lambda item: item[0])).encode())
-        return [info["size"], int(digest.hexdigest()[:16], 16)]
+        digest = hashlib.sha256(repr(sorted(info.items())).encode()).hexdigest()
+        return [info["size"], int(digest[:16], 16)]
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns]
 
 
+def size(path: str) -> int:
+    """Returns the size of a file in bytes."""
+    return file_identity(path)[0]
+
+
 def sha256_of(path: str) -> str:
     """The SHA-256 of the content of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    for chunk in _chunks(path):
-        digest.update(chunk)
-    return digest.hexdigest()
+    return _digest(path, hashlib.sha256()).hex()
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def _digest(path: str, hasher: Any) -> bytes:
     with open_file(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+        while chunk := file.read(1 << 20):
+            hasher.update(chunk)
+    return hasher.digest()
 
 
 def read_text(path: str) -> str:
     """Returns the content of a UTF-8 text file.
 
     Raises:
-        InputError: if the file contains bytes that are not valid UTF-8.
+        InputError: the file is missing or contains bytes that are not valid UTF-8.
     """
-    content = read_bytes(path)
     try:
-        return content.decode()
+        return read_bytes(path).decode()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: no such file") from None
     except UnicodeDecodeError as error:
-        byte = f"0x{content[error.start]:02x} at {error.start}"
+        byte = f"0x{error.object[error.start]:02x} at {error.start}"
         raise InputError(f"{path}: not UTF-8 ({error.reason}, byte {byte})") from None
 
 
@@ -180,7 +181,7 @@ def read_lines(path: str) -> Iterator[str]:
     """Yields the lines of a UTF-8 text file without line ends and without a byte-order mark.
 
     Raises:
-        InputError: if the file is missing or contains bytes that are not valid UTF-8.
+        InputError: the file is missing or contains bytes that are not valid UTF-8.
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")

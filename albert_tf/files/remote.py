@@ -8,15 +8,12 @@ know that a restart helps. Everything else is an error at once, with the server'
 from __future__ import annotations
 
 import errno
-import functools
-import io
 import logging
 import math
-import os
 import random
 import time
 from collections.abc import Callable
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from albert_tf.errors import InputError, StorageUnavailable
 
@@ -28,7 +25,6 @@ Value = TypeVar("Value")
 PATIENCE, SILENCE = 600.0, 3.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 20.0
 
-_READ_ONLY = ("hf", "http", "https")
 # Its own, as the seed of a run determines what others draw.
 _draw = random.Random()
 BUSY = frozenset({408, 429, 500, 502, 503, 504})
@@ -52,7 +48,7 @@ def scheme_of(path: str) -> str:
 
 def is_read_only(path: str) -> bool:
     """Whether `path` is on a server that files can only be read from."""
-    return is_remote(path) and scheme_of(path) in _READ_ONLY
+    return path.startswith(("hf://", "http://", "https://"))
 
 
 class BusyError(Exception):
@@ -74,27 +70,18 @@ def reason_of(error: Exception) -> str:
 
 
 class Patience:
-    """How long a request is repeated.
-
-    Args:
-        place: path, for messages.
-    """
+    """How long a request is repeated; `place` is what messages call its path."""
 
     # When a request was last repeated for long: threads and requests share the line about it.
     _last_outage = -math.inf
 
     def __init__(self, place: str):
         self._place = place
-        self._start: float | None = None
+        self._start = math.inf
         self._pause = FIRST_PAUSE
 
     def seconds_after(self, error: Exception) -> float:
-        """How long to wait after an error before the request is repeated.
-
-        Raises:
-            StorageUnavailable: it has been repeated for too long.
-            FileNotFoundError, OSError: repeating it would not help.
-        """
+        """How long to wait before the request is repeated; raises an error if it is not to be."""
         reason, now = reason_of(error), time.monotonic()
         if isinstance(error, FileNotFoundError):
             if reason.lstrip("/") in self._place:  # many clients give nothing but the path
@@ -102,16 +89,14 @@ class Patience:
             raise FileNotFoundError(f"{self._place}: {reason}") from None
         if not is_transient(error):
             raise OSError(f"{self._place}: {reason}") from None
-        if self._start is None:
-            self._start = now
+        self._start = min(self._start, now)
+        minutes = f"{PATIENCE / 60:.0f} minutes"
         if now - self._start > PATIENCE:
             raise StorageUnavailable(
-                f"{self._place}: unavailable for {PATIENCE / 60:.0f} minutes ({reason}); rerun the "
-                "same command later"
+                f"{self._place}: unavailable for {minutes} ({reason}); rerun the same command later"
             ) from None
         if now - self._start > SILENCE:
             if now - Patience._last_outage > 3 * LONGEST_PAUSE:
-                minutes = f"{PATIENCE / 60:.0f} minutes"
                 logger.warning("%s: %s; trying again for up to %s", self._place, reason, minutes)
             Patience._last_outage = now
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
@@ -123,13 +108,16 @@ def run(path: str, action: Callable[[Any, str], Value]) -> Value:
 
     Raises:
         InputError: the scheme is unknown or needs a package that is not installed.
-        FileNotFoundError, OSError, StorageUnavailable: as from `Patience.seconds_after`.
+        StorageUnavailable: the request has been repeated for too long.
+        FileNotFoundError, OSError: repeating it would not help.
     """
     scheme = scheme_of(path)
     try:
         import fsspec  # for such paths only
 
-        register_google_storage()
+        for google in ("gs", "gcs"):  # for orbax, too
+            name = "albert_tf.files.google_storage.GoogleStorage"
+            fsspec.register_implementation(google, name, clobber=True)
         fsspec.get_filesystem_class(scheme)
     except ValueError as error:
         raise InputError(f"{path}: {reason_of(error)}") from None
@@ -144,76 +132,3 @@ def run(path: str, action: Callable[[Any, str], Value]) -> Value:
             raise
         except Exception as error:
             time.sleep(patience.seconds_after(error))
-
-
-@functools.cache
-def register_google_storage() -> None:
-    """Makes fsspec, and so orbax, use `GoogleStorage`."""
-    import fsspec
-
-    for scheme in ("gs", "gcs"):
-        name = "albert_tf.files.google_storage.GoogleStorage"
-        fsspec.register_implementation(scheme, name, clobber=True)
-
-
-def info_of(path: str) -> dict[str, Any] | None:
-    """What a server says of a file or folder; None if there is neither."""
-    try:
-        return run(path, lambda system, name: system.info(name))
-    except FileNotFoundError:
-        return None
-
-
-def files_below(folder: str) -> dict[str, dict[str, Any]]:
-    """What a server says of every file below a folder, by relative path, sorted."""
-
-    def find(system: Any, name: str) -> dict[str, dict[str, Any]]:
-        found = system.find(name, detail=True)
-        return {os.path.relpath(path, name): found[path] for path in sorted(found)}
-
-    return run(folder, find)
-
-
-def with_scheme(path: str, found: str) -> str:
-    """What fsspec has found, with the scheme of the path that it was found for."""
-    return found if is_remote(found) else f"{scheme_of(path)}://{found.lstrip('/')}"
-
-
-def upload(source: str, target: str) -> None:
-    """Uploads a local file, or a folder, whose names of files in it are visible one by one.
-
-    The largest files of the deepest folders come first, so that those that make a folder look
-    complete, such as a config or a list, come last.
-    """
-    if not os.path.isdir(source):
-        run(target, lambda system, name: system.put_file(source, name))
-        return
-    paths = [os.path.join(place, name) for place, _, names in os.walk(source) for name in names]
-    for path in sorted(paths, key=lambda path: (-path.count(os.sep), -os.path.getsize(path))):
-        upload(path, f"{target.rstrip('/')}/{os.path.relpath(path, source)}")
-
-
-class RemoteFile(io.RawIOBase):
-    """A file on a server to be read, parts of which are fetched as they are read."""
-
-    def __init__(self, path: str):
-        self._path = path
-        self._file: IO[bytes] = run(path, lambda system, name: system.open(name, "rb"))
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, buffer) -> int:
-        read = run(self._path, lambda system, name: self._file.read(len(buffer)))
-        buffer[: len(read)] = read
-        return len(read)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()

@@ -1,18 +1,33 @@
-"""Writes local and remote files: folders, locks, and atomic replacement."""
+"""Writes local and remote files: folders, copies, and atomic replacement.
+
+Local files survive a kill and a power cut: they are written under temporary names, and synced.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import glob
+import logging
 import os
+import pathlib
+import platform
+import re
 import shutil
 import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from albert_tf.errors import InputError
-from albert_tf.files.durability import remove_leftovers, sync, sync_names, temporary_name
 from albert_tf.files.reading import open_file
-from albert_tf.files.remote import is_read_only, is_remote, run, scheme_of, upload
+from albert_tf.files.remote import is_read_only, is_remote, run, scheme_of
+
+logger = logging.getLogger(__name__)
+
+# The processes that have different ids: those of a machine, or of a container.
+_NAMESPACE = "/proc/self/ns/pid"
+_CONTAINER = os.stat(_NAMESPACE).st_ino if os.path.exists(_NAMESPACE) else 0
+_PROCESSES = f"{platform.node()}-{_CONTAINER}"
 
 
 def check_outputs(
@@ -25,46 +40,32 @@ def check_outputs(
         inputs: the files to read, by the caller's name for them; None and "" are ignored.
 
     Raises:
-        InputError: if a file is both, by whatever name or link, if an output is a folder, or if
-            its name contains a character of globs.
+        InputError: a file is both, by whatever name or link, or an output is a folder or has a name
+            that looks like a glob.
     """
-    read = {
-        identity: argument
-        for argument, paths in inputs.items()
-        for path in paths
-        if path
-        for identity in _identities(path)
-    }
+    read = {_identity(path): name for name, paths in inputs.items() for path in paths if path}
     for argument, paths in outputs.items():
         for path in paths:
-            check_name(path, argument)
-            if not is_remote(path) and os.path.isdir(path):
+            _check_name(path, argument)
+            if os.path.isdir(path):
                 raise InputError(f"`{argument}`: {path} is a folder; name a file")
-            for identity in _identities(path):
-                if identity in read:
-                    raise InputError(
-                        f"`{argument}`: {path} is also read, as `{read[identity]}`; choose "
-                        "another name"
-                    )
+            if also := read.get(_identity(path)):
+                raise InputError(
+                    f"`{argument}`: {path} is also read, as `{also}`; choose another name"
+                )
 
 
-def _identities(path: str) -> list[Hashable]:
-    """What tells files apart: their names without links, and where they are on the disk."""
-    if is_remote(path):
-        return [path]
-    found: list[Hashable] = [os.path.realpath(path)]
-    with contextlib.suppress(OSError):
+def _identity(path: str) -> Hashable:
+    """What all names of a file have in common: where it is on the disk, or would be."""
+    try:
         status = os.stat(path)
-        found.append((status.st_dev, status.st_ino))
-    return found
+        return status.st_dev, status.st_ino
+    except OSError:
+        return path if is_remote(path) else os.path.realpath(path)
 
 
-def check_name(path: str, argument: str = "path") -> None:
-    """Checks that a path to be written to does not look like a glob, which would not find it again.
-
-    Raises:
-        InputError: if it contains `*`, `?` or `[`.
-    """
+def _check_name(path: str, argument: str) -> None:
+    """Checks that a path to be written to does not look like a glob, which would not find it."""
     if glob.has_magic(path):
         raise InputError(
             f"`{argument}`={path}: contains *, ? or [, which stand for other characters where "
@@ -73,45 +74,63 @@ def check_name(path: str, argument: str = "path") -> None:
 
 
 def make_folder(path: str, argument: str = "path") -> None:
-    """Creates the folder `path` if it does not exist and checks that it is writable.
-
-    Args:
-        path: the folder; "" is the current one.
-        argument: the caller's name of `path`, for errors.
+    """Creates the folder `path`, "" for the current one, if it does not exist.
 
     Raises:
-        InputError: if the folder cannot be created or written to, or its name looks like a glob.
+        InputError: the folder cannot be created or written to, or its name looks like a glob;
+            `argument` is the caller's name of `path`.
     """
-    check_name(path, argument)
+    _check_name(path, argument)
     if is_read_only(path):
         raise InputError(f"`{argument}`: {path} can only be read; name a local folder or gs://...")
     if is_remote(path):
         run(path, lambda system, name: system.makedirs(name, exist_ok=True))
         return
-    created, above = [], path.rstrip("/")
-    while above and not os.path.lexists(above):
-        above = os.path.dirname(above)
-        created.append(above)
+    folder = pathlib.Path(path)
+    created = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     try:
-        os.makedirs(path or ".", exist_ok=True)
-        for above in created:
-            sync_names(above)
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in created:
+            sync_names(str(each.parent))
     except OSError as error:
         raise InputError(
             f"`{argument}`: cannot create the folder {path!r}: {error.strerror}"
         ) from None
-    if not os.access(path or ".", os.W_OK | os.X_OK):
+    if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
+
+
+def sync(path: str) -> None:
+    """Waits until a file, or everything in a folder, is on the disk; does nothing to remote paths.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            sync(os.path.join(path, name))
+    sync_names(path)
+
+
+def sync_names(path: str) -> None:
+    """As `sync`, but of a folder only the names in it."""
+    if is_remote(path):
+        return
+    descriptor = os.open(path or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot do so
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def rename(source: str, target: str, durable: bool = True) -> None:
     """Moves a file, or a local folder, to `target`, replacing a file atomically.
 
-    Args:
-        source: the file or folder.
-        target: its new name.
-        durable: whether `target` survives a power cut, during which it is either as before or
-            complete. Otherwise, it is so only for a killed process, which is cheaper.
+    If `durable`, `target` survives a power cut, during which it is either as before or complete.
+    Otherwise, it is so only for a killed process, which is cheaper.
     """
     if is_remote(source) or is_remote(target):
         copy_file(source, target)
@@ -132,9 +151,7 @@ def copy_file(source: str, target: str) -> None:
     if is_remote(source) and scheme_of(source) == scheme_of(target):
         run(target, lambda system, name: system.cp_file(system._strip_protocol(source), name))
     elif is_remote(target) and not is_remote(source):
-        upload(source, target)
-    elif os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
-        pass  # renaming a link over another link to the same file does nothing and leaves both
+        _upload(source, target)
     else:
         with replacing(target) as partial:
             try:
@@ -144,15 +161,28 @@ def copy_file(source: str, target: str) -> None:
                     shutil.copyfileobj(read, written, 1 << 20)
 
 
+def _upload(source: str, target: str) -> None:
+    """Uploads a local file, or a folder, whose names of files in it are visible one by one.
+
+    The largest files of the deepest folders come first, so that those that make a folder look
+    complete, such as a config or a list, come last.
+    """
+    if not os.path.isdir(source):
+        run(target, lambda system, name: system.put_file(source, name))
+        return
+    paths = [os.path.join(place, name) for place, _, names in os.walk(source) for name in names]
+    for path in sorted(paths, key=lambda path: (-path.count(os.sep), -os.path.getsize(path))):
+        _upload(path, f"{target.rstrip('/')}/{os.path.relpath(path, source)}")
+
+
 def remove(path: str) -> None:
     """Removes a file or folder if it exists."""
-    if is_remote(path):
-        with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):
+        if is_remote(path):
             run(path, lambda system, name: system.rm(name, recursive=True))
-    elif os.path.isdir(path):
-        shutil.rmtree(path)
-    else:
-        with contextlib.suppress(FileNotFoundError):
+        elif os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
             os.remove(path)
 
 
@@ -165,27 +195,46 @@ def replacing(path: str, durable: bool = True) -> Iterator[str]:
     folder is removed; after a kill, a local one by the next process that writes to the same folder.
     `durable` is as in `rename`.
     """
+    folder, name = os.path.split(path.rstrip("/"))
     with contextlib.ExitStack() as stack:
-        partial = temporary_name(path)
         if is_remote(path):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="albert_tf-"))
-            partial = os.path.join(folder, os.path.basename(path.rstrip("/")))
+            partial = os.path.join(folder, name)
         else:
-            remove_leftovers(os.path.dirname(path.rstrip("/")))
+            remove_leftovers(folder)
+            partial = temporary_name(path)
+        # Also after success: renaming to another link to the same file does nothing.
+        stack.callback(remove, partial)
         try:
             yield partial
-            if is_remote(path):
-                upload(partial, path)
-            else:
-                rename(partial, path, durable)
+            rename(partial, path, durable)
         except OSError as error:
-            remove(partial)
             if error.errno and error.filename is None:  # of a write, such as to a full disk
                 raise OSError(error.errno, error.strerror, path) from None
             raise
-        except BaseException:
-            remove(partial)
-            raise
+
+
+def temporary_name(path: str) -> str:
+    """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
+    folder, name = os.path.split(path.rstrip("/"))
+    return os.path.join(folder, f".{name}.{_PROCESSES}-{os.getpid()}.partial")
+
+
+@functools.cache
+def remove_leftovers(folder: str) -> None:
+    """Removes what processes that have died left in a folder under temporary names."""
+    pattern = re.compile(rf"\..+\.{re.escape(_PROCESSES)}-(\d+)\.partial")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder or "."):
+            if found := pattern.fullmatch(name):
+                try:
+                    os.kill(int(found[1]), 0)
+                except ProcessLookupError:
+                    path = os.path.join(folder, name)
+                    logger.info("removing %s, which a killed process left", path)
+                    remove(path)
+                except OSError:  # a process of another user
+                    continue
 
 
 def write_text(path: str, text: str, durable: bool = True) -> None:
@@ -195,8 +244,5 @@ def write_text(path: str, text: str, durable: bool = True) -> None:
 
 def write_bytes(path: str, content: bytes, durable: bool = True) -> None:
     """Writes a binary file atomically; `durable` is as in `rename`."""
-    if is_remote(path):
-        run(path, lambda system, name: system.pipe_file(name, content))
-        return
     with replacing(path, durable) as partial, open(partial, "wb") as file:
         file.write(content)
