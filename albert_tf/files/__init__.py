@@ -28,7 +28,6 @@ from albert_tf.files.writing import (
     copy_file,
     make_folder,
     remove,
-    remove_leftovers,
     rename,
     replacing,
     sync,

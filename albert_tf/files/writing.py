@@ -101,11 +101,7 @@ def make_folder(path: str, argument: str = "path") -> None:
 
 
 def sync(path: str) -> None:
-    """Waits until a file, or everything in a folder, is on the disk; does nothing to remote paths.
-
-    Raises:
-        OSError: it could not be written.
-    """
+    """Waits until a file, or everything in a folder, is on the disk; not for remote ones."""
     if os.path.isdir(path) and not os.path.islink(path):
         for name in os.listdir(path):
             sync(os.path.join(path, name))
@@ -201,7 +197,7 @@ def replacing(path: str, durable: bool = True) -> Iterator[str]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="albert_tf-"))
             partial = os.path.join(folder, name)
         else:
-            remove_leftovers(folder)
+            _remove_leftovers(folder)
             partial = temporary_name(path)
         # Also after success: renaming to another link to the same file does nothing.
         stack.callback(remove, partial)
@@ -221,7 +217,7 @@ def temporary_name(path: str) -> str:
 
 
 @functools.cache
-def remove_leftovers(folder: str) -> None:
+def _remove_leftovers(folder: str) -> None:
     """Removes what processes that have died left in a folder under temporary names."""
     pattern = re.compile(rf"\..+\.{re.escape(_PROCESSES)}-(\d+)\.partial")
     with contextlib.suppress(OSError):

@@ -24,10 +24,8 @@ from albert_tf.files import (
     matches,
     read_text,
     remove,
-    remove_leftovers,
-    rename,
+    replacing,
     sizes,
-    temporary_name,
 )
 from albert_tf.interop import checkpoint_folders
 from albert_tf.interop.checkpoint_folders import (
@@ -277,17 +275,16 @@ def copy_checkpoint(path: str, folder: str) -> str:
     if listed_checkpoint(folder) == target:
         # It comes from another run; while it is replaced, it must not stay listed.
         remove(f"{folder}/{LIST_FILE}")
-    remove_leftovers(folder)
-    partial = target if is_remote(target) else temporary_name(target)
-    remove(partial)
-    # The checksums last: without them, a remote copy is incomplete.
-    for name in sorted(sizes(path), key=lambda name: name == CHECKSUM_FILE):
-        file = f"{partial}/{name}"
-        make_folder(os.path.dirname(file), "output_dir")
-        copy_file(f"{path}/{name}", file)
-    if partial != target:
-        discard(target)
-        rename(partial, target)
+    if is_remote(target):
+        remove(target)
+    with contextlib.nullcontext(target) if is_remote(target) else replacing(target) as partial:
+        # The checksums last: without them, a remote copy is incomplete.
+        for name in sorted(sizes(path), key=lambda name: name == CHECKSUM_FILE):
+            file = f"{partial}/{name}"
+            make_folder(os.path.dirname(file), "output_dir")
+            copy_file(f"{path}/{name}", file)
+        if partial != target:
+            discard(target)
     return target
 
 

@@ -258,7 +258,7 @@ def test_the_best_checkpoint_is_replaced_in_one_step(tmp_path, three_steps, monk
         names = ["checkpoints.json", f"model.ckpt-{step}", f"model.ckpt-{step}.json"]
         assert sorted(os.listdir(best)) == names
         assert restored(best) == (step, float(step))
-    monkeypatch.setattr(jax_checkpoints, "rename", None)  # the copy is complete already
+    monkeypatch.setattr(jax_checkpoints, "replacing", None)  # the copy is complete already
     assert jax_checkpoints.copy_checkpoint(f"{three_steps}/model.ckpt-3", str(best))
 
 
