@@ -52,23 +52,16 @@ def converted(value: Any, source: str, kind: type[Value]) -> Value:
 
 
 def read_json(path: str, kind: type[Value]) -> Value:
-    """Reads a JSON file; see `parse_json`.
-
-    Raises:
-        InputError: the file is missing, or damaged, or its content is not of type `kind`.
-    """
+    """Reads a JSON file; type and errors as of `read_text` and `parse_json`."""
     return parse_json(read_text(path).removeprefix("\ufeff"), path, kind)
-
-
-_MISSING = "Object missing required field "
 
 
 def _reason(message: str, value: Any) -> str:
     """Turns "Expected `int`, got `str` - at `$.step`" into "step="x": must be int, not str"."""
     message, _, place = message.partition(" - at ")
     place = place.strip("`").removeprefix("$").removeprefix(".")
-    if message.startswith(_MISSING):
-        lacks = f"lacks {message.removeprefix(_MISSING).strip('`')!r}"
+    if missing := re.fullmatch("Object missing required field `(.*)`", message):
+        lacks = f"lacks {missing[1]!r}"
         return f"{place}: {lacks}" if place else lacks
     message = message.replace("Expected", "must be").replace(", got", ", not").replace("`", "")
     message = message[0].lower() + message[1:]

@@ -1,4 +1,7 @@
-"""Reads local and remote files: globs, UTF-8 text, and digests."""
+"""Reads local and remote files: globs, UTF-8 text, and digests.
+
+A text file that is missing or contains bytes that are not valid UTF-8 raises `InputError`.
+"""
 
 from __future__ import annotations
 
@@ -133,9 +136,8 @@ def checksums(folder: str) -> dict[str, tuple[int, int]]:
 def file_identity(path: str) -> list[int]:
     """What changes when a file is replaced or written to, found without reading it.
 
-    Returns:
-        The size in bytes and, for a local file, the modification time in nanoseconds; for a remote
-        one, a hash of what the server says about the file.
+    This is the size in bytes, and the modification time in nanoseconds or, for a remote file, a
+    hash of what the server says about it.
     """
     if is_remote(path):
         info = run(path, lambda system, name: system.info(name))
@@ -163,11 +165,7 @@ def _digest(path: str, hasher: Any) -> bytes:
 
 
 def read_text(path: str) -> str:
-    """Returns the content of a UTF-8 text file.
-
-    Raises:
-        InputError: the file is missing or contains bytes that are not valid UTF-8.
-    """
+    """Returns the content of a UTF-8 text file."""
     try:
         return read_bytes(path).decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -178,11 +176,7 @@ def read_text(path: str) -> str:
 
 
 def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file without line ends and without a byte-order mark.
-
-    Raises:
-        InputError: the file is missing or contains bytes that are not valid UTF-8.
-    """
+    """Yields the lines of a UTF-8 text file without line ends and without a byte-order mark."""
     if not exists(path):
         raise InputError(f"{path}: no such file")
     with open_file(path, "rb") as file:

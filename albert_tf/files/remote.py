@@ -2,7 +2,8 @@
 
 What may pass (a server that is busy, down or slow, a lost connection) is tried again for ten
 minutes. After that, `StorageUnavailable` ends the command with the exit code by which schedulers
-know that a restart helps. Everything else is an error at once, with the server's own explanation.
+know that a restart helps. Everything else is a `FileNotFoundError` or another `OSError` at once,
+with the server's own explanation.
 """
 
 from __future__ import annotations
@@ -108,8 +109,6 @@ def run(path: str, action: Callable[[Any, str], Value]) -> Value:
 
     Raises:
         InputError: the scheme is unknown or needs a package that is not installed.
-        StorageUnavailable: the request has been repeated for too long.
-        FileNotFoundError, OSError: repeating it would not help.
     """
     scheme = scheme_of(path)
     try:
