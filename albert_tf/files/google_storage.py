@@ -21,7 +21,7 @@ import gcsfs.core  # noqa: E402
 
 from albert_tf.errors import InputError  # noqa: E402
 from albert_tf.files.json_files import parse_json  # noqa: E402
-from albert_tf.files.remote import BUSY, BusyError, Patience, is_transient  # noqa: E402
+from albert_tf.files.remote import BUSY, Patience, is_transient  # noqa: E402
 
 
 class GoogleStorage(gcsfs.core.GCSFileSystem):
@@ -73,7 +73,7 @@ async def _check_response(response: aiohttp.ClientResponse) -> None:
         message = response.reason or "no explanation"
     message = f"{message} ({status})"
     if status in BUSY:
-        raise BusyError(message)
+        raise ConnectionError(message)  # to be tried again
     if status == 404 and "specified bucket" not in message:
         raise FileNotFoundError(message)
     raise PermissionError(message) if status in (401, 403) else OSError(message)

@@ -52,18 +52,14 @@ def is_read_only(path: str) -> bool:
     return path.startswith(("hf://", "http://", "https://"))
 
 
-class BusyError(Exception):
-    """A server asks to try again later."""
-
-
 def is_transient(error: Exception) -> bool:
     """Whether a request that failed this way may succeed later."""
     response = getattr(error, "response", None)
     status = getattr(error, "status", None) or getattr(response, "status_code", None)
     names = {kind.__name__ for kind in type(error).__mro__}
     is_lost = bool(names & _LOST_CONNECTIONS) and not names & _FINAL
-    busy = isinstance(error, OSError) and error.errno == errno.EBUSY  # as s3fs says it
-    return isinstance(error, BusyError) or is_lost or busy or status in BUSY
+    is_busy = status in BUSY or getattr(error, "errno", None) == errno.EBUSY  # as s3fs says it
+    return is_lost or is_busy
 
 
 def reason_of(error: Exception) -> str:
