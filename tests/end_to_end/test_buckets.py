@@ -108,6 +108,7 @@ def results(bucket: Bucket, folder: str) -> bytes:
     return contents(bucket, folder)["eval_results.txt"]
 
 
+@pytest.mark.slow
 def test_the_whole_way(bucket, run, start, project):
     prepare(bucket, run, project)
     run(*TRAIN, "--do_eval", f"--output_dir={PLACE}/whole")

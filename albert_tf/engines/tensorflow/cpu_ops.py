@@ -247,8 +247,14 @@ def _group(weight, rest, count, is_last=False):
     return group_of(rest)
 
 
-@tf.function(autograph=False, jit_compile=True)
 def _sum(tensors):
+    if all(tensor.dtype == tf.float32 for tensor in tensors):
+        return tf.add_n(tensors)  # one pass by itself, with nothing to compile
+    return _wide_sum(tensors)
+
+
+@tf.function(autograph=False, jit_compile=True)
+def _wide_sum(tensors):
     return tf.add_n(_wide(*tensors))
 
 
