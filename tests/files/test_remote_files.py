@@ -117,7 +117,8 @@ DEEDS = {
 
 @pytest.mark.parametrize("deed", DEEDS)
 @pytest.mark.parametrize("status", [429, 503])
-def test_what_may_pass_is_tried_again(bucket, deed, status):
+def test_what_may_pass_is_tried_again(bucket, deed, status, monkeypatch):
+    monkeypatch.setattr(remote, "PATIENCE", 20.0)
     files.write_text(f"{FOLDER}/a", "a")
     faults = iter([error(status, "Later, please.")] * 3)
     bucket.fault = lambda method, address: next(faults, None)
