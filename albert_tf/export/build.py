@@ -29,7 +29,7 @@ from albert_tf.export.task_exports import (
     task_settings,
     write_task,
 )
-from albert_tf.files import sha256_of, write_text
+from albert_tf.files import copy_file, is_remote, sha256_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
 from albert_tf.interop.described_checkpoint import described_checkpoint
@@ -102,8 +102,10 @@ def export_saved_model(options: ExportOptions) -> None:
     }
     with (
         manifest.writing(options.export_path, content) as folder,
+        tempfile.TemporaryDirectory() as downloads,
         tensorflow_errors_as_os_errors(),
     ):
+        source = _with_local_vocabulary(source, downloads)
         lines = [_write_encoder(os.path.join(folder, layout.ENCODER), source, model, matched)]
         if with_preprocess:
             preprocess = os.path.join(folder, layout.PREPROCESS)
@@ -123,6 +125,18 @@ def export_saved_model(options: ExportOptions) -> None:
         _write_card(folder, options, source, model, tasks, lite_files)
     for line in lines:
         logger.info("%s/%s", options.export_path, line)
+
+
+def _with_local_vocabulary(source: Source, folder: str) -> Source:
+    """The source with its vocabulary in a folder, if it was on a server.
+
+    TensorFlow itself copies the vocabulary into SavedModels, and reaches few servers.
+    """
+    if not is_remote(source.tokenizer.path):
+        return source
+    path = os.path.join(folder, os.path.basename(source.tokenizer.path))
+    copy_file(source.tokenizer.path, path)
+    return source._replace(tokenizer=Tokenizer.load(path, source.tokenizer.do_lower_case))
 
 
 def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:

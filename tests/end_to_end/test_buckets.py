@@ -1,8 +1,9 @@
-"""The commands on a bucket, in processes that cannot import TensorFlow."""
+"""The commands on a bucket, in processes that cannot import TensorFlow, except for exports."""
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import signal
@@ -42,11 +43,12 @@ def bucket():
 
 @pytest.fixture
 def start(bucket, environment) -> Callable[..., subprocess.Popen]:
-    def start(*words: str) -> subprocess.Popen:
+    def start(*words: str, tensorflow: bool = False) -> subprocess.Popen:
+        variables = os.environ if tensorflow else environment
         return subprocess.Popen(
             [sys.executable, *words],
             cwd=ROOT,
-            env={**environment, **bucket.environment},
+            env={**variables, **bucket.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -59,8 +61,8 @@ def start(bucket, environment) -> Callable[..., subprocess.Popen]:
 def run(start) -> Callable[..., str]:
     """Runs a command, checks its exit code, and returns what it printed."""
 
-    def run(*words: str, code: int = 0) -> str:
-        process = start(*words)
+    def run(*words: str, code: int = 0, **options: bool) -> str:
+        process = start(*words, **options)
         output, _ = process.communicate()
         assert process.returncode == code, f"{words}\n{output}"
         return output
@@ -138,6 +140,12 @@ def test_the_whole_way(bucket, run, start, project):
         "--to=huggingface",
     )  # fmt: skip
     assert {"config.json", "model.safetensors"} <= contents(bucket, "hub").keys(), output
+    run(
+        "export_saved_model.py", f"--init_checkpoint={PLACE}/hub", f"--export_path={PLACE}/export",
+        "--preprocess=false", tensorflow=True,
+    )  # fmt: skip
+    exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/vocabulary.model"}
+    assert exported <= contents(bucket, "export").keys()
     assert not [name for name in bucket.objects if name.endswith(".partial")]
 
 
