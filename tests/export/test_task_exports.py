@@ -17,6 +17,7 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASK_EXPORTS
+from albert_tf.interop.formats import open_weights
 from tests.export.served import LABELS, LONGEST, texts, trained_folder
 
 pytestmark = pytest.mark.integration
@@ -164,13 +165,14 @@ def test_the_check_compares_answers(
         assert f"{folder}: same answers as the model for 12 inputs" in capsys.readouterr().out
     found, _ = kept[0]
     remember_module(head, monkeypatch)
+    config = open_weights(options.export_path).config
     answers = [name for name in found if name.startswith(f"{folder}/")]
     assert len(answers) == outputs
     for name in answers:
         right = found[name]
         found[name] = np.zeros_like(right)
         with pytest.raises(InputError, match=f"gives another {name.split('/')[1]} than the model"):
-            export_check.check(check)
+            export_check._check_task(options.export_path, check, config, found)
         found[name] = right
 
 

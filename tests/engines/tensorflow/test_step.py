@@ -25,7 +25,6 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.modeling.self_attention import SelfAttention
 from albert_tf.optimization import create_optimizer
-from tests.conftest import slow
 from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 # Where the number of layers makes no difference: tracing them is what takes long.
@@ -112,10 +111,10 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("flags", [["--few"], *slow([])])
-def test_replicas_and_micro_batches_do_not_change_what_is_computed(flags):
+@pytest.mark.slow
+def test_replicas_and_micro_batches_do_not_change_what_is_computed():
     # A process of its own: devices are split before TensorFlow starts.
-    command = [sys.executable, "-m", "tests.engines.tensorflow.replicas", *flags]
+    command = [sys.executable, "-m", "tests.engines.tensorflow.replicas"]
     completed = subprocess.run(command, capture_output=True, text=True)
     assert completed.returncode == 0, completed.stderr[-3000:]
 

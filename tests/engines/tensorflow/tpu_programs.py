@@ -73,6 +73,11 @@ class _Resolver(tf.distribute.cluster_resolver.ClusterResolver):
     get_master = master
 
 
+PLAIN: dict[str, Any] = {}
+# Together, they trace what is traced without them, and more.
+IN_MICRO_BATCHES = {"micro_batch_size": 4, "remat": True, "dtype": "bfloat16"}
+
+
 def check(work: Callable[[Any], Any], options: Any, kind: str) -> None:
     """Traces a program of that kind: training, evaluation or prediction."""
     try:
@@ -109,21 +114,12 @@ def check_pretraining(folder: pathlib.Path) -> None:
         do_train=True,
         learning_rate=1e-4,
     )
-    for settings in (
-        {},
-        {"micro_batch_size": 4, "dtype": "bfloat16"},
-        {"remat": True, "optimizer": "adamw"},
-    ):
+    for settings in ({"optimizer": "adamw"}, IN_MICRO_BATCHES):
         other = {**settings, "output_dir": f"{folder}/out-{len(settings)}"}
         check(pretrain, dataclasses.replace(options, **other), "training")
     pretrain(options)
     evaluation = dataclasses.replace(options, do_train=False, do_eval=True)
     check(pretrain, evaluation, "evaluation")
-
-
-PLAIN: dict[str, Any] = {}
-# Together, they trace what is traced without them, and more.
-IN_MICRO_BATCHES = {"micro_batch_size": 4, "remat": True, "dtype": "bfloat16"}
 
 
 def check_fine_tuning(
