@@ -155,7 +155,7 @@ COMPILED = {
     "_add_norm_backward": [(8, 128, 512), (8, 128, 1), (512,), (8, 128, 512)],
     "_softmax_forward": [(4, 8, 128, 128), (4, 1, 1, 128), ()],
     "_softmax_backward": [(4, 8, 128, 128), (), (4, 8, 128, 128)],
-    "_sum": [[(512, 512)] * 3],
+    "_wide_sum": [[(512, 512)] * 3],
     "_cross_entropy_forward": [(160, 3000), "labels"],
     "_cross_entropy_backward": [(160, 3000), "labels", (160,), (160,)],
 }
