@@ -144,7 +144,7 @@ def test_the_whole_way(bucket, run, start, project):
         "export_saved_model.py", f"--init_checkpoint={PLACE}/hub", f"--export_path={PLACE}/export",
         "--preprocess=false", tensorflow=True,
     )  # fmt: skip
-    exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/vocabulary.model"}
+    exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/spiece.model"}
     assert exported <= contents(bucket, "export").keys()
     assert not [name for name in bucket.objects if name.endswith(".partial")]
 
