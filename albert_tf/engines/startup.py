@@ -35,6 +35,8 @@ def load_keras() -> None:
     """
     backend = os.environ.get("KERAS_BACKEND", "")
     if backend == "jax":
+        # For etils, which opens JAX's files: it decides once whether gs:// loads TensorFlow.
+        os.environ.setdefault("EPATH_USE_TF", "false")
         keep_compiled_programs()
     # For the conversion of JAX models to TFLite, TensorFlow imports JAX.
     others = ("jax",) if backend == "tensorflow" else ()

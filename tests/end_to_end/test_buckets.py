@@ -146,6 +146,9 @@ def test_the_whole_way(bucket, run, start, project):
     )  # fmt: skip
     exported = {"export.json", "encoder/saved_model.pb", "encoder/assets/spiece.model"}
     assert exported <= contents(bucket, "export").keys()
+    # On JAX, not even an installed TensorFlow is used, which would look for Google's server.
+    run(*TRAIN, f"--output_dir={PLACE}/installed", tensorflow=True)
+    assert metrics(bucket, "installed")[-1][0] == 24
     assert not [name for name in bucket.objects if name.endswith(".partial")]
 
 
