@@ -183,4 +183,4 @@ def english(shared) -> Tokenizer:
 def test_real_texts(vocabulary, shared):
     tokenizer = Tokenizer.load(str(shared(f"data/{vocabulary}")))
     for path in sorted(shared("data").rglob("*.t[xs][tv]")):
-        check(tokenizer, path.read_text("utf-8")[:8_000].split("\n"))
+        check(tokenizer, path.read_text("utf-8")[:30_000].split("\n"))
