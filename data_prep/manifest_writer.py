@@ -54,9 +54,11 @@ def build_manifest(
     examples, tokens = counts["written_examples"], counts["example_tokens"]
     names = [os.path.basename(path) for path in options.output_files]
     manifest = {
-        "settings": dataclasses.asdict(options) | {"pair_objective": options.objective},
+        "settings": dataclasses.asdict(options)
+        | {"pair_objective": options.objective, "do_lower_case": tokenizer.do_lower_case},
         "vocabulary": {
             "sha256": files.sha256_of(tokenizer.path),
+            "normalization": dataclasses.asdict(tokenizer.normalization),
             "special_ids": [tokenizer.cls_id, tokenizer.sep_id],
             "mask_id": tokenizer.mask_id,
             "replacement_ids": as_ranges(tokenizer.replacement_ids.tolist()),

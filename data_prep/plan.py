@@ -70,7 +70,7 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
             if name not in _WITHOUT_EFFECT
         },
         "input": [[path, *files.file_identity(path)] for path in (*paths, *references)],
-        "vocabulary": files.sha256_of(tokenizer.path),
+        "vocabulary": [files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],
     }
     fingerprint = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
     return Plan(options, tuple(paths), tuple(units), -(-buckets // outputs), fingerprint)

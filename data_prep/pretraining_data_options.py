@@ -23,7 +23,9 @@ class PretrainingDataOptions:
         None,
         "Vocabulary file. With --spm_model_file, only checked to match the model.",
     )
-    do_lower_case: bool = option(True, "Lower-case the text; must match the vocabulary.")
+    do_lower_case: bool | None = option(
+        None, "Lower-case the text; by default as recorded next to the vocabulary, or else yes."
+    )
     do_whole_word_mask: bool = option(True, "Mask whole words instead of single tokens.")
     max_seq_length: int = option(
         512, "Length of an example in tokens, including [CLS] and two [SEP].", minimum=5

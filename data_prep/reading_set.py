@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.manifest import manifest_file, read_manifest
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.plan import VERSION
@@ -214,6 +216,13 @@ def _vocabulary(options: ReadingSetOptions, manifests: Manifests) -> dict[str, A
         if files.sha256_of(path) != manifest["vocabulary"]["sha256"]:
             raise InputError(
                 f"`{name}`={path}: not the vocabulary of the training data ({manifest_path})"
+            )
+        recorded = manifest["vocabulary"].get("normalization")
+        tokenizer = Tokenizer.load(path, manifest["settings"].get("do_lower_case"))
+        if recorded and tokenizer.normalization != Normalization(**recorded):
+            raise InputError(
+                f"`{name}`={path}: the {CONFIG_FILE} next to it is not that of the training data, "
+                f"which records {json.dumps(recorded)} ({manifest_path})"
             )
     return {name: path}
 

@@ -7,6 +7,7 @@ which part of the text.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from albert_tf.input.masking import derive_seeds
 from data_prep.text_units import MAX_LINE_BYTES, TextUnit, decoded, lines_from, split_into_units
 from data_prep.throughput import ThroughputLine
 from data_prep.workers import WorkerOptions, start_workers
+
+logger = logging.getLogger(__name__)
 
 _ALL = np.uint64(2**64 - 1)
 # The sample is reduced to its size when it exceeds it by this factor.
@@ -52,7 +55,8 @@ def sample_sentences(
         options: which workers read the files.
 
     Returns:
-        The sentences in the order of the text. Lines longer than a megabyte are left out.
+        The sentences in the order of the text. Lines longer than a megabyte are left out, with a
+        warning.
 
     Raises:
         InputError: if a file is not UTF-8.
@@ -60,7 +64,7 @@ def sample_sentences(
     units = split_into_units(paths)
     total = sum(unit.end - unit.begin for unit in units)
     parts: list[_Sentences] = []
-    limit, found, done = _ALL, 0, 0
+    limit, found, done, skipped = _ALL, 0, 0, 0
 
     def tasks() -> Iterator[tuple[TextUnit, np.uint64]]:
         for unit in units:
@@ -70,14 +74,19 @@ def sample_sentences(
         start_workers(options, total, _prepare, (seed,)) as workers,
         ThroughputLine("read", "MB", total / 1e6) as progress,
     ):
-        for unit, part in zip(units, workers.map(_sentences_of, tasks()), strict=True):
+        for unit, (part, long) in zip(units, workers.map(_sentences_of, tasks()), strict=True):
             parts.append(part)
+            skipped += long
             found += len(part.texts)
             if size and found > _SLACK * size:
                 parts = [_smallest(_joined(parts), size)]
                 limit, found = parts[0].draws.max(), size
             done += unit.end - unit.begin
             progress.update(done / 1e6)
+    if skipped:
+        logger.warning(
+            "%s lines of more than %s bytes are left out", f"{skipped:,}", f"{MAX_LINE_BYTES:,}"
+        )
     sample = _joined(parts)
     if 0 < size < found:
         sample = _smallest(sample, size)
@@ -104,18 +113,24 @@ def _prepare(seed: int) -> None:
     _seed = seed
 
 
-def _sentences_of(task: tuple[TextUnit, np.uint64]) -> _Sentences:
-    """Reads the sentences of a unit whose random numbers are below a limit, in any process."""
+def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
+    """Reads the sentences of a unit whose random numbers are below a limit, in any process.
+
+    Returns:
+        The sentences, and the number of lines that are too long.
+    """
     unit, limit = task
-    offsets, lines = [], []
+    offsets, lines, skipped = [], [], 0
     for offset, line, size in lines_from(unit):
         if offset >= unit.end:
             break
-        if size <= MAX_LINE_BYTES and line.strip():
+        if size > MAX_LINE_BYTES:
+            skipped += 1
+        elif line.strip():
             offsets.append(offset)
             lines.append(line)
     draws = derive_seeds(_seed, unit.file, np.array(offsets, np.int64))
     chosen = np.flatnonzero(draws <= limit)
     places = np.stack([np.full(len(offsets), unit.file), offsets], 1).astype(np.int64)
     texts = [decoded(lines[index], offsets[index], unit.path) for index in chosen.tolist()]
-    return _Sentences(draws[chosen], places[chosen], texts)
+    return _Sentences(draws[chosen], places[chosen], texts), skipped

@@ -23,6 +23,21 @@ class VocabularyOptions:
     )
     vocab_size: int = option(30000, "Number of pieces, including special symbols.")
     do_lower_case: bool = option(True, "Lower-case the text.")
+    keep_accents: bool | None = option(
+        None,
+        "Keep accents and other combining marks; by default, unless the text has hardly any, as in "
+        "English.",
+    )
+    character_coverage: float = option(
+        0.99995,
+        "Fraction of the characters of the text that the vocabulary covers; 0.9995 leaves out the "
+        "rarest ones of Chinese or Japanese.",
+        minimum=0.9,
+        maximum=1.0,
+    )
+    user_defined_symbols: tuple[str, ...] = option(
+        (), "Unigram pieces that text is always split into, separated by commas."
+    )
     input_sentence_size: int = option(
         2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them.", minimum=0
     )

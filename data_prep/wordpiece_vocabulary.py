@@ -5,40 +5,55 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator
 
-from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.tokenizers.wordpiece import CONTINUES, LONGEST_WORD, SPECIAL_SYMBOLS, words
+from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.wordpiece import (
+    CONTINUES,
+    LONGEST_WORD,
+    SPECIAL_SYMBOLS,
+    resolved,
+    words,
+)
 
 # The special symbols, and at least one learned piece.
 MIN_SIZE = len(SPECIAL_SYMBOLS) + 1
 
-# Fraction of the characters of the text that the vocabulary covers; the rarest ones are unknown.
-# The same as for a unigram vocabulary.
-_CHARACTER_COVERAGE = 0.99995
 _MAX_REPEATS_PER_TEXT = 10_000
 
 
-def prepare(line: str, do_lower_case: bool) -> str:
+def prepare(line: str, normalization: Normalization) -> str:
     """The words of a line as the tokenizer will see them, separated by spaces."""
-    return " ".join(words(line, do_lower_case))
+    return " ".join(words(line, resolved(normalization)))
 
 
-def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
-    """Trains a vocabulary and writes `<prefix>.txt`.
+def train(
+    sentences: list[str],
+    vocab_size: int,
+    character_coverage: float = 0.99995,
+    user_defined_symbols: tuple[str, ...] = (),
+) -> list[bytes]:
+    """Trains a vocabulary and returns the content of its file.
 
     Args:
         sentences: text returned by `prepare`.
-        prefix: path of the file without its ending.
         vocab_size: number of pieces, including special symbols.
+        character_coverage: fraction of the characters of the text that the vocabulary covers; the
+            rarest ones are unknown.
+        user_defined_symbols: none; WordPiece splits text at punctuation before it knows pieces.
 
     Raises:
         InputError: if the text does not yield that many pieces, or needs more for its characters
-            alone; the message names a size that works.
+            alone, and the message names a size that works; or if there are symbols.
     """
+    if user_defined_symbols:
+        raise InputError(
+            f"`user_defined_symbols`={','.join(user_defined_symbols)}: only for "
+            "`model_type`=unigram"
+        )
     counts: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         counts.update(word for word in sentence.split() if len(word) <= LONGEST_WORD)
-    characters = _covered(counts)
+    characters = _covered(counts, character_coverage)
     counts = collections.Counter(
         {word: counts[word] for word in sorted(counts) if characters.issuperset(word)}
     )
@@ -56,16 +71,16 @@ def train(sentences: list[str], prefix: str, vocab_size: int) -> None:
             f"`vocab_size`={vocab_size}: too large for this text ({len(sentences):,} sentences); "
             f"{len(pieces)} works"
         )
-    files.write_text(prefix + ".txt", "".join(f"{piece}\n" for piece in pieces))
+    return ["".join(f"{piece}\n" for piece in pieces).encode()]
 
 
-def _covered(counts: collections.Counter[str]) -> set[str]:
-    """The most frequent characters, which make up `_CHARACTER_COVERAGE` of the text."""
+def _covered(counts: collections.Counter[str], coverage: float) -> set[str]:
+    """The most frequent characters, which make up `coverage` of the text."""
     frequencies: collections.Counter[str] = collections.Counter()
     for word, count in counts.items():
         for character in word:
             frequencies[character] += count
-    wanted = frequencies.total() * _CHARACTER_COVERAGE
+    wanted = frequencies.total() * coverage
     covered: set[str] = set()
     for character, count in sorted(frequencies.items(), key=lambda item: (-item[1], item[0])):
         if wanted <= 0:

@@ -38,7 +38,7 @@ from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
-from albert_tf.tokenizers import Tokenizer, sentencepiece_model
+from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def export_saved_model(options: ExportOptions) -> None:
         "weights": manifest.sha256_of_arrays(weight.numpy() for weight in model.weights),
         "config": source.config.to_dict(),
         "vocabulary": sha256_of(source.tokenizer.path),
-        "do_lower_case": source.tokenizer.do_lower_case,
+        "normalization": source.tokenizer.normalization.to_dict(),
         "preprocess": with_preprocess,
         "max_seq_length": seq_length,
     }
@@ -136,7 +136,8 @@ def _with_local_vocabulary(source: Source, folder: str) -> Source:
         return source
     path = os.path.join(folder, os.path.basename(source.tokenizer.path))
     copy_file(source.tokenizer.path, path)
-    return source._replace(tokenizer=Tokenizer.load(path, source.tokenizer.do_lower_case))
+    tokenizer = Tokenizer.load(path, normalization=source.tokenizer.normalization)
+    return source._replace(tokenizer=tokenizer)
 
 
 def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
@@ -210,6 +211,7 @@ def _write_card(
         source=source.weights.format,
         origin=source_of(source.weights.path),
         companions=source.companions,
+        normalization=source.tokenizer.normalization,
         license=options.license,
     )
     latencies: list[export_card.Latency] = []
@@ -240,13 +242,24 @@ def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Mat
         module = ExportedEncoder(
             model,
             config_file,
-            [source.tokenizer.path, *_write_piece_list(source.tokenizer, assets)],
+            [
+                source.tokenizer.path,
+                _write_record(source.tokenizer, assets),
+                *_write_piece_list(source.tokenizer, assets),
+            ],
             source.tokenizer.do_lower_case,
             heads,
         )
         signatures = module.signatures()
         tf.saved_model.save(module, folder, signatures=signatures)
     return f"{layout.ENCODER}: signatures {', '.join(sorted(signatures))}"
+
+
+def _write_record(tokenizer: Tokenizer, folder: str) -> str:
+    """Writes the normalization of a vocabulary as `Tokenizer.load` reads it."""
+    path = os.path.join(folder, normalization.CONFIG_FILE)
+    write_text(path, tokenizer.normalization.to_json())
+    return path
 
 
 def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
@@ -266,8 +279,10 @@ def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
     from albert_tf.export.preprocessor import Preprocessor
 
     tokenizer = source.tokenizer
-    module = Preprocessor(
-        graph_tokenizer(tokenizer), [tokenizer.path], tokenizer.do_lower_case, seq_length
-    )
-    tf.saved_model.save(module, folder, signatures=module.__call__)
+    with tempfile.TemporaryDirectory() as assets:
+        files = [tokenizer.path, _write_record(tokenizer, assets)]
+        module = Preprocessor(
+            graph_tokenizer(tokenizer), files, tokenizer.do_lower_case, seq_length
+        )
+        tf.saved_model.save(module, folder, signatures=module.__call__)
     return f"{layout.PREPROCESS}: strings to {seq_length} tokens"

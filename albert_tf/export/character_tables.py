@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert_tf.tokenizers import alignment
+
 PAGE = 256  # code points or ids in a row of a table
 
 CASED, CASE_IGNORABLE = 1, 2
@@ -88,6 +90,12 @@ def white_space() -> Table:
 def control_characters() -> Table:
     """Returns a table with 1 for the characters of category Cc."""
     return table({ord(c): 1 for c in characters() if unicodedata.category(c) == "Cc"})
+
+
+@functools.cache
+def composing_marks() -> Table:
+    """Returns a table with 1 for `albert_tf.tokenizers.alignment.composing_marks`."""
+    return table({ord(c): 1 for c in alignment.composing_marks()})
 
 
 @functools.cache

@@ -26,7 +26,7 @@ from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, create_task_model
 from albert_tf.files import converted, exists
 from albert_tf.interop import layout
-from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import find_kind
@@ -214,7 +214,7 @@ def _differences(
 def _tokenizer(folder: str, companions: Companions) -> Tokenizer:
     if companions.vocabulary is None:
         raise InputError(f"{folder}: no vocabulary among the assets of {layout.ENCODER}/")
-    return Tokenizer.load(companions.vocabulary, resolve_lower_case(None, companions))
+    return load_tokenizer(companions.vocabulary, None, [companions])
 
 
 def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:

@@ -6,6 +6,7 @@ Every character keeps the span of the raw text that it comes from, as in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -156,6 +157,42 @@ class Whitespace:
         return text.gather(tf.where(~space | (word_follows & (seen > before)))[:, 0])
 
 
+class Composed:
+    """Composes characters (NFC), with the spans of `albert_tf.tokenizers.alignment.nfc`.
+
+    Args:
+        normalize: `tensorflow_text.normalize_utf8`.
+    """
+
+    def __init__(self, normalize: Callable[[tf.Tensor, str], tf.Tensor]):
+        self._normalize = normalize
+        self._is_mark = GraphTable(character_tables.composing_marks())
+        self._is_space = GraphTable(character_tables.white_space())
+
+    def __call__(self, text: Characters) -> Characters:
+        composed = decode(self._normalize(text.strings(), "NFC"))
+        old, new = self._sequences(text), self._sequences(composed)
+        first, after = lower_bound(old, new), lower_bound(old, new + 1)
+        first_new = lower_bound(new, new)
+        place = first + tf.range(tf.size(new)) - first_new
+        same = tf.minimum(place, tf.size(old) - 1)
+        differs = tf.gather(text.codes, same) != composed.codes
+        differs |= after - first != lower_bound(new, new + 1) - first_new
+        counts = tf.math.unsorted_segment_sum(tf.cast(differs, tf.int32), new, tf.size(old) + 1)
+        differs = tf.gather(counts, new) > 0
+        return composed._replace(
+            starts=tf.gather(text.starts, tf.where(differs, first, same)),
+            ends=tf.gather(text.ends, tf.where(differs, after - 1, same)),
+        )
+
+    def _sequences(self, text: Characters) -> tf.Tensor:
+        """Numbers each character and the marks after it, int32 `[characters]`."""
+        ends = (text.rows[1:] != text.rows[:-1]) | (self._is_space(text.codes[:-1]) > 0)
+        starts = tf.concat([[True], ends], 0)[: tf.size(text.codes)]
+        starts |= self._is_mark(text.codes) == 0
+        return tf.cumsum(tf.cast(starts, tf.int32)) - 1
+
+
 class FinalSigma:
     """Lower-cases the capital sigma, which becomes another letter at the end of a word.
 
@@ -190,10 +227,12 @@ class Words:
 
     Args:
         kinds: 0 for characters of words, `SPACE`, or `ALONE` for single-character words.
+        longest: length at which words are cut; None for no limit.
     """
 
-    def __init__(self, kinds: character_tables.Table):
+    def __init__(self, kinds: character_tables.Table, longest: int | None = None):
         self._kinds = GraphTable(kinds)
+        self._longest = longest
 
     def __call__(self, text: Characters) -> tuple[Characters, tf.Tensor]:
         """Returns the texts without white space, and the first character of each word.
@@ -204,6 +243,10 @@ class Words:
         inside = kinds == 0
         same_row = text.rows[1:] == text.rows[:-1]
         continues = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
+        if self._longest:
+            words = tf.cumsum(tf.cast(~continues, tf.int32)) - 1
+            place = tf.range(tf.size(words)) - lower_bound(words, words)
+            continues &= place % self._longest > 0
         kept = tf.where(kinds != SPACE)[:, 0]
         return text.gather(kept), tf.where(~tf.gather(continues, kept))[:, 0]
 

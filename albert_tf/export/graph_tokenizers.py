@@ -19,9 +19,9 @@ from albert_tf.errors import InputError
 from albert_tf.export import character_tables, graph_characters
 from albert_tf.export.graph_characters import Characters
 from albert_tf.export.graph_packing import Symbols
-from albert_tf.tokenizers import wordpiece
+from albert_tf.tokenizers import alignment, wordpiece
 from albert_tf.tokenizers.base import Tokenizer
-from albert_tf.tokenizers.normalization import without_accents
+from albert_tf.tokenizers.normalization import Normalization, without_accents
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 
@@ -97,11 +97,13 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
 
     def __init__(self, tokenizer: SentencePieceTokenizer):
         super().__init__(tokenizer)
-        steps = [
-            graph_characters.Whitespace(),
-            graph_characters.Normalizer(character_tables.replacements_of(without_accents)),
-        ]
-        if tokenizer.do_lower_case:
+        normalization = tokenizer.normalization
+        steps: list[Callable[[Characters], Characters]] = [graph_characters.Whitespace()]
+        if not normalization.keep_accents:
+            removed = character_tables.replacements_of(without_accents)
+            steps.append(graph_characters.Normalizer(removed))
+        steps += _composing(normalization)
+        if normalization.do_lower_case:
             steps.append(graph_characters.FinalSigma())
             steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
         self._steps = tuple(steps)
@@ -161,15 +163,22 @@ class GraphWordPieceTokenizer(GraphTokenizer):
 
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__(tokenizer)
-        controls = character_tables.replacements_of(wordpiece.without_controls)
+        normalization = tokenizer.normalization
         steps: list[Callable[[Characters], Characters]] = [
-            graph_characters.Normalizer(controls, accents=False)
+            graph_characters.Normalizer(_without_controls(normalization), accents=False)
         ]
-        if tokenizer.do_lower_case:
-            lower = character_tables.replacements_of(_lower_without_accents)
-            steps += [graph_characters.FinalSigma(), graph_characters.Normalizer(lower)]
+        steps += _composing(normalization)
+        if normalization.do_lower_case:
+            steps.append(graph_characters.FinalSigma())
+            steps.append(graph_characters.Normalizer(character_tables.replacements_of(str.lower)))
+        if not normalization.keep_accents:
+            removed = character_tables.replacements_of(wordpiece.without_accents)
+            steps.append(graph_characters.Normalizer(removed))
         self._steps = tuple(steps)
-        self._words = graph_characters.Words(_kinds_of_characters())
+        self._words = graph_characters.Words(
+            _kinds_of_characters(normalization),
+            longest=wordpiece.LONGEST_WORD if normalization.unicode_form else None,
+        )
         self._piece_lengths = tf.constant(
             [len(piece.removeprefix(wordpiece.CONTINUES)) for piece in tokenizer.pieces], tf.int64
         )
@@ -226,7 +235,7 @@ class GraphWordPieceTokenizer(GraphTokenizer):
 
 
 @functools.cache  # goes through all of Unicode
-def _kinds_of_characters() -> character_tables.Table:
+def _kinds_of_characters(normalization: Normalization) -> character_tables.Table:
     """Returns for each character whether it is part of words, white space, or a word on its own."""
     # A character is classified by how many words it forms when doubled: none, one or two. Gaps in
     # the blocks of ideographs count as ideographs too.
@@ -235,13 +244,27 @@ def _kinds_of_characters() -> character_tables.Table:
     codes = character_tables.code_points()
     for first in codes[:: character_tables.PAGE]:
         page = [chr(code) for code in codes[first : first + character_tables.PAGE]]
-        if wordpiece.count(f"a{''.join(page)}a") > 1:  # not all part of words
-            values |= {ord(c): kinds[wordpiece.count(2 * c)] for c in page}
+        if wordpiece.count(f"a{''.join(page)}a", normalization) > 1:  # not all part of words
+            values |= {ord(c): kinds[wordpiece.count(2 * c, normalization)] for c in page}
     return character_tables.table(values)
 
 
-def _lower_without_accents(character: str) -> str:
-    return wordpiece.without_accents(character.lower())
+def _composing(normalization: Normalization) -> list[Callable[[Characters], Characters]]:
+    """The steps of `Normalization.unicode_form`: compatibility characters, then composition."""
+    if not normalization.unicode_form:
+        return []
+    compose = graph_characters.Composed(tensorflow_text().normalize_utf8)
+    if normalization.unicode_form == "NFC":
+        return [compose]
+    replaced = character_tables.replacements_of(alignment.compatible)
+    return [graph_characters.Normalizer(replaced, accents=False), compose]
+
+
+@functools.cache  # goes through all of Unicode
+def _without_controls(normalization: Normalization) -> character_tables.Replacements:
+    return character_tables.replacements_of(
+        lambda character: wordpiece.without_controls(character, normalization)
+    )
 
 
 def _through(steps, texts: tf.Tensor) -> Characters:

@@ -89,7 +89,7 @@ class Preprocessor(tf.Module):
 
     Args:
         tokenizer: tokenizer of the encoder.
-        files: saved as assets: the vocabulary.
+        files: saved as assets: the vocabulary and its `tokenizer_config.json`.
         do_lower_case: saved as a variable, for tokenizers outside the graph.
         seq_length: length of an example in tokens, including special symbols.
 

@@ -10,7 +10,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.task_exports import TASK_EXPORTS
 from albert_tf.files import exists
-from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import folder_of
 from albert_tf.interop.models import MODEL_KINDS, find_kind
@@ -60,9 +60,8 @@ def open_source(options: ExportOptions) -> Source:
             "`spm_model_file`: required, as there is no vocabulary next to "
             f"{options.init_checkpoint}"
         )
-    lower_case = resolve_lower_case(options.do_lower_case, companions)
     with arguments_renamed(path="spm_model_file"):
-        tokenizer = Tokenizer.load(vocabulary, lower_case)
+        tokenizer = load_tokenizer(vocabulary, options.do_lower_case, [companions])
     config.check_vocabulary(tokenizer.vocab_size, vocabulary)
     return Source(find_head(options, weights), weights, config, tokenizer, companions)
 

@@ -42,7 +42,7 @@ from albert_tf.interop.companions import (
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, normalization
 
 
 class TrainedModel(NamedTuple):
@@ -245,7 +245,10 @@ def write_task(folder: str, trained: TrainedModel) -> str:
     """
     task = TASK_EXPORTS[trained.head]
     with tempfile.TemporaryDirectory() as assets:
-        files = {CONFIG_FILE: trained.model.config.to_json()}
+        files = {
+            CONFIG_FILE: trained.model.config.to_json(),
+            normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
+        }
         if trained.companions.labels:
             files[LABELS_FILE] = json.dumps(trained.companions.labels, ensure_ascii=False) + "\n"
         paths = [os.path.join(assets, name) for name in files]

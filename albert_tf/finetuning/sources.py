@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 
@@ -12,14 +11,12 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, is_read_only, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.layout import encoder_folder
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.training import model_config
 
 logger = logging.getLogger(__name__)
-
-TOKENIZER_FILE = "tokenizer_config.json"
 
 
 def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
@@ -80,7 +77,7 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     if is_folder(options.output_dir):
         _warn_of_another_tokenizer(options, path, companions[0])
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
-        return Tokenizer.load(path, resolve_lower_case(options.do_lower_case, *companions))
+        return load_tokenizer(path, options.do_lower_case, companions)
 
 
 def _warn_of_another_tokenizer(
@@ -90,13 +87,13 @@ def _warn_of_another_tokenizer(
     before = trained.vocabulary
     if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
         logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
-    given = options.do_lower_case
-    if None not in (given, trained.do_lower_case) and given != trained.do_lower_case:
+    given, before_lower = options.do_lower_case, trained.normalization.do_lower_case
+    if None not in (given, before_lower) and given != before_lower:
         logger.warning(
             "do_lower_case=%s: the model in %s was trained with %s",
             given,
             options.output_dir,
-            trained.do_lower_case,
+            before_lower,
         )
 
 
@@ -130,5 +127,5 @@ def companion_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
         vocabulary = file.read()
     return {
         name if name.endswith(".model") else "vocab.txt": vocabulary,
-        TOKENIZER_FILE: json.dumps({"do_lower_case": tokenizer.do_lower_case}) + "\n",
+        normalization.CONFIG_FILE: tokenizer.normalization.to_json(),
     }

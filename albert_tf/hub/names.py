@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists
+from albert_tf.files import exists, matches
 from albert_tf.hub import huggingface
 from albert_tf.hub.huggingface import HubName
 from albert_tf.hub.published import Source, fetch_archive, find_archive, source_in
@@ -69,6 +69,19 @@ def local_vocabulary(name: str, *, argument: str) -> str:
     """
     patterns = ("tokenizer_config.json", *VOCABULARY_FILES)
     return _local(name, argument, patterns, _accept)
+
+
+def find_vocabulary(folder: str) -> str | None:
+    """Returns the vocabulary in a folder, or in the assets of the SavedModel that it is.
+
+    The first of `VOCABULARY_FILES` that matches exactly one file decides.
+    """
+    for place in (folder, os.path.join(folder, "assets")):
+        for pattern in VOCABULARY_FILES:
+            found = matches(os.path.join(place, pattern))
+            if len(found) == 1:
+                return found[0]
+    return None
 
 
 def _local(

@@ -20,6 +20,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import Natural, Positive, converted, read_json
 from albert_tf.input.masking import Masking
+from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
 
 # More than any vocabulary has; arrays of this size are no burden.
 _MOST_IDS = 10_000_000
@@ -64,6 +65,7 @@ class _Vocabulary:
     mask_id: _Id
     replacement_ids: Annotated[list[tuple[_Id, _Id]], Meta(min_length=1)]
     sha256: str = ""
+    normalization: Normalization = UNRECORDED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,12 @@ class Manifest:
     sentences: Natural = 0
     tokens: Natural = 0
     examples: Natural = 0
+
+    @property
+    def normalization(self) -> Normalization:
+        """How text was normalized; earlier versions recorded only whether it was lower-cased."""
+        recorded = self.vocabulary.normalization if self.vocabulary else UNRECORDED
+        return recorded.otherwise(Normalization(self.settings.do_lower_case))
 
     def __post_init__(self) -> None:
         if self.settings.masking == "static":

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from albert_tf.files import exists, read_json, read_text
+from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
 from albert_tf.interop.layout import (
@@ -20,7 +21,8 @@ from albert_tf.interop.layout import (
     TAGGING_FILE,
     TARGET_FILE,
 )
-from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
 RESULTS_FILE = "eval_results.txt"
 EVALUATION_DATA_FILE = "evaluation_data.json"
@@ -39,7 +41,6 @@ RUN_FILES = (
     TAGGING_FILE,
     SETTINGS_FILE,
     FROZEN_FILE,
-    "tokenizer_config.json",
     "metrics.jsonl",
     "evaluations.jsonl",
 )
@@ -83,7 +84,7 @@ class Companions:
         results: the lines of `eval_results.txt`, name -> value.
         evaluated: the sets that the results are about.
         data: name -> manifest of the pretraining data.
-        do_lower_case: whether the model was trained on lower-cased text.
+        normalization: how the text was normalized that the model was trained on.
     """
 
     vocabulary: str | None = None
@@ -91,7 +92,7 @@ class Companions:
     results: dict[str, str] = dataclasses.field(default_factory=dict)
     evaluated: tuple[EvaluatedSet, ...] = ()
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
-    do_lower_case: bool | None = None
+    normalization: Normalization = UNRECORDED
 
     def about(self, step: int | None) -> Companions:
         """The same without results of another checkpoint.
@@ -112,18 +113,19 @@ class _HuggingFaceConfig:
     id2label: dict[str, str] | None = None
 
 
-def resolve_lower_case(explicit: bool | None, *companions: Companions) -> bool:
-    """Whether a tokenizer lower-cases text.
+def load_tokenizer(
+    path: str, do_lower_case: bool | None, companions: Iterable[Companions]
+) -> Tokenizer:
+    """Loads the tokenizer of a model.
 
     Args:
-        explicit: the user's choice, which wins; None if there is none.
-        *companions: in order of precedence; the first that records a value decides.
-
-    Returns:
-        True if nothing decides, as in the original.
+        path: of the vocabulary, as for `Tokenizer.load`.
+        do_lower_case: the user's choice, which wins; None if there is none.
+        companions: what is next to the weights, in order of precedence; then comes what is recorded
+            next to the vocabulary.
     """
-    recorded = (explicit, *(found.do_lower_case for found in companions))
-    return next((value for value in recorded if value is not None), True)
+    recorded = (found.normalization for found in companions)
+    return Tokenizer.load(path, do_lower_case, UNRECORDED.otherwise(*recorded))
 
 
 def find_companions(path: str) -> Companions:
@@ -147,12 +149,12 @@ def find_companions(path: str) -> Companions:
     evaluated = os.path.join(described, EVALUATION_DATA_FILE)
     data = read(DATA_FILE, dict[str, dict[str, Any]], {})
     manifests = read(DATA_FILE, dict[str, Manifest], {}).values()
-    lower = [manifest.settings.do_lower_case for manifest in manifests]
-    lower.append(read_lower_case(folder))
+    recorded = [manifest.normalization for manifest in manifests]
+    recorded.append(read_normalization(folder))
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
-        lower.append(read_do_lower_case(folder))
+        recorded.append(Normalization(read_do_lower_case(folder)))
     return Companions(
         vocabulary=find_vocabulary(folder),
         labels=read(LABELS_FILE, tuple[str, ...], ())
@@ -160,7 +162,7 @@ def find_companions(path: str) -> Companions:
         results=dict(line.split(" = ", 1) for line in lines if " = " in line),
         evaluated=read_json(evaluated, tuple[EvaluatedSet, ...]) if exists(evaluated) else (),
         data=data,
-        do_lower_case=next((value for value in lower if value is not None), None),
+        normalization=UNRECORDED.otherwise(*recorded),
     )
 
 

@@ -34,7 +34,7 @@ from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
 from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers import Tokenizer, normalization
 
 
 class ConvertedModel(NamedTuple):
@@ -179,6 +179,9 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
             source=model.source.format,
             origin=source_of(model.source.path),
             companions=model.companions,
+            normalization=(
+                model.tokenizer.normalization if model.tokenizer else normalization.UNRECORDED
+            ),
             license=model.license,
         )
         card = model_card.huggingface_card(facts, folder, model.tokenizer is not None)
@@ -226,6 +229,8 @@ def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) 
     if model.tokenizer is not None:
         path = os.path.join(folder, os.path.basename(model.tokenizer.path))
         _copy(model.tokenizer.path, path)
+        record = os.path.join(folder, normalization.CONFIG_FILE)
+        files.write_text(record, model.tokenizer.normalization.to_json())
 
 
 # Output format -> writer(output, model).

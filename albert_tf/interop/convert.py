@@ -13,7 +13,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.checkpoint_folders import FORMAT_OF_ENGINE
-from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.described_checkpoint import described_checkpoint
@@ -204,8 +204,7 @@ def _find_tokenizer(
     path = options.spm_model_file or companions.vocabulary
     if path is None:
         return None, companions
-    lower_case = resolve_lower_case(options.do_lower_case, companions)
     with arguments_renamed(path="spm_model_file"):
-        tokenizer = Tokenizer.load(path, lower_case)
+        tokenizer = load_tokenizer(path, options.do_lower_case, [companions])
     config.check_vocabulary(tokenizer.vocab_size, path)
     return tokenizer, companions

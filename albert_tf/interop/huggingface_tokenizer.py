@@ -15,7 +15,8 @@ import shutil
 import string
 import sys
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
@@ -33,6 +34,7 @@ from albert_tf.tokenizers.wordpiece import (
     LONGEST_WORD,
     WordPieceTokenizer,
     character_ranges,
+    without_controls,
 )
 
 # AlbertTokenizer and BertTokenizer build their own normalization (other quotes, other accents) and
@@ -83,7 +85,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
     config = {
         "tokenizer_class": TOKENIZER_CLASS,
         "model_max_length": max_length,
-        "do_lower_case": tokenizer.do_lower_case,
+        **tokenizer.normalization.to_dict(),
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         "pad_token": tokenizer.pieces[tokenizer.pad_id],
@@ -116,8 +118,8 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
         )
     steps = [
         normalizers.Replace(_any_of(map(ord, filter(str.isspace, _characters())), "+"), " "),
-        normalizers.NFKD(),
-        normalizers.Replace(_any_of(map(ord, filter(unicodedata.combining, _characters()))), ""),
+        *_composed(tokenizer),
+        *_without_accents(tokenizer, normalizers.NFKD(), unicodedata.combining),
         *(_lower_case() if tokenizer.do_lower_case else []),
     ]
     if model.precompiled_charsmap:
@@ -152,22 +154,24 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
 
 
 def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
-    dropped = [
-        ord(c)
-        for c in _characters()
-        if (unicodedata.category(c) in ("Cc", "Cf") or c == "\ufffd") and c not in "\t\n\r"
-    ]
+    normalization = tokenizer.normalization
+    steps: list[normalizers.Normalizer] = []
+    for replacement in ("", " "):
+        replaced = [
+            ord(c) for c in _characters() if without_controls(c, normalization) == replacement != c
+        ]
+        if replaced:
+            steps.append(normalizers.Replace(_any_of(replaced), replacement))
     alone = [
         ord(c)
         for c in _characters()
         if c in string.punctuation or unicodedata.category(c).startswith("P")
     ]
-    steps: list[normalizers.Normalizer] = [normalizers.Replace(_any_of(dropped), "")]
-    if tokenizer.do_lower_case:
-        marks = [ord(c) for c in _characters() if unicodedata.category(c) == "Mn"]
-        steps += [
-            *_lower_case(), normalizers.NFD(), normalizers.Replace(_any_of(marks), ""),
-        ]  # fmt: skip
+    steps += [
+        *_composed(tokenizer),
+        *(_lower_case() if normalization.do_lower_case else []),
+        *_without_accents(tokenizer, normalizers.NFD(), lambda c: unicodedata.category(c) == "Mn"),
+    ]
     backend = tokenizers.Tokenizer(
         models.WordPiece(
             {piece: id for id, piece in enumerate(tokenizer.pieces)},
@@ -178,14 +182,35 @@ def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     )
     backend.normalizer = normalizers.Sequence(steps)
     spaces = _ranges(map(ord, filter(str.isspace, _characters())))
-    own_words = _ranges(alone) + _ranges(_within(IDEOGRAPHS))
-    word = Regex(f"[{own_words}]|[^{spaces}{own_words}]+")
+    if normalization.tokenize_chinese_chars:
+        alone += _within(IDEOGRAPHS)
+    own_words = _ranges(alone)
+    length = f"{{1,{LONGEST_WORD}}}" if normalization.unicode_form else "+"
+    word = Regex(f"[{own_words}]|[^{spaces}{own_words}]{length}")
     backend.pre_tokenizer = pre_tokenizers.Split(word, "removed", invert=True)
     backend.decoder = decoders.WordPiece(CONTINUES)
     return backend
 
 
-def _lower_case() -> list:
+def _composed(tokenizer: Tokenizer) -> list[normalizers.Normalizer]:
+    form = tokenizer.normalization.unicode_form
+    if form is None:
+        return []
+    return [normalizers.NFC() if form == "NFC" else normalizers.NFKC()]
+
+
+def _without_accents(
+    tokenizer: Tokenizer,
+    decomposition: normalizers.Normalizer,
+    is_accent: Callable[[str], Any],
+) -> list[normalizers.Normalizer]:
+    if tokenizer.normalization.keep_accents:
+        return []
+    accents = map(ord, filter(is_accent, _characters()))
+    return [decomposition, normalizers.Replace(_any_of(accents), "")]
+
+
+def _lower_case() -> list[normalizers.Normalizer]:
     # The library lower-cases each character on its own and does not know the final sigma.
     final_sigma = rf"{_CASED}{_IGNORABLE}\K\x{{3a3}}(?!{_IGNORABLE}{_CASED})"
     return [normalizers.Replace(Regex(final_sigma), "ς"), normalizers.Lowercase()]

@@ -10,6 +10,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.published import Source
 from albert_tf.interop.companions import THRESHOLD, Companions
+from albert_tf.tokenizers.normalization import Normalization
 
 FILE = "README.md"
 
@@ -32,7 +33,7 @@ _DATA = {
     "tokens": "tokens",
     "examples": "examples",
 }
-_SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective", "do_lower_case")
+_SETTINGS = ("max_seq_length", "dupe_factor", "masking", "pair_objective")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Facts:
         step: number of training steps; 0 if unknown.
         source: format of the original weights.
         companions: files next to the original weights.
+        normalization: how the tokenizer normalizes text.
         license: identifier as on the Hub, such as apache-2.0; None if unknown.
         origin: where the original weights were fetched from; None if they were not.
     """
@@ -58,6 +60,7 @@ class Facts:
     step: int
     source: str
     companions: Companions
+    normalization: Normalization
     license: str | None
     origin: Source | None = None
 
@@ -119,6 +122,8 @@ def _card(
         *(f"```python\n{code.rstrip()}\n```" for code in loading),
         table("Model", config.to_dict()),
     ]
+    if normalization := facts.normalization.to_dict():
+        parts.append(table("Normalization of text", normalization))
     if facts.step:
         parts.append(f"## Training\n\nTraining steps: {facts.step:,}.")
     parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in companions.data.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.packing import MIN_LENGTH
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -159,13 +161,17 @@ class Preprocessor(keras.layers.Layer):
         return {
             **super().get_config(),
             "vocabulary": self.tokenizer.path,
-            "do_lower_case": self.tokenizer.do_lower_case,
+            "normalization": dataclasses.asdict(self.tokenizer.normalization),
             "max_length": self.max_length,
         }
 
     @classmethod
     def from_config(cls, config):
-        tokenizer = Tokenizer.load(config.pop("vocabulary"), config.pop("do_lower_case"))
+        # Earlier versions saved only whether text is lower-cased.
+        recorded = config.pop("normalization", {"do_lower_case": config.pop("do_lower_case", None)})
+        tokenizer = Tokenizer.load(
+            config.pop("vocabulary"), normalization=Normalization(**recorded)
+        )
         return cls(tokenizer, **config)
 
 

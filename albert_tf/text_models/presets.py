@@ -9,7 +9,7 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
 from albert_tf.interop.checkpoint_folders import engines_in
-from albert_tf.interop.companions import Companions, find_companions, resolve_lower_case
+from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import BEST_FOLDER, encoder_folder, folder_of
 from albert_tf.interop.models import find_kind
@@ -72,8 +72,7 @@ def open_preset(
     vocabulary = vocabulary or companions.vocabulary
     if vocabulary is None:
         raise InputError(f"`vocabulary`: required, as there is none next to the weights of {name}")
-    lower_case = resolve_lower_case(do_lower_case, companions)
     with arguments_renamed(path="vocabulary"):
-        tokenizer = Tokenizer.load(vocabulary, lower_case)
+        tokenizer = load_tokenizer(vocabulary, do_lower_case, [companions])
     weights.config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
     return Preset(name, folder, path, weights, weights.config, tokenizer, companions)

@@ -2,50 +2,124 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 
 _WORD = re.compile(r"\S+")
 
 
-def folded_positions(text: str) -> np.ndarray:
-    """Returns the position in `text` of each character of `" ".join(text.split())`, as int64."""
+def folded_spans(text: str) -> np.ndarray:
+    """Returns the span in `text` of each character of `" ".join(text.split())`.
+
+    The spans are int64 `[characters, 2]`.
+    """
     positions: list[int] = []
     for word in _WORD.finditer(text):
         if positions:
             positions.append(word.start() - 1)
         positions.extend(range(word.start(), word.end()))
-    return np.array(positions, np.int64)
+    return spans_at(np.array(positions, np.int64))
+
+
+def spans_at(positions: np.ndarray) -> np.ndarray:
+    """Returns the spans of single characters, int64 `[characters, 2]`."""
+    return np.stack([positions, positions + 1], axis=1)
 
 
 def expanded_spans(
-    text: str, positions: np.ndarray, normalize_character: Callable[[str], str]
+    text: str, spans: np.ndarray, normalize_character: Callable[[str], str]
 ) -> np.ndarray:
     """Returns the spans of a text that is normalized character by character.
 
     Args:
         text: the text before normalization.
-        positions: int64 `[len(text)]`, positions of its characters in the raw text.
+        spans: int64 `[len(text), 2]`, spans of its characters in the raw text.
         normalize_character: normalizes one character. An accent, which becomes "", belongs to the
             character before it.
 
     Returns:
         int64 `[normalized characters, 2]`: start and end in the raw text.
     """
-    positions = np.asarray(positions, np.int64)
     if text.isascii():
-        return np.stack([positions, positions + 1], axis=1)
+        return spans
     cache = {c: len(normalize_character(c)) for c in set(text)}
     lengths = np.array([cache[c] for c in text], np.int64)
-    ends = positions + 1
+    ends = spans[:, 1].copy()
     for i in range(len(text) - 2, -1, -1):
         if not lengths[i + 1] and not text[i].isspace():
             ends[i] = ends[i + 1]
     source = np.repeat(np.arange(len(text)), lengths)
-    return np.stack([positions[source], ends[source]], axis=1)
+    return np.stack([spans[source, 0], ends[source]], axis=1)
+
+
+def compatible(character: str) -> str:
+    """Replaces a compatibility character, such as a ligature (NFKC)."""
+    return unicodedata.normalize("NFKC", character)
+
+
+def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tuple[str, np.ndarray]:
+    """Composes a text, and for NFKC also replaces compatibility characters.
+
+    A character and the marks after it are composed together, white space alone. If that changes
+    them, all of the new characters have the span of all of the old ones.
+
+    Args:
+        text: the text.
+        spans: int64 `[characters, 2]`, spans of its characters in the raw text.
+        form: the Unicode form.
+
+    Returns:
+        The composed text and its spans.
+    """
+    if form == "NFKC":
+        spans = expanded_spans(text, spans, compatible)
+        text = "".join(map(compatible, text))
+    composed = unicodedata.normalize("NFC", text)
+    if composed == text:
+        return text, spans
+    # Composing changes neither the number of these sequences nor their order.
+    old, new = _sequences(text), _sequences(composed)
+    first, after = np.searchsorted(old, new), np.searchsorted(old, new, side="right")
+    same = np.minimum(first + np.arange(len(new)) - np.searchsorted(new, new), len(text) - 1)
+    differs = np.array([*text])[same] != np.array([*composed])
+    differs |= after - first != np.bincount(new)[new]
+    differs = np.bincount(new, differs)[new] > 0
+    first, last = np.where(differs, first, same), np.where(differs, after - 1, same)
+    return composed, np.stack([spans[first, 0], spans[last, 1]], axis=1)
+
+
+def _sequences(text: str) -> np.ndarray:
+    """Numbers each character and the marks after it; white space is on its own."""
+    marks = composing_marks()
+    return np.cumsum(
+        [
+            character not in marks or before.isspace()
+            for before, character in itertools.pairwise(f" {text}")
+        ]
+    )
+
+
+@functools.cache
+def composing_marks() -> frozenset[str]:
+    """Returns the characters that NFC may compose with, or reorder after, the one before them."""
+    seconds = {*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))}  # of Hangul
+    characters = [*map(chr, range(0x300, 0x20000))]
+    for character in characters:
+        parts = unicodedata.decomposition(character).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(chr(int(parts[1], 16)))
+
+    def is_mark(character: str) -> bool:
+        first = unicodedata.normalize("NFD", character)[0]
+        return unicodedata.combining(first) > 0 or first in seconds
+
+    return frozenset(filter(is_mark, characters))
 
 
 def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:

@@ -4,10 +4,10 @@
     tokenizer.tokenize("The cat sat.")      # ['▁the', '▁cat', '▁sat', '.']
     tokenizer.encode("The cat sat.")        # [14, 2008, 847, 9]
 
-White space, accents and case are normalized *before* the subword model, so that a model file gives
-the original's ids regardless of the normalizer stored in it. Control symbols are added by the
-caller: `[MASK]` in a text is six characters of text, unless the caller asks for it to be read as
-the symbol, as in a prompt:
+White space, accents and case are normalized *before* the subword model, as recorded in the
+`tokenizer_config.json` next to a vocabulary, or else as in the original. Control symbols are added
+by the caller: `[MASK]` in a text is six characters of text, unless the caller asks for it to be
+read as the symbol, as in a prompt:
 
     tokenizer.encode("The cat [MASK].", special_symbols=True)       # [14, 2008, 4, 9]
 
@@ -23,6 +23,7 @@ import abc
 import itertools
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, overload
 
@@ -30,10 +31,9 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_folder
-from albert_tf.hub.names import local_vocabulary
+from albert_tf.hub.names import find_vocabulary, local_vocabulary
 from albert_tf.tokenizers import packing
-from albert_tf.tokenizers.folders import find_vocabulary, read_lower_case
-from albert_tf.tokenizers.normalization import preprocess
+from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
 
 class TextPart(NamedTuple):
@@ -53,7 +53,7 @@ class Tokenizer(abc.ABC):
 
     Attributes:
         path: path of the vocabulary.
-        do_lower_case: whether text is lower-cased first.
+        normalization: what is done to text first, with a value for everything that applies.
         pieces: the vocabulary, by id.
         pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special symbols.
         word_starts: bool `[vocab_size]`, True where a piece begins a word.
@@ -75,7 +75,7 @@ class Tokenizer(abc.ABC):
     _by_suffix: ClassVar[dict[str, type[Tokenizer]]] = {}
 
     path: str
-    do_lower_case: bool
+    normalization: Normalization
     pieces: list[str]
     pad_id: int
     unk_id: int
@@ -90,12 +90,16 @@ class Tokenizer(abc.ABC):
         if suffix:
             Tokenizer._by_suffix[suffix] = cls
 
-    def __init__(self, path: str, do_lower_case: bool = True):
+    def __init__(self, path: str, normalization: Normalization = UNRECORDED):
         self.path = path
-        self.do_lower_case = do_lower_case
+        self.normalization = normalization
 
     @staticmethod
-    def load(path: str, do_lower_case: bool | None = None) -> Tokenizer:
+    def load(
+        path: str,
+        do_lower_case: bool | None = None,
+        normalization: Normalization = UNRECORDED,
+    ) -> Tokenizer:
         """Loads a vocabulary; the suffix of its name determines the class.
 
         Args:
@@ -103,7 +107,9 @@ class Tokenizer(abc.ABC):
                 a folder that contains one of them, or the name of published weights, such as
                 "albert/albert-base-v2".
             do_lower_case: whether to lower-case text, as when the vocabulary was trained; None for
-                what a folder records, or else True.
+                what is recorded, or else True.
+            normalization: what is recorded elsewhere, such as next to the weights. It takes
+                precedence over the `tokenizer_config.json` next to the vocabulary.
 
         Raises:
             InputError: if the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
@@ -111,25 +117,29 @@ class Tokenizer(abc.ABC):
         """
         path = local_vocabulary(path, argument="path")
         if is_folder(path):
-            recorded = read_lower_case(path)
-            do_lower_case = recorded if do_lower_case is None else do_lower_case
             path = _vocabulary_in(path)
-        do_lower_case = True if do_lower_case is None else do_lower_case
         suffix = os.path.splitext(path)[1]
         if suffix not in Tokenizer._by_suffix:
             raise InputError(
                 f"{path}: the name of a vocabulary file must end in "
                 f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
             )
-        return Tokenizer._by_suffix[suffix](path, do_lower_case)
+        recorded = read_normalization(os.path.dirname(path))
+        normalization = Normalization(do_lower_case).otherwise(normalization, recorded)
+        return Tokenizer._by_suffix[suffix](path, normalization)
 
     @property
     def vocab_size(self) -> int:
         return len(self.pieces)
 
+    @property
+    def do_lower_case(self) -> bool:
+        """Whether text is lower-cased first."""
+        return bool(self.normalization.do_lower_case)
+
+    @abc.abstractmethod
     def preprocess(self, text: str) -> str:
-        """Normalizes a text as the original's `preprocess_text`, for the subword model."""
-        return preprocess(text, self.do_lower_case)
+        """Normalizes a text for the subword model."""
 
     def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
         """Returns the subwords of a text as strings; `special_symbols` as for `encode`."""
@@ -299,6 +309,11 @@ class Tokenizer(abc.ABC):
         encoded = self.encode_batch(texts)
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
+
+    def _composed(self, texts: Sequence[str]) -> Sequence[str]:
+        """Composes texts if the vocabulary does, so that no word begins with an accent."""
+        form = self.normalization.unicode_form
+        return [unicodedata.normalize(form, text) for text in texts] if form else texts
 
     def special_symbols(self) -> dict[str, int]:
         """Returns the ids of the special symbols by their spelling in the vocabulary."""

@@ -1,26 +1,113 @@
-"""The original's normalization of text, before a SentencePiece model."""
+"""How a vocabulary normalizes text, and the original's normalization for SentencePiece models.
+
+The original removes all accents, which suits English: it takes the vowels of Tibetan, Thai and
+Hindi away, and the tones of Vietnamese and Yoruba. A vocabulary therefore records what it does, in
+the `tokenizer_config.json` next to it, under the names that Hugging Face uses. A vocabulary without
+a record is normalized as the original does it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import json
+import os
 import re
 import unicodedata
+from typing import Any, Literal
 
 import numpy as np
 
+from albert_tf.files import exists, read_json
 from albert_tf.tokenizers import alignment
 
+CONFIG_FILE = "tokenizer_config.json"
 
-def preprocess(text: str, do_lower_case: bool) -> str:
-    """Collapses white space, removes accents (NFKD) and optionally lower-cases.
 
-    This is the original's `preprocess_text`. (XLNet's, which the Hugging Face tokenizer follows,
-    also turns `` and '' into straight quotes; ALBERT's does not.)
+@dataclasses.dataclass(frozen=True)
+class Normalization:
+    """What a vocabulary does to text before it splits it; None for what is not recorded.
+
+    Attributes:
+        do_lower_case: whether text is lower-cased.
+        keep_accents: whether combining marks are kept: accents, but also the vowel signs and tone
+            marks of many scripts.
+        tokenize_chinese_chars: whether every Chinese character is a word (WordPiece).
+        unicode_form: the Unicode form in which text with accents is encoded, so that a letter and
+            its accent give the same ids whether they are one character or two: "NFKC", which
+            SentencePiece's own normalizer approximates, or "NFC" (WordPiece). WordPiece then also
+            keeps what BERT's rules lose: it treats zero-width spaces and non-joiners as spaces and
+            keeps joiners, as SentencePiece does, and cuts words that are too long for it.
+    """
+
+    do_lower_case: bool | None = None
+    keep_accents: bool | None = None
+    tokenize_chinese_chars: bool | None = None
+    unicode_form: Literal["NFC", "NFKC"] | None = None
+
+    def otherwise(self, *others: Normalization) -> Normalization:
+        """Fills in what is not recorded from others, in order of precedence."""
+        values = {}
+        for field in dataclasses.fields(self):
+            recorded = (getattr(each, field.name) for each in (self, *others))
+            values[field.name] = next((value for value in recorded if value is not None), None)
+        return Normalization(**values)
+
+    def to_json(self) -> str:
+        """Returns the content of `tokenizer_config.json`."""
+        return json.dumps(self.to_dict()) + "\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what is recorded, under the names of Hugging Face."""
+        entries = dataclasses.asdict(self)
+        if self.keep_accents is not None:  # as BertTokenizer calls it
+            entries["strip_accents"] = not self.keep_accents
+        return {name: value for name, value in entries.items() if value is not None}
+
+
+@dataclasses.dataclass(frozen=True)
+class _BertTokenizerConfig:
+    strip_accents: bool | None = None
+
+
+UNRECORDED = Normalization()
+# Of the original, for vocabularies without a record.
+DEFAULT_NORMALIZATION = Normalization(do_lower_case=True, keep_accents=False)
+
+
+def read_normalization(folder: str) -> Normalization:
+    """Returns what the `tokenizer_config.json` in a folder records.
+
+    Raises:
+        InputError: if the file is damaged.
+    """
+    path = os.path.join(folder, CONFIG_FILE)
+    if not exists(path):
+        return UNRECORDED
+    strips = read_json(path, _BertTokenizerConfig).strip_accents
+    of_bert = Normalization(keep_accents=None if strips is None else not strips)
+    return read_json(path, Normalization).otherwise(of_bert)
+
+
+def preprocess(text: str, normalization: Normalization) -> str:
+    """Normalizes text for a SentencePiece model, whose own normalizer follows.
+
+    Collapses white space, removes accents (NFKD) or composes them (NFC), and lower-cases. Unless
+    accents are kept, this is the original's `preprocess_text`. (XLNet's, which the Hugging Face
+    tokenizer follows, also turns `` and '' into straight quotes; ALBERT's does not.)
     """
     text = " ".join(text.split())
     if not text.isascii():
-        text = without_accents(text)
-    return text.lower() if do_lower_case else text
+        text = accents_normalized(text, normalization)
+    return text.lower() if normalization.do_lower_case else text
+
+
+def accents_normalized(text: str, normalization: Normalization) -> str:
+    """Removes accents, or composes them if the vocabulary records it."""
+    if not normalization.keep_accents:
+        return without_accents(text)
+    form = normalization.unicode_form
+    return unicodedata.normalize(form, text) if form else text
 
 
 def without_accents(text: str) -> str:
@@ -28,19 +115,22 @@ def without_accents(text: str) -> str:
     return _combining_marks().sub("", unicodedata.normalize("NFKD", text))
 
 
-def preprocess_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
+def preprocess_with_spans(text: str, normalization: Normalization) -> tuple[str, np.ndarray]:
     """Returns the result of `preprocess`, and the span in `text` of each of its characters.
 
     The spans are int64 `[characters, 2]`.
     """
 
     def normalize_character(character: str) -> str:
-        character = without_accents(character)
-        return character.lower() if do_lower_case else character
+        if not normalization.keep_accents:
+            character = without_accents(character)
+        return character.lower() if normalization.do_lower_case else character
 
-    folded, positions = " ".join(text.split()), alignment.folded_positions(text)
-    spans = alignment.expanded_spans(folded, positions, normalize_character)
-    return preprocess(text, do_lower_case), spans
+    folded, spans = " ".join(text.split()), alignment.folded_spans(text)
+    if normalization.keep_accents and normalization.unicode_form:
+        folded, spans = alignment.composed(folded, spans, normalization.unicode_form)
+    spans = alignment.expanded_spans(folded, spans, normalize_character)
+    return preprocess(text, normalization), spans
 
 
 @functools.cache

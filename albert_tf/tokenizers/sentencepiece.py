@@ -14,7 +14,13 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment, sentencepiece_model
 from albert_tf.tokenizers.base import TextPart, Tokenizer
-from albert_tf.tokenizers.normalization import preprocess_with_spans
+from albert_tf.tokenizers.normalization import (
+    DEFAULT_NORMALIZATION,
+    UNRECORDED,
+    Normalization,
+    preprocess,
+    preprocess_with_spans,
+)
 from albert_tf.tokenizers.word_starts import WORD_START, starts_word
 
 if TYPE_CHECKING:
@@ -34,10 +40,10 @@ _INVERSE_TEMPERATURE, _MAX_ENTROPY = 64.0, 0.09
 class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     """A SentencePiece model with `<pad>` and the control symbols `[CLS]`, `[SEP]` and `[MASK]`."""
 
-    def __init__(self, path: str, do_lower_case: bool = True):
+    def __init__(self, path: str, normalization: Normalization = UNRECORDED):
         import sentencepiece
 
-        super().__init__(path, do_lower_case)
+        super().__init__(path, normalization.otherwise(DEFAULT_NORMALIZATION))
         if not files.exists(path):
             raise InputError(f"{path}: no such vocabulary file")
         with files.open_file(path, "rb") as file:
@@ -100,11 +106,16 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
     def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
         """Returns the model's normalization of each character on its own."""
         found = [""] * len(characters)
-        normalized, offsets = self._processor.normalize("x".join(characters), with_offsets=True)
+        apart = "".join(f"q{c}" for c in characters)  # no accent composes with a q
+        normalized, offsets = self._processor.normalize(apart, with_offsets=True)
         for c, offset in zip(normalized, offsets, strict=False):
-            if offset % 2 == 0:
+            if offset % 2:
                 found[offset // 2] += c
         return found
+
+    def preprocess(self, text: str) -> str:
+        """Returns a text as the model sees it, before the model's own normalizer."""
+        return preprocess(text, self.normalization)
 
     def _tokenize(self, part: TextPart) -> list[str]:
         processed = self.preprocess(part.text)
@@ -121,7 +132,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         These have the same ids as in SentencePiece: see `_MAX_ENTROPY`.
         """
         if self._table:
-            return self._table.encode_flat(texts)
+            return self._table.encode_flat(self._composed(texts))
         encoded = self._encode(texts, num_threads=1)
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, int(lengths.sum()))
@@ -185,7 +196,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return encoded
 
     def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
-        processed, spans = preprocess_with_spans(part.text, self.do_lower_case)
+        processed, spans = preprocess_with_spans(part.text, self.normalization)
         processor = self._processor_of(part, processed)
         normalized, offsets = processor.normalize(processed, with_offsets=True)
         spans = alignment.composed_spans(offsets, spans)

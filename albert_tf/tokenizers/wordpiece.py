@@ -24,6 +24,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
+from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
@@ -37,6 +38,10 @@ IDEOGRAPHS = (
     "\u4e00-\u9fff\u3400-\u4dbf\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
     "\U0002b820-\U0002ceaf\uf900-\ufaff\U0002f800-\U0002fa1f"
 )
+# Zero-width characters: the space and the non-joiner separate words, of Khmer and Persian for
+# example; the joiner shapes letters, of Sinhala for example.
+_SEPARATORS = {0x200B: " ", 0x200C: " "}
+_JOINERS = {*_SEPARATORS, 0x200D}
 _UNUSED = re.compile(r"\[unused\d+\]")  # rows reserved for additional pieces
 _MOST_WORDS = 200_000  # words whose ids are cached, about 50 MB
 
@@ -44,8 +49,8 @@ _MOST_WORDS = 200_000  # words whose ids are cached, about 50 MB
 class WordPieceTokenizer(Tokenizer, suffix=".txt"):
     """A vocabulary with one piece per line, including the special symbols."""
 
-    def __init__(self, path: str, do_lower_case: bool = True):
-        super().__init__(path, do_lower_case)
+    def __init__(self, path: str, normalization: Normalization = UNRECORDED):
+        super().__init__(path, resolved(normalization))
         self.pieces = read_pieces(path)
         ids = {piece: id for id, piece in enumerate(self.pieces)}
         missing = [symbol for symbol in SPECIAL_SYMBOLS if symbol not in ids]
@@ -69,7 +74,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
     def preprocess(self, text: str) -> str:
         """Returns the words of a text, separated by spaces."""
-        return " ".join(words(text, self.do_lower_case))
+        return " ".join(words(text, self.normalization))
 
     def _tokenize(self, part: TextPart) -> list[str]:
         return self.convert_ids_to_tokens(self._encode(part.text))
@@ -78,7 +83,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         return [np.fromiter(self._encode(text), np.int32) for text in texts]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return self._table.encode_flat(texts)
+        return self._table.encode_flat(self._composed(texts))
 
     @functools.cached_property
     def _table(self) -> WordTable:
@@ -99,9 +104,10 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         return [[*self._encode(text)] for text in texts]
 
     def _encode_part(self, part: TextPart) -> tuple[list[int], list[tuple[int, int]]]:
-        processed, spans = normalize_with_spans(part.text, self.do_lower_case)
+        processed, spans = normalize_with_spans(part.text, self.normalization)
         found, found_spans = [], []
-        for match in _words_in(processed).finditer(processed):
+        pattern = _words_in(processed, self.normalization)
+        for match in pattern.finditer(processed):
             ids = self._ids_of_word[match[0]]
             found += ids
             first = match.start()
@@ -117,10 +123,13 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
 
         specials = {self.pad_id, self.cls_id, self.sep_id, self.mask_id}
         tokens = self.convert_ids_to_tokens(id for id in ids if id not in specials)
-        return _space_in_ideographs().sub("", WordPiece(prefix=CONTINUES).decode(tokens))
+        text = WordPiece(prefix=CONTINUES).decode(tokens)
+        if not self.normalization.tokenize_chinese_chars:
+            return text
+        return _space_in_ideographs().sub("", text)
 
     def _encode(self, text: str) -> Iterable[int]:
-        found = words(text, self.do_lower_case)
+        found = words(text, self.normalization)
         return itertools.chain.from_iterable(map(self._ids_of_word.__getitem__, found))
 
 
@@ -167,84 +176,113 @@ def read_pieces(path: str) -> list[str]:
     return pieces
 
 
-def words(text: str, do_lower_case: bool) -> list[str]:
+def resolved(normalization: Normalization) -> Normalization:
+    """Fills in what a vocabulary does not record, as in BERT: cased ones keep accents."""
+    lower = normalization.do_lower_case is not False
+    return normalization.otherwise(Normalization(lower, not lower, tokenize_chinese_chars=True))
+
+
+def words(text: str, normalization: Normalization) -> list[str]:
     """Splits a text into words; punctuation marks and CJK ideographs are words on their own.
 
-    Control characters are removed, and with lower-casing also accents (NFD nonspacing marks).
+    Control characters are removed, and accents (NFD nonspacing marks) unless they are kept.
     """
-    text = _normalize(without_controls(text), do_lower_case)
-    return _words_in(text).findall(text)
+    text = _normalize(without_controls(text, normalization), normalization)
+    return _words_in(text, normalization).findall(text)
 
 
-def count(text: str) -> int:
+def count(text: str, normalization: Normalization) -> int:
     """Counts the words of a text that is already normalized."""
-    return len(_words_in(text).findall(text))
+    return len(_words_in(text, normalization).findall(text))
 
 
-def without_controls(text: str) -> str:
-    """Removes control characters and U+FFFD."""
-    return _patterns().dropped.sub("", text)
+def without_controls(text: str, normalization: Normalization) -> str:
+    """Removes control characters and U+FFFD; see `Normalization.unicode_form` for joiners."""
+    if normalization.unicode_form and not text.isascii():
+        text = text.translate(_SEPARATORS)
+    return _patterns(normalization).dropped.sub("", text)
 
 
 def without_accents(text: str) -> str:
     """Applies NFD and removes nonspacing marks."""
-    return _patterns().marks.sub("", unicodedata.normalize("NFD", text))
+    return _marks().sub("", unicodedata.normalize("NFD", text))
 
 
-def normalize_with_spans(text: str, do_lower_case: bool) -> tuple[str, np.ndarray]:
+def normalize_with_spans(text: str, normalization: Normalization) -> tuple[str, np.ndarray]:
     """Normalizes a text before it is split into words.
 
     Returns:
         The normalized text, and the start and end of each of its characters in the raw text, int64
         `[characters, 2]`.
     """
-    positions = np.ones(len(text), bool)
-    for match in _patterns().dropped.finditer(text):
-        positions[match.start() : match.end()] = False
-    kept = without_controls(text)
-    spans = alignment.expanded_spans(
-        kept, np.flatnonzero(positions), lambda character: _normalize(character, do_lower_case)
-    )
-    return _normalize(kept, do_lower_case), spans
+    kept = np.ones(len(text), bool)
+    for match in _patterns(normalization).dropped.finditer(text):
+        kept[match.start() : match.end()] = False
+    spans = alignment.spans_at(np.flatnonzero(kept))
+    text = without_controls(text, normalization)
+    if normalization.unicode_form:
+        text, spans = alignment.composed(text, spans, normalization.unicode_form)
+    spans = alignment.expanded_spans(text, spans, lambda c: _normalize(c, normalization))
+    return _normalize(text, normalization), spans
 
 
-def _normalize(text: str, do_lower_case: bool) -> str:
-    if not do_lower_case:
-        return text
-    text = text.lower()
-    return text if text.isascii() else without_accents(text)
+def _normalize(text: str, normalization: Normalization) -> str:
+    ascii = text.isascii()
+    if normalization.unicode_form and not ascii:
+        text = unicodedata.normalize(normalization.unicode_form, text)
+    if normalization.do_lower_case:
+        text = text.lower()
+    return text if ascii or normalization.keep_accents else without_accents(text)
 
 
-def _words_in(text: str) -> re.Pattern:
-    return _patterns().ascii_words if text.isascii() else _patterns().words
+def _words_in(text: str, normalization: Normalization) -> re.Pattern:
+    patterns = _patterns(normalization)
+    return patterns.ascii_words if text.isascii() else patterns.words
 
 
 class _Patterns(NamedTuple):
-    """Patterns for the categories of characters in this Python's version of Unicode."""
+    """What is removed, and words in ASCII and other text."""
 
     dropped: re.Pattern
-    marks: re.Pattern
     ascii_words: re.Pattern
     words: re.Pattern
 
 
 @functools.cache
-def _patterns() -> _Patterns:
-    of_category: dict[str, list[int]] = collections.defaultdict(list)
-    for character in range(sys.maxunicode + 1):
-        of_category[unicodedata.category(chr(character))].append(character)
+def _patterns(normalization: Normalization) -> _Patterns:
+    of_category = _characters_of_category()
     control = {*of_category["Cc"], *of_category["Cf"], 0xFFFD}.difference(map(ord, "\t\n\r"))
+    if normalization.unicode_form:
+        control -= _JOINERS
     # ASCII symbols such as ^ and $ count as punctuation, other symbols do not.
     punctuation = set(map(ord, string.punctuation))
     for category, characters in of_category.items():
         if category.startswith("P"):
             punctuation.update(characters)
+    alone = character_ranges(punctuation)
+    if normalization.tokenize_chinese_chars:
+        alone += IDEOGRAPHS
+    # A run of characters, not longer than what is looked up in the vocabulary.
+    length = f"{{1,{LONGEST_WORD}}}" if normalization.unicode_form else "+"
     return _Patterns(
         dropped=re.compile(f"[{character_ranges(control)}]+"),
-        marks=re.compile(f"[{character_ranges(of_category['Mn'])}]+"),
-        ascii_words=_words_pattern(re.escape(string.punctuation)),
-        words=_words_pattern(character_ranges(punctuation) + IDEOGRAPHS),
+        ascii_words=_words_pattern(re.escape(string.punctuation), length),
+        words=_words_pattern(alone, length),
     )
+
+
+@functools.cache
+def _marks() -> re.Pattern:
+    return re.compile(f"[{character_ranges(_characters_of_category()['Mn'])}]+")
+
+
+@functools.cache
+def _characters_of_category() -> dict[str, list[int]]:
+    """Returns the characters by category, in this Python's version of Unicode."""
+    of_category: dict[str, list[int]] = collections.defaultdict(list)
+    for character in range(sys.maxunicode + 1):
+        of_category[unicodedata.category(chr(character))].append(character)
+    return of_category
 
 
 def character_ranges(
@@ -265,9 +303,9 @@ def character_ranges(
     return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
 
 
-def _words_pattern(alone: str) -> re.Pattern:
+def _words_pattern(alone: str, length: str) -> re.Pattern:
     """Returns a pattern for one of the characters `alone`, or a run of others but white space."""
-    return re.compile(rf"[{alone}]|[^\s{alone}]+")
+    return re.compile(rf"[{alone}]|[^\s{alone}]{length}")
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import pydoc_data.topics
 import pytest
 
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.tokenizers.normalization import preprocess
+from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, preprocess
 from data_prep import example_maker, plan, text_units, unigram_vocabulary
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.sentences import split_sentences
@@ -28,11 +28,13 @@ def corpus(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def model_file(corpus, tmp_path_factory) -> pathlib.Path:
-    prefix = tmp_path_factory.mktemp("vocabulary") / "small"
+    path = tmp_path_factory.mktemp("vocabulary") / "small.model"
     lines = corpus.read_text("utf-8").split("\n")
-    sentences = [preprocess(line, do_lower_case=True) for line in lines]
-    unigram_vocabulary.train([line for line in sentences if line], str(prefix), 1000)
-    return prefix.with_suffix(".model")
+    sentences = [preprocess(line, DEFAULT_NORMALIZATION) for line in lines]
+    contents = unigram_vocabulary.train([line for line in sentences if line], 1000)
+    for ending, content in zip((".model", ".vocab"), contents, strict=True):
+        path.with_suffix(ending).write_bytes(content)
+    return path
 
 
 @pytest.fixture(scope="session")

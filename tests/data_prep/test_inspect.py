@@ -15,6 +15,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import Normalization
 from data_prep import wordpiece_vocabulary
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show
@@ -31,12 +32,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def vocabulary(corpus, tmp_path_factory) -> pathlib.Path:
-    prefix = tmp_path_factory.mktemp("vocabulary") / "words"
-    lines = [
-        wordpiece_vocabulary.prepare(line, True) for line in corpus.read_text("utf-8").splitlines()
-    ]
-    wordpiece_vocabulary.train(lines, str(prefix), 900)
-    return prefix.with_suffix(".txt")
+    path = tmp_path_factory.mktemp("vocabulary") / "words.txt"
+    lines = corpus.read_text("utf-8").splitlines()
+    words = [wordpiece_vocabulary.prepare(line, Normalization()) for line in lines]
+    (content,) = wordpiece_vocabulary.train(words, 900)
+    path.write_bytes(content)
+    return path
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def test_every_entry_of_an_export(export, loaded, model):
     short = {name: value[:1, :5] for name, value in inputs.items()}
     assert loaded(short)["sequence_output"].shape == (1, 5, tiny.CONFIG.hidden_size)
     assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
-    assert assets == {"albert_config.json", "vocab.txt"}
+    assert assets == {"albert_config.json", "tokenizer_config.json", "vocab.txt"}
 
 
 def test_keras_3_takes_it_as_a_layer(export, loaded):
@@ -272,7 +272,9 @@ def test_heads_that_the_weights_lack_are_left_out(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "export" / "encoder"))
     assert set(loaded.signatures) == {"serving_default", "tokens"}
     assert not hasattr(loaded, "mlm")
-    assert find_companions(options.export_path).do_lower_case is False  # as in training
+    assert (
+        find_companions(options.export_path).normalization.do_lower_case is False
+    )  # as in training
 
 
 @pytest.mark.slow

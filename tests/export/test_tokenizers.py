@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import numpy as np
@@ -16,6 +17,7 @@ from albert_tf.export.preprocessor import HUB_NAMES, Preprocessor
 from albert_tf.finetuning.classification.classification import featurize
 from albert_tf.finetuning.classification.datasets import Example
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import Normalization
 from tests import references
 
 try:
@@ -26,7 +28,7 @@ except InputError as error:
 # What normalization is about: case, accents, spaces, marks, scripts, and what maps to several.
 LETTERS = (
     "aZ1,.' \t\n\x0b\x1c\x85\xa0\u2003\u3000\u200b\xad\x07\0ÀéñÅßİıſΣσςΑΆ᾽ʰ·ǅﬁ½①´¨ﷺ한글각漢字かガｶﾞﾊﾟ"
-    "🤗👩🏽\u200d🚀\u0301\u0345\u093f\ufffd[]#'<=>"
+    "🤗👩🏽\u200c\u200d🚀\u0301\u0323\u0329\u0345\u093f\u0958\u09c7\u09be\u0f73\ufffd[]#'<=>"
 )
 
 ANY = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(LETTERS)
@@ -51,17 +53,26 @@ def wordpiece(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def pairs(wordpiece):
-    """Every kind of vocabulary, lower-casing and not: the tokenizer, and the one for graphs."""
+    """Every kind of vocabulary and normalization: the tokenizer, and the one for graphs."""
     files = {"sentencepiece": str(references.OWN_VOCABULARY), "wordpiece": wordpiece}
     tokenizers = {
-        (kind, lower): Tokenizer.load(path, lower)
-        for kind, path in files.items()
-        for lower in (True, False)
+        (kind, name): Tokenizer.load(files[kind], normalization=NORMALIZATIONS[name])
+        for kind, name in KINDS
     }
     return {key: (each, graph_tokenizer(each)) for key, each in tokenizers.items()}
 
 
-KINDS = [(kind, lower) for kind in ("sentencepiece", "wordpiece") for lower in (True, False)]
+NORMALIZATIONS = {
+    "lower": Normalization(do_lower_case=True),
+    "cased": Normalization(do_lower_case=False),
+    "NFKC": Normalization(keep_accents=True, unicode_form="NFKC"),
+    "NFC": Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC"),
+}
+KINDS = [
+    *itertools.product(["sentencepiece", "wordpiece"], ["lower", "cased"]),
+    ("sentencepiece", "NFKC"),
+    ("wordpiece", "NFC"),
+]
 
 
 def check(pair, texts: list[str]) -> None:
@@ -123,8 +134,8 @@ def test_every_character(kind, pairs):
 
 def test_words_beyond_two_hundred_characters_are_unknown(pairs):
     texts = [f"cat {letter * length} cat" for letter in "aé中" for length in (199, 200, 201, 500)]
-    check(pairs["wordpiece", True], texts)
-    check(pairs["wordpiece", False], texts)
+    check(pairs["wordpiece", "lower"], texts)
+    check(pairs["wordpiece", "cased"], texts)
 
 
 def test_the_chinese_vocabulary(shared):
@@ -135,7 +146,7 @@ def test_the_chinese_vocabulary(shared):
 
 @pytest.mark.integration
 def test_words_keep_their_pieces_together(pairs):
-    _, in_graph = pairs["wordpiece", True]
+    _, in_graph = pairs["wordpiece", "lower"]
     pieces = in_graph.tokenize(tf.constant(["Cat abz, 中日", ""]))
     assert [[len(word) for word in text] for text in pieces.to_list()] == [[1, 3, 1, 1, 1], []]
 
@@ -149,7 +160,7 @@ def test_bytes_that_are_no_text_are_taken_for_unknown_characters(pairs):
 @pytest.mark.integration
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_packing_as_in_fine_tuning(ranks, pairs):
-    tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", True]
+    tokenizer, in_graph = pairs["wordpiece" if ranks == 2 else "sentencepiece", "lower"]
     preprocessor = Preprocessor(in_graph, [tokenizer.path], True, seq_length=12)
     draw = random.Random(1)
     texts = [

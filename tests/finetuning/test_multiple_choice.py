@@ -20,6 +20,7 @@ from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MultipleChoiceObjective
+from albert_tf.tokenizers.normalization import Normalization
 from tests.tiny import CONFIG
 
 CLS, SEP, PAD = 2, 3, 0
@@ -93,7 +94,7 @@ def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
     vocabulary = tmp_path / "vocabulary"
     vocabulary.write_text("v")
     tokenizer = Words()
-    tokenizer.path, tokenizer.do_lower_case = str(vocabulary), True
+    tokenizer.path, tokenizer.normalization = str(vocabulary), Normalization()
     questions = [question(30, (3, 14, 2)), question(4, (1, 2))]
     made = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
     monkeypatch.setattr(Words, "encode_batch", None)

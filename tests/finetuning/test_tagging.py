@@ -41,6 +41,7 @@ from albert_tf.finetuning.tagging.windows import (
 )
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.losses import TokenClassificationObjective
+from albert_tf.tokenizers.normalization import Normalization
 from albert_tf.tokenizers.words import split_words
 from tests.conftest import GOLDEN
 
@@ -133,7 +134,7 @@ class Letters:
     """A tokenizer with a token for every letter, or for two where they are `joined`."""
 
     cls_id, sep_id, pad_id = 1, 2, 0
-    do_lower_case = False
+    normalization = Normalization()
 
     def __init__(self, joined=()):
         self.joined = joined

@@ -17,30 +17,34 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
+from albert_tf.tokenizers.normalization import Normalization
 from tests import references
 
+KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
+KEPT_WORDS = Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC")
 VOCABULARIES = {
-    "own": (None, True),
-    "own cased": (None, False),
-    "english": ("data/albert_en_vocab/30k-clean.model", True),
-    "cased": ("data/albert_en_vocab/30k-clean.model", False),
-    "german": ("data/german_vocab/30k-clean-de-cased.model", False),
-    "chinese": ("data/chinese/vocab.txt", True),
+    "own": (None, True, Normalization()),
+    "own kept": (None, False, KEPT),
+    "english": ("data/albert_en_vocab/30k-clean.model", True, Normalization()),
+    "cased": ("data/albert_en_vocab/30k-clean.model", False, Normalization()),
+    "german": ("data/german_vocab/30k-clean-de-cased.model", False, Normalization()),
+    "chinese": ("data/chinese/vocab.txt", True, Normalization()),
+    "chinese kept": ("data/chinese/vocab.txt", True, KEPT_WORDS),
 }
 
 
 ODD = [
     "the", "ca", "Cat", "s", " ", " ", "\t", "\u00a0", "\x1c", "1999", ",", "``", "''", "-", "–",
     "“", "é", "e\u0301", "ﬁ", "¨", "ΟΣ", "Σ", "中国", ".", "(", "(a)", "…", "[", "[MASK]", "[SEP]",
-    "½", "Å", "ß", "\u200b", "½ ",
+    "½", "Å", "ß", "\u200b", "½ ", "é\u0323", "\u200c", "\u200d", "字" * 201,
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=VOCABULARIES)
 def written(request, shared, tmp_path_factory) -> tuple[Tokenizer, pathlib.Path]:
-    path, do_lower_case = VOCABULARIES[request.param]
+    path, do_lower_case, normalization = VOCABULARIES[request.param]
     vocabulary = shared(path) if path else references.OWN_VOCABULARY
-    tokenizer = Tokenizer.load(str(vocabulary), do_lower_case)
+    tokenizer = Tokenizer.load(str(vocabulary), do_lower_case, normalization)
     folder = tmp_path_factory.mktemp("huggingface")
     write_tokenizer(tokenizer, str(folder), max_length=128)
     return tokenizer, folder

@@ -188,7 +188,7 @@ def test_an_export_of_this_project(model_class, tmp_path):
     module = ExportedEncoder(model, str(config_file), [str(vocabulary)], False, heads)
     path = str(tmp_path / "export" / "encoder")
     tf.saved_model.save(module, path)  # tracing its functions would take longer than all else
-    assert find_companions(path).do_lower_case is False
+    assert find_companions(path).normalization.do_lower_case is False
 
     weights = open_weights(str(tmp_path / "export"))
     assert (weights.path, weights.format, weights.config) == (path, "saved_model", CONFIG)

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.errors import InputError
-from albert_tf.finetuning.sources import TOKENIZER_FILE
 from albert_tf.interop import checkpoint_folders, orbax_checkpoints
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import (
@@ -112,7 +111,7 @@ def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, conve
 
 @pytest.mark.integration
 def test_the_files_of_a_run_are_converted_too(trained, converted):
-    of_run = {ORDER_FILE, TARGET_FILE, QUESTION_ANSWERING_FILE, CHOICE_FILE, TOKENIZER_FILE}
+    of_run = {ORDER_FILE, TARGET_FILE, QUESTION_ANSWERING_FILE, CHOICE_FILE}
     of_run |= {DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE, TAGGING_FILE}
     assert set(RUN_FILES) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
     for name in (*RUN_FILES, "model.ckpt-5.json", "albert_config.json"):

@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenizers.base import Tokenizer
-from albert_tf.tokenizers.normalization import preprocess, preprocess_with_spans
+from albert_tf.tokenizers.normalization import (
+    DEFAULT_NORMALIZATION,
+    Normalization,
+    preprocess,
+    preprocess_with_spans,
+)
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
 from tests import references
 
@@ -28,25 +33,32 @@ NASTY = st.text(
 )
 
 
+KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
+COMPOSED = Normalization(keep_accents=True, unicode_form="NFC")
+
+
 @pytest.fixture(
-    scope="module", params=["lower", "cased", "bytes", "wordpiece", "english", "chinese"]
+    scope="module",
+    params=["lower", "cased", "kept", "bytes", "wordpiece", "composed", "english", "chinese"],
 )
 def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
     folder = tmp_path_factory.mktemp("vocabulary")
-    if request.param in ("lower", "cased"):
+    if request.param in ("lower", "cased", "kept"):
         path = str(references.OWN_VOCABULARY)
-        return Tokenizer.load(path, do_lower_case=request.param == "lower")
+        kept = KEPT if request.param == "kept" else Normalization()
+        return Tokenizer.load(path, request.param == "lower", kept)
     if request.param == "english":
         return Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
     if request.param == "bytes":
         path = folder / "bytes.model"
         path.write_bytes(train(byte_fallback=True, vocab_size=300))
         return Tokenizer.load(str(path))
-    if request.param == "wordpiece":
+    if request.param in ("wordpiece", "composed"):
         path = folder / "vocab.txt"
         letters = "abceéz19,.ß中ﬁ"
         path.write_text("\n".join([*SPECIAL_SYMBOLS, *letters, *(f"##{c}" for c in letters)]))
-        return Tokenizer.load(str(path), do_lower_case=False)
+        kept = COMPOSED if request.param == "composed" else Normalization()
+        return Tokenizer.load(str(path), False, kept)
     return Tokenizer.load(str(shared("data/chinese/vocab.txt")))
 
 
@@ -94,18 +106,19 @@ def test_offsets_of_any_text(tokenizer, text):
 
 
 @settings(deadline=None, max_examples=300)
-@given(NASTY, st.booleans())
-def test_spans_of_the_normalized_text(text, do_lower_case):
-    processed, spans = preprocess_with_spans(text, do_lower_case)
-    assert processed == preprocess(text, do_lower_case)
+@given(NASTY, st.booleans(), st.sampled_from([DEFAULT_NORMALIZATION, KEPT, COMPOSED]))
+def test_spans_of_the_normalized_text(text, do_lower_case, normalization):
+    normalization = Normalization(do_lower_case).otherwise(normalization)
+    processed, spans = preprocess_with_spans(text, normalization)
+    assert processed == preprocess(text, normalization)
     assert len(spans) == len(processed)
     # A character's own span holds what it was made from.
     for character, (start, end) in zip(processed, spans, strict=True):
         if not character.isspace():
-            assert character.lower() in preprocess(text[start:end], do_lower_case).lower() or (
+            assert character.lower() in preprocess(text[start:end], normalization).lower() or (
                 character == "ς"
             )
-    found, spans = normalize_with_spans(text, do_lower_case)
+    found, spans = normalize_with_spans(text, normalization)
     assert len(spans) == len(found)
 
 

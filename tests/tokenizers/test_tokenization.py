@@ -14,7 +14,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer
-from albert_tf.tokenizers.normalization import preprocess
+from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization, preprocess
 from albert_tf.tokenizers.word_starts import starts_word
 from tests import references
 
@@ -119,10 +119,11 @@ def test_word_starts_in_other_scripts(piece, expected):
 @settings(deadline=None)
 @given(st.text())
 def test_preprocessing_is_stable_and_leaves_one_kind_of_space(text):
-    once = preprocess(text, do_lower_case=True)
-    assert "  " not in preprocess(once, True)
+    once = preprocess(text, DEFAULT_NORMALIZATION)
+    assert "  " not in preprocess(once, DEFAULT_NORMALIZATION)
     assert not any(c in once for c in "\n\t\r\u00e9\u0301")
-    assert preprocess(text, False).lower() == once
+    cased = Normalization(do_lower_case=False, keep_accents=False)
+    assert preprocess(text, cased).lower() == once
 
 
 @settings(deadline=None)

@@ -15,6 +15,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers import sentencepiece as sentencepiece_tokenizer
+from albert_tf.tokenizers.normalization import Normalization
 from tests import references
 
 SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
@@ -49,9 +50,12 @@ def path(request, tmp_path_factory) -> pathlib.Path:
     return path
 
 
-@pytest.fixture(scope="module", params=[True, False])
+@pytest.fixture(scope="module", params=["lower", "cased", "kept"])
 def tokenizer(request, path) -> Tokenizer:
-    return Tokenizer.load(str(path), do_lower_case=request.param)
+    form = "NFKC" if path.suffix == ".model" else "NFC"
+    kept = Normalization(keep_accents=True, unicode_form=form)
+    recorded = kept if request.param == "kept" else Normalization()
+    return Tokenizer.load(str(path), request.param == "lower", recorded)
 
 
 def check(tokenizer: Tokenizer, texts: list[str]) -> None:

@@ -292,7 +292,7 @@ def featurize(
         {
             "features": "text and pair",
             "max_seq_length": max_seq_length,
-            "do_lower_case": tokenizer.do_lower_case,
+            **tokenizer.normalization.to_dict(),
         },
         lambda: _encode(examples, tokenizer, max_seq_length).to_arrays(),
     )

@@ -90,7 +90,7 @@ def featurize(
             "features": "multiple choice",
             "max_seq_length": max_seq_length,
             "max_qa_length": max_qa_length,
-            "do_lower_case": tokenizer.do_lower_case,
+            **tokenizer.normalization.to_dict(),
         }
     arrays = cached_arrays(
         cached_dir,

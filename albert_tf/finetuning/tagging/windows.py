@@ -165,7 +165,7 @@ def make_windows(
         {
             "features": "tagging",
             "max_seq_length": max_seq_length,
-            "do_lower_case": tokenizer.do_lower_case,
+            **tokenizer.normalization.to_dict(),
         },
         lambda: _encode(texts, tokenizer, max_seq_length),
     )
