@@ -83,6 +83,7 @@ def test_from_text_to_records(corpus, tmp_path):
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
         "text.txt", "text.sources.tsv", "text.corpus.json", "small.model", "small.vocab",
+        "tokenizer_config.json",
         "a.tfrecord", "b.tfrecord", "a.index.json", "a.manifest.json",
     }  # fmt: skip
 

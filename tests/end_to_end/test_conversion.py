@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from tests.conftest import once
 from tests.end_to_end.conftest import call, results_of, run
 from tests.references import OWN_VOCABULARY
@@ -73,23 +75,29 @@ def test_the_folder_for_hugging_face_says_what_is_known(project, pretrained, for
     assert config["vocab_size"] == 600
 
 
-def test_case_is_known_from_the_data(project, pretrained, formats, tmp_path):
-    def lowered(folder):
-        return json.loads((folder / "tokenizer_config.json").read_text())["do_lower_case"]
+def test_normalization_is_known_from_the_data(project, pretrained, formats, tmp_path):
+    def recorded(folder):
+        return read_normalization(str(folder))
 
-    assert lowered(formats["huggingface"])
-    cased = tmp_path / "cased"
-    shutil.copytree(pretrained, cased)
-    data = json.loads((cased / "training_data.json").read_text())
+    assert recorded(formats["huggingface"]) == Normalization(True, keep_accents=False)
+    assert "| keep_accents | False |" in (formats["huggingface"] / "README.md").read_text()
+    kept = tmp_path / "kept"
+    shutil.copytree(pretrained, kept)
+    data = json.loads((kept / "training_data.json").read_text())
+    normalization = Normalization(False, keep_accents=True, unicode_form="NFKC")
     for manifest in data.values():
-        manifest["settings"]["do_lower_case"] = False
-    (cased / "training_data.json").write_text(json.dumps(data))
-    for number, flags in enumerate([(), ("--do_lower_case",)]):
+        manifest["vocabulary"]["normalization"] = dataclasses.asdict(normalization)
+    (kept / "training_data.json").write_text(json.dumps(data))
+    (tmp_path / "vocabulary.model").write_bytes(project.model.read_bytes())  # without its record
+    for number, (target, flags) in enumerate(
+        [("huggingface", ()), ("google", ()), ("huggingface", ("--do_lower_case",))]
+    ):
         call(
-            "convert_checkpoint.py", "--to=huggingface", f"--input={cased}", *flags,
-            f"--output={tmp_path}/{number}", f"--spm_model_file={project.model}",
+            "convert_checkpoint.py", f"--to={target}", f"--input={kept}", *flags,
+            f"--output={tmp_path}/{number}", f"--spm_model_file={tmp_path}/vocabulary.model",
         )  # fmt: skip
-        assert lowered(tmp_path / str(number)) == bool(flags)
+        expected = dataclasses.replace(normalization, do_lower_case=bool(flags))
+        assert recorded(tmp_path / str(number)) == expected
 
 
 def test_the_original_layout_holds_the_vocabulary(project, formats):

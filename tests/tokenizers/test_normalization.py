@@ -1,0 +1,147 @@
+"""A vocabulary's own normalization: recorded next to it, obeyed by whatever encodes text."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.normalization import Normalization, read_normalization
+from data_prep.accents import accent_loss
+from data_prep.vocabulary_types import VOCABULARY_TYPES
+
+LINES = [
+    "Việt Nam có nhiều tiếng nói, người ta nói.",
+    "Žluťoučký kůň pěl ďábelské ódy. Ïle d'été",
+    "น้ำที่นี่ใสและเย็น คนไทยดื่มน้ำทุกวัน",
+    "कुत्ता घर में है और क़ानून सबके लिए है",
+    "می‌خواهم کتاب‌ها را بخوانم؛ آب سرد است",
+    "ශ්‍රී ලංකාව දිවයිනකි",
+    "ゲームがすきです。日本語と漢字",
+    "한국어 문장은 이렇게 씁니다",
+    "ọ́jọ́ kan é̩ ni, ẹ́gbẹ́",
+    "El niño comió ½ piña en la ﬁesta",
+]
+
+
+LONG = "คนไทยดื่มน้ำทุกวัน" * 30
+
+
+@pytest.fixture(scope="module", params=["unigram", "wordpiece"])
+def folder(request, tmp_path_factory):
+    """A vocabulary of these lines that keeps accents, without a record."""
+    vocabulary_type = VOCABULARY_TYPES[request.param]
+    kept = Normalization(True, keep_accents=True, unicode_form=vocabulary_type.unicode_form)
+    text = [vocabulary_type.prepare(line, kept) for line in (*LINES, LONG)] * 20
+    folder = tmp_path_factory.mktemp(request.param)
+    size = {"unigram": 180, "wordpiece": 330}[request.param]
+    name = {"unigram": "spiece.model", "wordpiece": "vocab.txt"}[request.param]
+    (folder / name).write_bytes(vocabulary_type.train(text, size, 1.0, ())[0])
+    return folder
+
+
+def record(folder, **config) -> Tokenizer:
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return Tokenizer.load(str(folder))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"do_lower_case": True, "keep_accents": True, "strip_accents": False},
+        {"do_lower_case": False, "keep_accents": True, "strip_accents": False},
+        {"do_lower_case": False, "keep_accents": True, "tokenize_chinese_chars": False},
+    ],
+)
+def test_folders_of_hugging_face_give_its_ids(folder, config):
+    import transformers
+
+    is_model = (folder / "spiece.model").exists()
+    config = config | {"tokenizer_class": "AlbertTokenizer" if is_model else "BertTokenizer"}
+    ours = record(folder, **config)
+    theirs = transformers.AutoTokenizer.from_pretrained(str(folder))
+    for line in LINES:
+        assert ours.encode(line) == theirs.encode(line, add_special_tokens=False), line
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, Normalization()),
+        ({"keep_accents": True, "vocab_size": 3}, Normalization(keep_accents=True)),
+        ({"strip_accents": False}, Normalization(keep_accents=True)),
+        ({"strip_accents": None, "do_lower_case": True}, Normalization(do_lower_case=True)),
+        ({"unicode_form": "NFC"}, Normalization(unicode_form="NFC")),
+    ],
+)
+def test_records(tmp_path, config, expected):
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    assert read_normalization(str(tmp_path)) == expected
+    (tmp_path / "tokenizer_config.json").write_text(expected.to_json())
+    assert read_normalization(str(tmp_path)) == expected
+
+
+def test_an_unknown_form_is_reported(tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"unicode_form": "NFD"}')
+    with pytest.raises(InputError, match=r"tokenizer_config\.json: unicode_form=\"NFD\""):
+        read_normalization(str(tmp_path))
+
+
+COMPOSED = st.text(
+    st.sampled_from("".join(LINES) + "\u0301\u0323\u0329ﬁ½")
+    | st.characters(exclude_categories=("Cs", "Cn"))
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(text=COMPOSED)
+def test_the_unicode_form_of_a_text_makes_no_difference(folder, text):
+    is_model = (folder / "spiece.model").exists()
+    form = "NFKC" if is_model else "NFC"
+    tokenizer = record(folder, keep_accents=True, do_lower_case=True, unicode_form=form)
+    ids = [tokenizer.encode(unicodedata.normalize(form, text)) for form in ("NFC", "NFD")]
+    assert ids[0] == ids[1]
+    flat, _ = tokenizer.encode_flat([unicodedata.normalize("NFD", text)])
+    assert flat.tolist() == ids[0]
+    offsets = tokenizer.encode_with_offsets(unicodedata.normalize("NFD", text))[0]
+    assert offsets.tolist() == ids[0]
+
+
+def test_no_letter_is_lost(folder):
+    is_model = (folder / "spiece.model").exists()
+    form = "NFKC" if is_model else "NFC"
+    tokenizer = record(folder, keep_accents=True, do_lower_case=True, unicode_form=form)
+    for line in LINES:
+        assert tokenizer.unk_id not in tokenizer.encode(line)
+        # Zero-width non-joiners separate words; joiners stay.
+        expected = unicodedata.normalize(form, line).lower().replace("\u200c", " ")
+        decoded = tokenizer.decode(tokenizer.encode(line))
+        assert "".join(decoded.split()) == "".join(expected.split())
+
+
+def test_long_words_are_cut_if_the_record_says_so(folder):
+    if (folder / "spiece.model").exists():
+        pytest.skip("SentencePiece has no longest word")
+    assert record(folder, keep_accents=True).tokenize(LONG) == ["[UNK]"]
+    tokenizer = record(folder, keep_accents=True, unicode_form="NFC")
+    assert tokenizer.unk_id not in tokenizer.encode(LONG)
+    assert tokenizer.decode(tokenizer.encode(LONG)).replace(" ", "") == LONG
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", VOCABULARY_TYPES)
+def test_by_default_no_language_loses_a_letter(shared, model_type):
+    """Of the 506 languages of the Universal Declaration of Human Rights."""
+    vocabulary_type = VOCABULARY_TYPES[model_type]
+    paths = sorted(shared("data/udhr").glob("*.txt"))
+    assert len(paths) > 500
+    for path in paths:
+        lines = path.read_text("utf-8").splitlines()
+        loss = accent_loss(lines, vocabulary_type.unicode_form, vocabulary_type.bare)
+        assert not loss.is_negligible or loss.affected == loss.capitalized_affected == 0, path.name
