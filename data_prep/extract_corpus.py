@@ -18,6 +18,8 @@ import logging
 from albert_tf.options import command
 from data_prep.extraction_options import ExtractionOptions
 
+_SHOWN_TEMPLATES = 10
+
 logger = logging.getLogger(__name__)
 
 
@@ -41,6 +43,12 @@ def run(options: ExtractionOptions) -> None:
         left_out.append(f"{summary['skipped']:,} that could not be parsed")
     if left_out:
         print(f"left out: {', '.join(left_out)}")
+    if unknown := summary["unknown_templates"]:
+        most = [f"{name} ({count:,})" for name, count in unknown.items()][:_SHOWN_TEMPLATES]
+        print(
+            f"removed {sum(unknown.values()):,} templates with unknown text: {', '.join(most)}"
+            f"{', ...' * (len(unknown) > len(most))}; --templates=FILE can define them"
+        )
     if summary["left_out_by_max_megabytes"]:
         print(
             f"sampled uniformly: {summary['left_out_by_max_megabytes'] / 1e6:.1f} MB of sentences "

@@ -13,13 +13,14 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
 from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
+from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.output_documents import (
     OutputDocument,
@@ -86,22 +87,29 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
     inputs = find_inputs(sources, argument)
+    own_templates = _read_templates(options, sources)
     for name, path in zip(("output_file", "eval_output_file"), outputs, strict=False):
         also = (sources_file(path), summary_file(path))
         files.check_outputs(
-            {name: [path, *also]}, {argument: inputs, "package_list": [options.package_list]}
+            {name: [path, *also]},
+            {
+                argument: inputs,
+                "package_list": [options.package_list],
+                "templates": [options.templates],
+            },
         )
         files.make_folder(os.path.dirname(path), name)
     formats = tuple(CORPUS_FORMATS[source.format] for source in sources)
     work = UnfinishedCorpus(
         outputs,
         options.work_dir,
-        fingerprint(options, inputs),
+        fingerprint(options, inputs, own_templates),
         resumable=not any(format.unique_paragraphs for format in formats)
         and not options.max_megabytes,
     )
     names = {field.name for field in dataclasses.fields(ReaderOptions)}
-    reader_options = ReaderOptions(**{name: getattr(options, name) for name in names})
+    values = {name: getattr(options, name) for name in names}
+    reader_options = ReaderOptions(**(values | {"templates": own_templates}))
     job = _Job(options, reader_options, sources, formats)
     input_bytes = sum(identity[0] for identity in inputs.values())
     extraction = _Extraction(job, work, input_bytes, start)
@@ -116,6 +124,21 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     except BaseException:
         work.give_up()
         raise
+
+
+def _read_templates(options: ExtractionOptions, sources: Sequence[Source]) -> str:
+    """The content of the user's table of templates, which the workers may not be able to read.
+
+    Raises:
+        InputError: if it is invalid, or no source has templates.
+    """
+    if not options.templates:
+        return ""
+    if not any(source.format == "wikipedia" for source in sources):
+        raise InputError(f"`templates`={options.templates}: requires a source of wikipedia format")
+    rows = files.read_text(options.templates)
+    check_rows(rows, options.templates)
+    return rows
 
 
 class _Extraction:

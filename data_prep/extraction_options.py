@@ -28,7 +28,16 @@ class ExtractionOptions:
         "Instead of --format and --input_file: FORMAT:FILES@WEIGHT, several separated by commas. "
         "A weight of 0.5 keeps half of the documents, 2 writes each twice; the default is 1.",
     )
-    language: str = option("en", "Language code, for sentence splitting.")
+    language: str = option(
+        "en",
+        "Language code, for sentence splitting, and for the templates of a wiki whose dump does "
+        "not name its language.",
+    )
+    templates: str | None = option(
+        None,
+        "wikipedia: text file with rows NAME|NAME -> TEXT, for templates that stand for words and "
+        "that the command does not know; see docs/corpora.md.",
+    )
     keep_headings: bool = option(False, "wikipedia: keep headings as paragraphs.")
     keep_lists: bool = option(False, "wikipedia: keep list items as paragraphs.")
     text_column: str = option("text", "table: the column with the text.")

@@ -16,7 +16,7 @@ from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
 
 # Incremented whenever the same options and input give another corpus.
-_VERSION = 1
+_VERSION = 2
 # Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "dask_scheduler"}
 # Packages that decide what is text and where a sentence ends.
@@ -119,13 +119,22 @@ def _files_below(path: str, ending: str) -> Iterator[str]:
         subfolders[:] = [] if ending else sorted(subfolders)
 
 
-def fingerprint(options: ExtractionOptions, inputs: dict[str, list[int]]) -> str:
-    """A hash of everything that affects the corpus."""
+def fingerprint(
+    options: ExtractionOptions, inputs: dict[str, list[int]], templates: str = ""
+) -> str:
+    """A hash of everything that affects the corpus.
+
+    Args:
+        options: the options of the run.
+        inputs: the input files, as `find_inputs` returns them.
+        templates: content of the file `options.templates`.
+    """
     settings = dataclasses.asdict(options)
     made_from = {
         "version": _VERSION,
         "settings": {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT},
         "inputs": inputs,
+        "templates": templates,
         "tools": tool_versions(),
     }
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()

@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.errors import InputError
 
+# The counts are written to the journal after each unit.
+MAX_TEMPLATE_NAMES = 500
+OTHER_TEMPLATES = "(other names)"
+
 
 class Document(NamedTuple):
     """A text whose sentences follow one another, so that their order is meaningful.
@@ -36,6 +40,8 @@ class Counts:
         repeated_characters: characters left out because the same paragraph occurred before.
         skipped: files, pages or rows that could not be parsed.
         left_out: what was left out deliberately, by reason: `{"redirects": 12}`.
+        unknown_templates: how often text was removed together with a template that no table has,
+            by name. Names beyond the first `MAX_TEMPLATE_NAMES` are counted together.
         warnings: damage that the user should know of, one line each.
     """
 
@@ -44,6 +50,7 @@ class Counts:
     repeated_characters: int = 0
     skipped: int = 0
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
+    unknown_templates: Counter[str] = dataclasses.field(default_factory=Counter)
     warnings: list[str] = dataclasses.field(default_factory=list)
 
     def __iadd__(self, other: Counts) -> Counts:
@@ -52,6 +59,8 @@ class Counts:
         self.repeated_characters += other.repeated_characters
         self.skipped += other.skipped
         self.left_out.update(other.left_out)
+        for name, count in other.unknown_templates.items():
+            self.add_unknown_template(name, count)
         for line in other.warnings:
             self.warn(line)
         return self
@@ -63,11 +72,25 @@ class Counts:
         return total
 
     def as_dict(self) -> dict[str, Any]:
-        return vars(self) | {"left_out": dict(self.left_out)}
+        return vars(self) | {
+            "left_out": dict(self.left_out),
+            "unknown_templates": dict(
+                sorted(self.unknown_templates.items(), key=lambda item: (-item[1], item[0]))
+            ),
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Counts:
-        return cls(**(values | {"left_out": Counter(values.get("left_out", {}))}))
+        counters = {
+            name: Counter(values.get(name, {})) for name in ("left_out", "unknown_templates")
+        }
+        return cls(**(values | counters))
+
+    def add_unknown_template(self, name: str, count: int = 1) -> None:
+        """Counts a template that no table has; the frequent ones are among the first names."""
+        if name not in self.unknown_templates and len(self.unknown_templates) >= MAX_TEMPLATE_NAMES:
+            name = OTHER_TEMPLATES
+        self.unknown_templates[name] += count
 
     def warn(self, line: str) -> None:
         """Adds a warning, once; several units may come across the same damage."""
@@ -86,6 +109,7 @@ class ReaderOptions:
     title_column: str | None = None
     document_sentences: int = 0
     package_list: str | None = None
+    templates: str = ""
 
 
 class CorpusFormat(NamedTuple):

@@ -118,7 +118,16 @@ def _site(path: str, header: bytes) -> Site:
     name = re.search(r"<dbname>\s*([^<\s]+)", info)
     prefixes = re.findall(r'<namespace key="(?:6|14)"[^>]*>([^<]+)<', info)
     hidden = Site().hidden.union(prefix.strip().lower() for prefix in prefixes)
-    return Site(name[1] if name else Site().name, hidden)
+    language = re.search(r'<mediawiki\b[^>]*\bxml:lang="([\w-]+)"', info) or re.search(
+        r"<dbname>\s*(\w+)wiki\s*<", info
+    )
+    templates = re.search(r'<namespace key="10"[^>]*>([^<]+)<', info)
+    return Site(
+        name[1] if name else Site().name,
+        hidden,
+        language[1].replace("_", "-") if language else "",
+        templates[1].strip().lower() if templates else Site().templates,
+    )
 
 
 class _Piece(NamedTuple):

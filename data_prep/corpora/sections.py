@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from data_prep.corpora.templates import GAP, UNKNOWN
+from data_prep.corpora.templates import ANY_GAP, GAP_CHARACTERS, UNKNOWN
 
 # Marks a heading, repeated as often as its level. XML cannot contain this character.
 HEADING = "\x02"
@@ -16,7 +16,7 @@ HEADING = "\x02"
 INDENT = "\x1f"
 
 # A line of these characters only contained a template or a formula that is not text.
-_EMPTY = f"{GAP}{UNKNOWN} \t"
+_EMPTY = f"{GAP_CHARACTERS}{UNKNOWN} \t"
 
 # A longer indented line is a paragraph that was indented by mistake.
 _MAX_CODE_LINE = 160
@@ -138,7 +138,7 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
 
 def _is_apparatus(section: _Section) -> bool:
     """Whether a section only contains references or links."""
-    title = section.title.replace(GAP, "").lower().strip(" :'")
+    title = re.sub(ANY_GAP, "", section.title).lower().strip(" :'")
     if title in _POINTER_TITLES:
         return True
     items = sum(line.startswith(_LIST_MARKS) for line in section.lines)

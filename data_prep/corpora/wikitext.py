@@ -15,16 +15,19 @@ import mwparserfromhell
 from mwparserfromhell import nodes
 from mwparserfromhell.wikicode import Wikicode
 
-from data_prep.corpora.formulas import formula_text
+from data_prep.corpora.base import Counts
 from data_prep.corpora.sections import HEADING, INDENT, joined_lines, kept_lines
+from data_prep.corpora.tags import VISIBLE, without_elements, without_tags
 from data_prep.corpora.templates import (
     GAP,
-    UNKNOWN,
-    has_no_text,
+    TemplateTable,
+    gap_numbers,
+    numbered_gap,
     subscript,
     superscript,
-    template_text,
+    template_name,
 )
+from data_prep.corpora.tidying import clean_line, without_broken_markup
 
 
 class Site(NamedTuple):
@@ -34,21 +37,17 @@ class Site(NamedTuple):
         name: its name, such as "enwiki".
         hidden: lower-case prefixes of links that are not shown as text: "file", "category", and
             their names in the language of the wiki.
+        language: code of its language; "" if the dump does not name it.
+        templates: lower-case prefix of templates, such as "modèle".
     """
 
     name: str = "wikipedia"
     hidden: frozenset[str] = frozenset({"file", "image", "category"})
+    language: str = ""
+    templates: str = "template"
 
 
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# Elements that do not contain running text: https://www.mediawiki.org/wiki/Parser_extension_tags
-_ELEMENT = re.compile(
-    r"<(ref|references|gallery|timeline|imagemap|score|graph|hiero|templatedata|templatestyles|"
-    r"syntaxhighlight|source|pre|mapframe|maplink|indicator|inputbox|categorytree|section|rss|"
-    r"chem|ce|style|noinclude|includeonly|phonos|chart)\b[^<>]*?(?:/>|>.*?</\1\s*>)",
-    re.DOTALL | re.IGNORECASE,
-)
-_MATH = re.compile(r"<math\b[^<>]*?(?:/>|>(.*?)</math\s*>)", re.DOTALL | re.IGNORECASE)
 # Innermost first. Marks count at the start of a line only; `|}}` ends a template, not a table.
 _TABLE = re.compile(
     r"^[ \t:*]*\{\|(?:(?!^[ \t:*]*\{\|).)*?^[ \t]*\|\}(?!\})", re.DOTALL | re.MULTILINE
@@ -62,7 +61,22 @@ _QUOTES = re.compile(r"'{2,}")
 
 _LINE = "\n"
 _LINE_BREAKS = {"br", "hr"}
-_BLOCKS = {"p", "div", "blockquote", "center", "poem", "ul", "ol", "dl", "h1", "h2", "h3", "h4"}
+_BLOCKS = {
+    "p",
+    "div",
+    "blockquote",
+    "center",
+    "poem",
+    "ul",
+    "ol",
+    "dl",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+}
 _ITEMS = {"li": "\n* ", "dt": "\n* ", "dd": "\n* "}
 _DROPPED = {"table", "tr", "td", "th", "caption", "ref", "references", "gallery", "rt", "rp"}
 
@@ -102,30 +116,82 @@ def is_too_nested(text: str) -> bool:
     return False
 
 
+class Page:
+    """What the text of a page depends on, apart from its wiki text.
+
+    Args:
+        site: the wiki.
+        templates: the templates of the wiki.
+        title: title of the page.
+
+    Attributes:
+        site: as given.
+    """
+
+    def __init__(self, site: Site, templates: TemplateTable, title: str = ""):
+        self.site, self._templates, self._title = site, templates, title
+        self._unknown: dict[str, int] = {}
+
+    def template_text(self, template: nodes.Template, plain: Callable[[Wikicode], str]) -> str:
+        """The text of a template, or a gap."""
+        name = str(template.name)
+        if self._templates.is_known(name):
+            return self._templates.text(template, plain, self._title)
+        return self._gap(name)
+
+    def without_template(self, found: re.Match) -> str:
+        """The gap that a template leaves if its name is enough to tell that it has no text."""
+        name = found[1]
+        if not self._templates.is_known(name):
+            return self._gap(name)
+        return GAP if self._templates.has_no_text(name) else found[0]
+
+    def _gap(self, name: str) -> str:
+        return numbered_gap(self._unknown.setdefault(name, len(self._unknown)))
+
+    def unknown_templates(self, line: str) -> list[str]:
+        """The names of the unknown templates that have left gaps in a line."""
+        names = list(self._unknown)
+        return [name for number in gap_numbers(line) if (name := template_name(names[number]))]
+
+
 def paragraphs(
-    text: str, site: Site, keep_headings: bool = False, keep_lists: bool = False
+    text: str,
+    page: Page,
+    keep_headings: bool = False,
+    keep_lists: bool = False,
+    counts: Counts | None = None,
 ) -> list[str]:
     """The paragraphs of an article, each on one line.
 
     Args:
         text: wiki text of the article.
-        site: the wiki.
+        page: the page.
         keep_headings: whether to keep headings, as paragraphs, if text follows them.
         keep_lists: whether to keep list items, as paragraphs.
+        counts: updated with the lines of broken markup that are dropped, and with the unknown
+            templates inside the paragraphs.
     """
-    lines = plain_text(text, site).split("\n")
-    lines = ["" if _is_broken(line) else line for line in lines]
-    kept = kept_lines(joined_lines(lines), keep_headings, keep_lists)
-    return [line for line in map(clean_line, kept) if line]
+    counts = counts or Counts()
+    lines, dropped = without_broken_markup(plain_text(text, page).split("\n"))
+    if dropped:
+        counts.left_out["lines of broken markup"] += dropped
+    found = []
+    for line in kept_lines(joined_lines(lines), keep_headings, keep_lists):
+        if paragraph := clean_line(line):
+            found.append(paragraph)
+            if GAP in line:
+                for name in page.unknown_templates(line):
+                    counts.add_unknown_template(name)
+    return found
 
 
-def plain_text(text: str, site: Site) -> str:
+def plain_text(text: str, page: Page) -> str:
     """An article without markup, except `*#:;` before list items and `HEADING` before headings."""
-    text = _COMMENT.sub("", text)
-    text = _MATH.sub(lambda found: formula_text(found[1] or "") or GAP, _ELEMENT.sub("", text))
+    text = without_elements(_COMMENT.sub("", text))
     while (shorter := _TABLE.sub("", text)) != text:
         text = shorter
-    while (shorter := _TEMPLATE.sub(_without_template, text)) != text:
+    while (shorter := _TEMPLATE.sub(page.without_template, text)) != text:
         text = shorter
     text = _LINK.sub(lambda found: found[1] or found[2], text)
     text = _MAGIC_WORD.sub(_without_magic_word, text)
@@ -134,16 +200,16 @@ def plain_text(text: str, site: Site) -> str:
     # ones cannot confuse the parser.
     code = mwparserfromhell.parse(text, skip_style_tags=True)
     out: list[str] = []
-    _Writer(site, out.append).write(code)
-    text = _VARIANTS.sub(_variant, "".join(out))
+    _Writer(page, out.append).write(code)
+    text = without_tags(_VARIANTS.sub(_variant, "".join(out)))
     return "\n".join(map(_without_style, text.split("\n")))
 
 
 class _Writer:
     """Writes the text of the nodes of a parsed article."""
 
-    def __init__(self, site: Site, put: Callable[[str], None]):
-        self._site, self._put = site, put
+    def __init__(self, page: Page, put: Callable[[str], None]):
+        self._page, self._put = page, put
 
     def write(self, code: Wikicode | None) -> None:
         for node in code.nodes if code else ():
@@ -151,7 +217,7 @@ class _Writer:
 
     def _plain(self, code: Wikicode) -> str:
         out: list[str] = []
-        _Writer(self._site, out.append).write(code)
+        _Writer(self._page, out.append).write(code)
         return "".join(out)
 
     def _text(self, node: nodes.Text) -> None:
@@ -159,7 +225,7 @@ class _Writer:
 
     def _entity(self, node: nodes.HTMLEntity) -> None:
         try:
-            self._put(node.normalize())
+            self._put(node.normalize().translate(VISIBLE))
         except (ValueError, OverflowError):  # "&#x999999999;"
             self._put(" ")
 
@@ -167,7 +233,7 @@ class _Writer:
         self._put(f"\n{HEADING * node.level}{self._plain(node.title).strip()}\n")
 
     def _template(self, node: nodes.Template) -> None:
-        self._put(template_text(node, self._plain))
+        self._put(self._page.template_text(node, self._plain))
 
     def _nothing(self, node: nodes.Node) -> None:
         pass
@@ -180,7 +246,7 @@ class _Writer:
         title = str(node.title).strip()
         prefix, colon, rest = title.partition(":")
         prefix = prefix.strip().lower().replace("_", " ")
-        if colon and prefix in self._site.hidden or _FILE_NAME.search(title):
+        if colon and prefix in self._page.site.hidden or _FILE_NAME.search(title):
             return
         if node.text is not None:
             self.write(node.text)
@@ -216,10 +282,6 @@ class _Writer:
         nodes.Comment: _nothing,
         nodes.Argument: _nothing,
     }
-
-
-def _without_template(found: re.Match) -> str:
-    return GAP if has_no_text(found[1]) else found[0]
 
 
 def _without_magic_word(found: re.Match) -> str:
@@ -258,47 +320,9 @@ def _follows_long_word(line: str, run: re.Match) -> bool:
     return not (word and len(word[0].strip("'([\"")) == 1)
 
 
-# Text removed from inside brackets leaves separators: "(; 1 May 1900)", "( , born)".
-_BRACKET_START = re.compile(r"(?<=[(\[（【])(?:[\s;,:、；，：]+|[\s–—-]+(?=\s))+")
-_BRACKET_END = re.compile(r"[\s;,:、；，]+(?=[)\]）])")
-_UNKNOWN_IN_BRACKETS = re.compile(rf"\s?\([^()]*{UNKNOWN}[^()]*\)")
-_EMPTY_BRACKETS = re.compile(r"\s?(?:\(\s*(?:or|and|;|,)?\s*\)|\[\s*\]|（\s*）|【\s*】)")
-_REPEATED_SEPARATOR = re.compile(r"([:;,])(?:\s*[;,])+(?=\s|$)|[;,]\s*(?=\.(?:\s|$))")
-_SPACE_BEFORE_GAP = re.compile(rf"\s+{GAP}+(?=\s*[.,;:!?)\]])")
-_SPACE_BEFORE = re.compile(r"(?<=\w)\s+(?=[,.](?:\s|$))|\s+(?=[)\]）])")
 # Chinese dumps contain words in several scripts: -{zh-hans:软件; zh-hant:軟體}-
 _VARIANTS = re.compile(r"-\{(?:([A-Za-z;-]*)\|)?(.*?)\}-")
 _FIRST_VARIANT = re.compile(r"\s*(?:zh|sr|kk|ku|uz|iu|tg|shi|crh|gan)[\w-]*\s*:\s*([^;]*)")
-# Markup that the parser could not match; such lines are dropped.
-_BROKEN_LINE = re.compile(
-    r"\{\{|\}\}|\{\||\|\}|^\s*[|!]|\|-|\]\s*\||</?(?:ref|div|span|table|gallery|math|br)\b|"
-    r"\b(?:style|class|colspan|rowspan|align|bgcolor|width|valign)\s*=|"
-    r"^\s*(?:thumb|left|right|center|\d+px)\s*\|",
-    re.IGNORECASE,
-)
-
-
-def _is_broken(line: str) -> bool:
-    # Few lines contain any of these characters, and searching for them is fast.
-    return any(mark in line for mark in "{}|<=") and bool(_BROKEN_LINE.search(line))
-
-
-def clean_line(line: str) -> str:
-    """A line without the traces of removed markup; "" for one that is not text."""
-    line = " ".join(line.replace("[[", "").replace("]]", "").split())
-    if UNKNOWN in line:
-        line = _UNKNOWN_IN_BRACKETS.sub("", line).replace(UNKNOWN, "")
-    if GAP in line:
-        line = _SPACE_BEFORE_GAP.sub("", line).replace(GAP, "")
-        line = _REPEATED_SEPARATOR.sub(r"\1", line)
-    if "(" in line or "[" in line or "（" in line or "【" in line:
-        line = _BRACKET_START.sub("", line)
-        line = _BRACKET_END.sub("", line)
-        line = _EMPTY_BRACKETS.sub("", line)
-    if any(mark in line for mark in (" ,", " .", " )", " ]", " ）")):
-        line = _SPACE_BEFORE.sub("", line)
-    line = " ".join(line.split())  # again: removed text leaves two spaces
-    return line if any(character.isalpha() for character in line) else ""
 
 
 def _variant(found: re.Match) -> str:

@@ -1,0 +1,293 @@
+"""What rows of template tables compute: `TRANSFORMS` of an argument, and `FUNCTIONS` of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from data_prep.corpora.templates.expansion import (
+    UNKNOWN,
+    Arguments,
+    Function,
+    Locale,
+    Transform,
+)
+
+_SUPERSCRIPTS = str.maketrans("0123456789+-−()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾ⁿ")
+_SUBSCRIPTS = str.maketrans("0123456789+-−()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₍₎")
+_NUMBER = re.compile(r"[-+−]?[\d.,]+(?:[/⁄]\d+)?")
+_PLAIN_NUMBER = re.compile(r"([-−]?)(\d+)(?:\.(\d+))?")
+
+
+def superscript(text: str) -> str:
+    """`10<sup>6</sup>` -> "10⁶", if Unicode has the characters."""
+    return text.translate(_SUPERSCRIPTS) if re.fullmatch(r"[\d+−()n-]+", text) else text
+
+
+def subscript(text: str) -> str:
+    """`H<sub>2</sub>O` -> "H₂O", if Unicode has the characters."""
+    return text.translate(_SUBSCRIPTS) if re.fullmatch(r"[\d+−()-]+", text) else text
+
+
+_ARROWS = re.compile(r"<-+>|<=+>|<->|-+>")
+
+
+def chemical_formula(text: str) -> str:
+    r"""A formula of `<chem>` or {{chem2}} as text: "2 H2 + O2 -> 2 H2O" with "→"."""
+    text = _ARROWS.sub(lambda found: "→" if found[0][0] == "-" else "⇌", text)
+    text = re.sub(r"\^\{?([\d+-]+)\}?", lambda found: superscript(found[1]), text)
+    return " ".join(re.sub(r"[_{}$]|\\\w+", "", text).split())
+
+
+def _sup(text: str, locale: Locale) -> str:
+    return superscript(text)
+
+
+def _sub(text: str, locale: Locale) -> str:
+    return subscript(text)
+
+
+def _chem(text: str, locale: Locale) -> str:
+    return chemical_formula(text)
+
+
+def _lower(text: str, locale: Locale) -> str:
+    return text.lower()
+
+
+def _upper(text: str, locale: Locale) -> str:
+    return text.upper()
+
+
+def _lower_first(text: str, locale: Locale) -> str:
+    return text[0].lower() + text[1:]
+
+
+def _upper_first(text: str, locale: Locale) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _number(text: str, locale: Locale) -> str:
+    """12345.6 as the wiki writes it: "12,345.6"; other text is not changed."""
+    found = _PLAIN_NUMBER.fullmatch(text)
+    if not found:
+        return text
+    sign, whole, decimals = found.groups()
+    grouped = f"{int(whole):,}".replace(",", locale.group) if locale.group else whole
+    written = grouped + (f"{locale.decimal}{decimals}" if decimals else "")
+    return sign.replace("-", "−") + written.translate(locale.digits)
+
+
+def _month(text: str, locale: Locale) -> str:
+    """The name of a month that is given as a number."""
+    is_number = text.isdecimal() and 1 <= int(text) <= 12 and locale.months
+    return locale.months[int(text) - 1] if is_number else text
+
+
+TRANSFORMS: Mapping[str, Transform] = {
+    "sup": _sup,
+    "sub": _sub,
+    "chem": _chem,
+    "lower": _lower,
+    "upper": _upper,
+    "lower_first": _lower_first,
+    "upper_first": _upper_first,
+    "number": _number,
+    "month": _month,
+}
+
+
+# Names of units whose code differs from them; compounds take the singular.
+_UNITS = {
+    "acre": "acres", "bbl": "barrels", "C": "°C", "F": "°F", "ft": "feet", "ft2": "square feet",
+    "ft3": "cubic feet", "ha": "hectares", "in": "inches", "impgal": "imperial gallons",
+    "km2": "km²", "kn": "knots", "kph": "km/h", "lb": "pounds", "L": "litres", "LT": "long tons",
+    "m2": "m²", "m3": "m³", "m/s2": "m/s²", "mi": "miles", "mi2": "square miles",
+    "nmi": "nautical miles", "oz": "ounces", "sqft": "square feet", "sqkm": "km²",
+    "sqm": "m²", "sqmi": "square miles", "ST": "short tons", "st": "stone", "t": "tonnes",
+    "USgal": "US gallons", "yd": "yards", "°C": "°C", "°F": "°F",
+}  # fmt: skip
+_SINGULAR = {"feet": "foot", "inches": "inch", "square feet": "square foot", "stone": "stone"}
+_RANGES = {
+    "-": "–", "–": "–", "to": " to ", "and": " and ", "or": " or ", "x": " × ", "by": " by ",
+    "×": " × ", "to(-)": " to ", "+/-": " ± ", "±": " ± ", "and(-)": " and ",
+}  # fmt: skip
+# What other wikis write for a code; the others are the symbols themselves.
+_SYMBOLS = {code: name for code, name in _UNITS.items() if not name.isascii()} | {
+    "kph": "km/h", "ft2": "ft²", "ft3": "ft³", "mi2": "mi²", "sqft": "ft²", "sqmi": "mi²",
+}  # fmt: skip
+
+
+def _convert(arguments: Arguments, word: str) -> str:
+    """{{convert|5|to|10|km|mi}} -> "5 to 10 km", {{convert|5|ft|3|in}} -> "5 feet 3 inches"."""
+    text, *words = arguments.unnamed or [""]
+    while len(words) > 1 and words[0] in _RANGES:
+        text += _RANGES[words[0]] + words[1]
+        words = words[2:]
+    if not words:
+        return text
+    text += _with_unit(text, words[0], arguments)
+    if len(words) > 2 and _NUMBER.fullmatch(words[1]):
+        text += f" {words[1]}" + _with_unit(words[1], words[2], arguments)
+    return text
+
+
+def _with_unit(number: str, code: str, arguments: Arguments) -> str:
+    if not arguments.locale.unit_names:
+        return f" {_SYMBOLS.get(code, code)}"
+    unit = code if arguments["abbr"] in ("on", "in") else _UNITS.get(code, code)
+    if unit.startswith("°"):
+        return f" {unit}"
+    singular = _SINGULAR.get(unit, unit.removesuffix("s") if len(unit) > 3 else unit)
+    if arguments["adj"] in ("on", "mid") or arguments["adj"].startswith("pre"):
+        return f"-{singular.replace(' ', '-')}" if singular.isascii() else f" {unit}"
+    return f" {singular if number == '1' else unit}"
+
+
+def _as_of(arguments: Arguments, word: str) -> str:
+    """{{as of|2015|3|lc=y}} -> "as of March 2015"."""
+    year, month, day = arguments[1], _month(arguments[2], arguments.locale), arguments[3]
+    date = " ".join(part for part in (day, month, year) if part)
+    word = "Since" if arguments["since"] else "As of"
+    text = arguments["alt"] or f"{word} {date}"
+    return text[0].lower() + text[1:] if arguments["lc"] and not arguments["alt"] else text
+
+
+def _date(arguments: Arguments, order: str) -> str:
+    """{{birth date|1809|2|12}} -> "February 12, 1809", as the wiki writes dates.
+
+    Args:
+        arguments: arguments 1, 2, 3; a date in words may be argument 1.
+        order: their order, such as "ymd".
+    """
+    if len(arguments[1]) > 4:
+        return arguments[1]
+    locale = arguments.locale
+    parts = {part: arguments[position] for position, part in enumerate(order, 1)}
+    day, month = parts["d"].removeprefix("0"), parts["m"].removeprefix("0")
+    if not month:
+        return parts["y"]
+    values = {
+        "day": locale.first_day if day == "1" else day,
+        "month": _month(month, locale),
+        "year": parts["y"],
+    }
+    if arguments["df"]:
+        return " ".join(filter(None, values.values()))
+    return locale.date(Arguments("", values, str, locale, "")).translate(locale.digits).strip()
+
+
+def _fraction(arguments: Arguments, word: str) -> str:
+    words = arguments.unnamed
+    forms = {1: "1/{0}", 2: "{0}/{1}", 3: "{0} {1}/{2}"}
+    return forms[len(words)].format(*words) if len(words) in forms else ""
+
+
+def _value(arguments: Arguments, word: str) -> str:
+    """{{val|1.2|0.1|e=3|u=km}} -> "1.2 ± 0.1 × 10³ km"."""
+    text = " ± ".join(arguments.unnamed[:2])
+    if arguments["e"]:
+        text += f" × 10{superscript(arguments['e'])}"
+    unit = arguments["u"] or arguments["ul"] or arguments["up"]
+    return f"{text} {unit}" if unit else text
+
+
+def _ship(arguments: Arguments, word: str) -> str:
+    """{{USS|Hornet|CV-12}} -> "USS Hornet (CV-12)"; a third argument omits parts."""
+    name, number, form = arguments[1], arguments[2], arguments[3]
+    text = name if form == "2" else f"{arguments[0].upper()} {name}"
+    return f"{text} ({number})" if number and not form else text
+
+
+def _unit(arguments: Arguments, word: str) -> str:
+    """{{unité|35|km|2}} -> "35 km²", {{unité|5|km|h|-1}} -> "5 km h⁻¹"."""
+    number, *words = arguments.unnamed or [""]
+    text = _number(number, arguments.locale)
+    if arguments["e"]:
+        text += f" × 10{superscript(arguments['e'])}"
+    for word in filter(None, words):
+        power = superscript(word)
+        text += power if power != word else f" {word}"
+    return text
+
+
+def _format_number(arguments: Arguments, word: str) -> str:
+    """{{formatnum:1234}} -> "1,234", as the wiki writes numbers; {{formatnum:1,234|R}} -> 1234."""
+    text = arguments[1]
+    if arguments[2] == "R":
+        locale = arguments.locale
+        return (text.replace(locale.group, "") if locale.group else text).replace(
+            locale.decimal, "."
+        )
+    return _number(text, arguments.locale) if _NUMBER.fullmatch(text) else UNKNOWN
+
+
+def _centuries(arguments: Arguments, word: str) -> str:
+    """{{sp-|XVI|e|et|XVIII|e}} -> "XVIe et XVIIIe siècles"."""
+    first, first_mark, between, second, second_mark = (arguments[n] for n in range(1, 6))
+    return f"{first}{first_mark} {between} {second}{second_mark} {word}"
+
+
+def _plural(arguments: Arguments, word: str) -> str:
+    """{{PLURAL:2|page|pages}} -> "pages"."""
+    words = arguments.unnamed[1:] or [""]
+    return words[0] if arguments[1] == "1" else words[-1]
+
+
+def _music(arguments: Arguments, word: str) -> str:
+    return {"flat": "♭", "sharp": "♯", "natural": "♮"}.get(arguments[1], "")
+
+
+def _biography(arguments: Arguments, word: str) -> str:
+    """The first sentence of Italian biographies, which {{Bio}} writes from its arguments."""
+    parts = [arguments[name] for name in ("Titolo", "Nome", "Cognome")]
+    text = " ".join(filter(None, parts)) + arguments["PostCognome"]
+    dates = []
+    for event in ("Nascita", "Morte"):
+        day = f"{arguments[f'GiornoMese{event}']} {arguments[f'Anno{event}']}".strip()
+        dates.append(", ".join(filter(None, (arguments[f"Luogo{event}"], day))))
+    if any(dates):
+        text += f" ({' – '.join(filter(None, dates))})"
+    if arguments["FineIncipit"]:
+        return f"{text} {arguments['FineIncipit']}"
+    works = [arguments[name] for name in ("Attività", "Attività2", "Attività3")]
+    works = [work for work in works if work]
+    if not works:
+        return text
+    is_woman = arguments["Sesso"].upper() == "F"
+    if re.match(r"(?i)[aeiouàèéìòù]", works[0]):
+        article = "un'" if is_woman else "un "
+    elif re.match(r"(?i)(?:s[^aeiouh]|z|ps|gn|x|y)", works[0]):
+        article = "una " if is_woman else "uno "
+    else:
+        article = "una " if is_woman else "un "
+    verb = "è" if not dates[1] else "è stata" if is_woman else "è stato"
+    listed = " e ".join(filter(None, (", ".join(works[:-1]), works[-1])))
+    origin = f" {arguments['Nazionalità']}" if arguments["Nazionalità"] else ""
+    return f"{text} {verb} {article}{listed}{origin}{arguments['PostNazionalità']}."
+
+
+def _if(arguments: Arguments, word: str) -> str:
+    return arguments[2] if arguments[1] else arguments[3]
+
+
+def _page_name(arguments: Arguments, word: str) -> str:
+    return arguments.title
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "as_of": _as_of,
+    "biography": _biography,
+    "centuries": _centuries,
+    "convert": _convert,
+    "date": _date,
+    "format_number": _format_number,
+    "fraction": _fraction,
+    "if": _if,
+    "music": _music,
+    "page_name": _page_name,
+    "plural": _plural,
+    "ship": _ship,
+    "unit": _unit,
+    "value": _value,
+}
