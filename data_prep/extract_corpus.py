@@ -43,16 +43,16 @@ def run(options: ExtractionOptions) -> None:
         left_out.append(f"{summary['skipped']:,} that could not be parsed")
     if left_out:
         print(f"left out: {', '.join(left_out)}")
+    if summary["left_out_by_max_megabytes"]:
+        print(
+            f"sampled uniformly: {summary['left_out_by_max_megabytes'] / 1e6:.1f} MB of sentences "
+            f"left out by --max_megabytes={options.max_megabytes:g}"
+        )
     if unknown := summary["unknown_templates"]:
         most = [f"{name} ({count:,})" for name, count in unknown.items()][:_SHOWN_TEMPLATES]
         print(
             f"removed {sum(unknown.values()):,} templates with unknown text: {', '.join(most)}"
             f"{', ...' * (len(unknown) > len(most))}; --templates=FILE can define them"
-        )
-    if summary["left_out_by_max_megabytes"]:
-        print(
-            f"sampled uniformly: {summary['left_out_by_max_megabytes'] / 1e6:.1f} MB of sentences "
-            f"left out by --max_megabytes={options.max_megabytes:g}"
         )
     for warning in summary["warnings"]:
         logger.warning("%s", warning)

@@ -136,7 +136,10 @@ def _read_templates(options: ExtractionOptions, sources: Sequence[Source]) -> st
         return ""
     if not any(source.format == "wikipedia" for source in sources):
         raise InputError(f"`templates`={options.templates}: requires a source of wikipedia format")
-    rows = files.read_text(options.templates)
+    try:
+        rows = files.read_text(options.templates)
+    except InputError as error:
+        raise InputError(f"`templates`={error}") from None
     check_rows(rows, options.templates)
     return rows
 

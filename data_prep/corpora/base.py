@@ -88,9 +88,11 @@ class Counts:
 
     def add_unknown_template(self, name: str, count: int = 1) -> None:
         """Counts a template that no table has; the frequent ones are among the first names."""
-        if name not in self.unknown_templates and len(self.unknown_templates) >= MAX_TEMPLATE_NAMES:
+        counted = self.unknown_templates
+        names = len(counted) - (OTHER_TEMPLATES in counted)
+        if name not in counted and names >= MAX_TEMPLATE_NAMES:
             name = OTHER_TEMPLATES
-        self.unknown_templates[name] += count
+        counted[name] += count
 
     def warn(self, line: str) -> None:
         """Adds a warning, once; several units may come across the same damage."""

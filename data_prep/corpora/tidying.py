@@ -34,7 +34,7 @@ _ATTRIBUTES = re.compile(
 )
 _TAG_END = re.compile(r"\b(?:style|class|id|title)\s*=\s*(?:\"[^\"]*\"|'[^']*')\s*/?>", re.I)
 _IMAGE = re.compile(
-    r"\s*(?:(?:thumb|left|right|center|\d+px)\s*\||"
+    r"\s*(?:(?:thumb|left|right|center|\d+px)\||"
     r"[^\W\d_]+:[^|]+\.(?:jpe?g|png|svg|gif|tiff?|webp|og[agv])\s*(?:\||$))",
     re.I,
 )

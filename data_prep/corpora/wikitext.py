@@ -78,7 +78,8 @@ _BLOCKS = {
     "h6",
 }
 _ITEMS = {"li": "\n* ", "dt": "\n* ", "dd": "\n* "}
-_DROPPED = {"table", "tr", "td", "th", "caption", "ref", "references", "gallery", "rt", "rp"}
+_CELLS = {"td", "th"}
+_DROPPED = {"table", "tr", "caption", "ref", "references", "gallery", "rt", "rp"}
 
 _INTERLANGUAGE = re.compile(r"(?:[a-z]{2,3}|simple)(?:-[a-z]+)*")
 _FILE_NAME = re.compile(
@@ -268,6 +269,8 @@ class _Writer:
         elif name in ("sub", "sup"):
             text = self._plain(node.contents).strip() if node.contents else ""
             self._put(subscript(text) if name == "sub" else superscript(text))
+        elif name in _CELLS:
+            self._put(" ")
         elif name not in _DROPPED:
             self.write(node.contents)
 

@@ -38,7 +38,10 @@ def inputs(tmp_path) -> pathlib.Path:
         (folder / f"book-{n}.txt").write_text("\n\n".join(paragraphs))
     lines = [f"Line one of text {n}.\nLine two of it." for n in range(200)]
     (folder / "lines.txt").write_text("\n\n".join(lines))
-    pages = [page(f"Page {n}", f"This is '''page {n}'''. It is short." * 3) for n in range(120)]
+    pages = [
+        page(f"Page {n}", f"This is '''page {n}''' {{{{odd {n % 7}}}}}. It is short." * 3)
+        for n in range(120)
+    ]
     (folder / "dump.xml.bz2").write_bytes(bz2.compress(dump(pages)))
     return folder
 
@@ -227,8 +230,11 @@ def test_two_runs_do_not_write_the_same_files(options):
     extract_corpus.run(options)
 
 
-@pytest.mark.parametrize("change", ["flags", "input", "output is gone"])
-def test_another_run_starts_from_scratch(options, inputs, monkeypatch, capsys, change):
+@pytest.mark.parametrize("change", ["flags", "input", "templates", "output is gone"])
+def test_another_run_starts_from_scratch(options, inputs, tmp_path, monkeypatch, capsys, change):
+    rows = tmp_path / "rows.txt"
+    rows.write_text("odd 1 -> (a)")
+    options = dataclasses.replace(options, templates=str(rows))
     with monkeypatch.context() as patch:
         patch.setattr(unfinished_corpus.CorpusOutput, "publish", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -236,6 +242,10 @@ def test_another_run_starts_from_scratch(options, inputs, monkeypatch, capsys, c
     folder = pathlib.Path(options.output_file).parent / ".train.txt.work"
     if change == "flags":
         options = dataclasses.replace(options, language="de")
+    elif change == "templates":
+        identity = rows.stat()
+        rows.write_text("odd 1 -> (b)")
+        os.utime(rows, ns=(identity.st_atime_ns, identity.st_mtime_ns))
     elif change == "input":
         os.utime(inputs / "lines.txt", ns=(0, 0))
     else:
@@ -250,6 +260,49 @@ def test_another_run_starts_from_scratch(options, inputs, monkeypatch, capsys, c
     found = contents(options)
     extract_corpus.run(options)
     assert contents(options) == found
+
+
+def test_unknown_templates_are_reported_and_can_be_defined(options, tmp_path, capsys):
+    extract_corpus.run(options)
+    counts = {f"odd {n}": 3 * len(range(n, 120, 7)) for n in range(7)}
+    summary = json.loads(contents(options)["summary"])
+    assert summary["unknown_templates"] == counts
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(
+        "removed 360 templates with unknown text: odd 0 (54), odd 1 (51), odd 2 (51), "
+    )
+    assert last.endswith("; --templates=FILE can define them")
+    rows = tmp_path / "rows.txt"
+    rows.write_text("odd 0 -> zero\nodd * ->\n")
+    extract_corpus.run(dataclasses.replace(options, templates=str(rows)))
+    assert json.loads(contents(options)["summary"])["unknown_templates"] == {}
+    assert "unknown text" not in capsys.readouterr().out
+    text = b"".join(contents(options)[name] for name in ("train.txt", "eval.txt")).decode()
+    assert "This is page 7 zero." in text
+    assert "This is page 8." in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "source", "message"),
+    [
+        ("a -> b", "text", "`templates`=.*rows.txt: requires a source of wikipedia format"),
+        ("a: b", "wikipedia", "`templates`=.*rows.txt: line 1, a: b: must be NAME"),
+        (None, "wikipedia", "`templates`=.*rows.txt: no such file"),
+    ],
+)
+def test_invalid_templates_are_reported_first(inputs, tmp_path, rows, source, message):
+    if rows:
+        (tmp_path / "rows.txt").write_text(rows)
+    file = {"text": "lines.txt", "wikipedia": "dump.xml.bz2"}[source]
+    options = ExtractionOptions(
+        format=source,
+        input_file=(str(inputs / file),),
+        templates=str(tmp_path / "rows.txt"),
+        output_file=str(tmp_path / "out" / "train.txt"),
+    )
+    with pytest.raises(InputError, match=message):
+        extract_corpus.run(options)
+    assert not (tmp_path / "out").exists()
 
 
 def command(options: ExtractionOptions, **kwargs) -> subprocess.Popen:

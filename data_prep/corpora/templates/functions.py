@@ -160,13 +160,15 @@ def _date(arguments: Arguments, order: str) -> str:
         arguments: arguments 1, 2, 3; a date in words may be argument 1.
         order: their order, such as "ymd".
     """
-    if len(arguments[1]) > 4:
-        return arguments[1]
+    first = arguments[1]
+    if len(first) > 4:
+        has_digits = any(map(str.isdecimal, first))
+        return first if has_digits else " ".join(arguments.unnamed[:4])  # a day of the week
     locale = arguments.locale
     parts = {part: arguments[position] for position, part in enumerate(order, 1)}
     day, month = parts["d"].removeprefix("0"), parts["m"].removeprefix("0")
     if not month:
-        return parts["y"]
+        return parts["y"] or first
     values = {
         "day": locale.first_day if day == "1" else day,
         "month": _month(month, locale),
@@ -228,6 +230,15 @@ def _centuries(arguments: Arguments, word: str) -> str:
     return f"{first}{first_mark} {between} {second}{second_mark} {word}"
 
 
+def _century(arguments: Arguments, word: str) -> str:
+    """{{siglo|V|a|s}} -> "siglo V a. C."; without the last argument only the number is written."""
+    mark = arguments[3]
+    text = arguments[1]
+    if mark:
+        text = f"{word if mark.islower() else word.capitalize()} {text}"
+    return f"{text} {arguments[2]}. C." if arguments[2] else text
+
+
 def _plural(arguments: Arguments, word: str) -> str:
     """{{PLURAL:2|page|pages}} -> "pages"."""
     words = arguments.unnamed[1:] or [""]
@@ -279,6 +290,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "as_of": _as_of,
     "biography": _biography,
     "centuries": _centuries,
+    "century": _century,
     "convert": _convert,
     "date": _date,
     "format_number": _format_number,
