@@ -65,7 +65,14 @@ def without_broken_markup(lines: Sequence[str]) -> tuple[list[str], int]:
 
 def _may_be_markup(line: str) -> bool:
     # Few lines contain any of these characters, and searching for them is fast.
-    return any(mark in line for mark in "|{}=:") or line.lstrip()[:1] == "!"
+    return (
+        "|" in line
+        or "=" in line
+        or "{" in line
+        or "}" in line
+        or ":" in line[:20]
+        or line.lstrip()[:1] == "!"
+    )
 
 
 def _is_broken(line: str, in_table: bool) -> bool:
