@@ -86,6 +86,7 @@ def test_no_word_is_lost_between_tags_without_counterpart(names, form, data):
         # Transclusion
         ("One <noinclude>two</noinclude> <ONLYINCLUDE>three</ONLYINCLUDE>.", "One two three."),
         ("One <includeonly>two</includeonly> three.", "One three."),
+        ("One.\n<onlyinclude>{| class=x\n| two\n|}</onlyinclude>\nThree.", "One. Three."),
         # Chemistry
         ("Alcohol, <chem>C2H5OH</chem>, and <CE>NH4+</CE> react.",
          "Alcohol, C2H5OH, and NH4+ react."),
