@@ -24,8 +24,6 @@ _HIDDEN = (
     "style|includeonly|phonos|chart"
 )
 _FORMULAS = "math|chem|ce"
-# Their text is visible on the page itself.
-_TRANSPARENT = "noinclude|onlyinclude|nomobile|translate|tvar|languages"
 
 
 def _element(names: str) -> re.Pattern[str]:
@@ -35,7 +33,6 @@ def _element(names: str) -> re.Pattern[str]:
 
 
 _HIDDEN_ELEMENT, _FORMULA = _element(_HIDDEN), _element(_FORMULAS)
-_TRANSPARENT_TAG = re.compile(rf"</?(?:{_TRANSPARENT})\b[^<>]*>", re.IGNORECASE)
 _NOWIKI = re.compile(
     r"<nowiki\s*/>|<nowiki\s*>([^<]*(?:<(?!/?nowiki\b)[^<]*)*)</nowiki\s*>", re.IGNORECASE
 )
@@ -53,9 +50,9 @@ _INLINE = (
     "legend|link|map|mark|marquee|menu|meta|meter|noframes|noscript|nowiki|object|optgroup|option|"
     "output|param|picture|progress|q|rb|rbc|rp|rt|rtc|ruby|s|samp|script|select|small|span|strike|"
     "strong|sub|sup|svg|template|textarea|time|title|track|tt|u|var|video|wbr|charinsert|"
-    "dynamicpagelist|langconvert|listing|math|chem|ce|quiz|ref|references"
+    "dynamicpagelist|langconvert|listing|quiz|noinclude|onlyinclude|nomobile|translate|tvar|languages"
 )
-_ALL = "|".join((_LINES, _CELLS, _INLINE, _HIDDEN, _TRANSPARENT))
+_ALL = "|".join((_LINES, _CELLS, _INLINE, _FORMULAS, _HIDDEN))
 _TAG = re.compile(
     # A tag without its end is one only if its name is longer than that of a variable: "a <b".
     rf"</?(?:({_LINES})|({_CELLS})|(?:{_ALL}))"
@@ -70,7 +67,6 @@ def without_elements(text: str) -> str:
     if "<" not in text:
         return text
     text = _NOWIKI.sub(_escaped, text)
-    text = _TRANSPARENT_TAG.sub("", text)
     return _FORMULA.sub(_formula, _HIDDEN_ELEMENT.sub("", text))
 
 

@@ -286,6 +286,8 @@ def _page_name(arguments: Arguments, word: str) -> str:
     return arguments.title
 
 
+DATE_ORDERS = ("dmy", "mdy", "ymd")
+
 FUNCTIONS: Mapping[str, Function] = {
     "as_of": _as_of,
     "biography": _biography,

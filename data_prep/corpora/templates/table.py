@@ -31,7 +31,7 @@ from data_prep.corpora.templates.expansion import (
     Locale,
     parse_expansion,
 )
-from data_prep.corpora.templates.functions import FUNCTIONS, TRANSFORMS
+from data_prep.corpora.templates.functions import DATE_ORDERS, FUNCTIONS, TRANSFORMS
 
 _FOLDER = pathlib.Path(__file__).parent
 _SHARED = "shared"
@@ -39,7 +39,7 @@ _SHARED = "shared"
 _SAME_AS = {"simple": "en"}
 _SETTINGS = {"numbers", "months", "date", "first day", "unit names"}
 
-Rows = Mapping[str, Expansion | None]
+_DATE_ROWS = [[order] for order in DATE_ORDERS]
 
 
 class TemplateTable:
@@ -165,6 +165,8 @@ def _add(text: str, path: str, rows: dict[str, Expansion | None], settings: dict
         try:
             if arrow:
                 row = parse_expansion(expansion.strip(), FUNCTIONS, TRANSFORMS)
+                if expansion.split()[:1] == ["@date"] and expansion.split()[1:] not in _DATE_ROWS:
+                    raise ValueError(f"must be @date and one of {', '.join(DATE_ORDERS)}")
                 for name in map(_normalized, names.split("|")):
                     if not name:
                         raise ValueError("a name is empty")

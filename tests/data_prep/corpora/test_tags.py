@@ -70,7 +70,7 @@ def test_no_word_is_lost_between_tags_without_counterpart(names, form, data):
          "If a < b and a <b or 1 <3, x<y>z and <foo> stay."),
         ("An &lt;ref&gt; or <nowiki><br> '''{{x}} [[y]]</nowiki> is shown.",
          "An <ref> or <br> {{x}} [[y]] is shown."),
-        ("So <math>x <p</math> holds.", "So x <p holds."),
+        ("So <math>x <p> y</math> holds.", "So x <p> y holds."),
         # An element that begins again was not closed.
         ("One <ref name=a> two.\n\nThree<ref>Note.</ref> four.", "One two. Three four."),
         ("One <ref name=a / > two <ref>note</ref> three.", "One two three."),

@@ -128,6 +128,7 @@ def test_templates_of_a_language(language, wikitext, expected):
         ("t -> {1:upper}{2:sup}", "{{t|ab|2}}", "AB²"),
         (r"t -> \[{1}\]\s", "{{t|a}}b", "[a] b"),
         ("t*x -> {0}", "{{Tax x|a}} {{txy}} b", "Tax x b"),
+        ("zz* -> a\nzzy* -> b\nzzyx -> c\nzzyx* -> d", "{{zza}} {{zzya}} {{zzyx}} {{zzyxa}}", "a b c d"),
         ("f: -> {1}+{2}", "{{f:a|b=c}} {{F: d}}", "a+b=c d+"),
         ("months = a b c d e f g h i j k l\ndate = [{day}/]{month}/{year}\nt -> @date ymd",
          "{{t|1900|2|3}} {{t|1900|12}}", "3/b/1900 l/1900"),
@@ -154,6 +155,8 @@ def test_rows_of_the_user(row, wikitext, expected):
         ("t -> {1:loud}", "after the colon must be one of sup, sub,"),
         ("t -> @conver", "@conver: must be one of @as_of, .*@convert,"),
         ("t| -> x", "a name is empty"),
+        ("t -> @date", "must be @date and one of dmy, mdy, ymd"),
+        ("t -> @date ddy", "must be @date and one of dmy, mdy, ymd"),
         ("numbers = 1,5\nt -> x", "must be the number 1234.5"),
         ("months = January\nt -> x", "must be the names of 12 months, .* not 1"),
         ("# only a comment", "has no rows such as"),
@@ -177,6 +180,18 @@ def test_shipped_tables(path):
         for name in line.partition("->")[0].split("|")
     )
     assert [name for name, count in names.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("arguments", ["", "|", "||||||", "|a|b|c|d|e|f", "|1|2|3", "|²|x=|-1=b"])
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_no_arguments_stop_a_template(path, arguments):
+    """An exception would leave out the page."""
+    rows = [line for line in path.read_text("utf-8").split("\n") if "->" in line]
+    names = [
+        name.split("|")[-1].replace("*", "x") for name, _, _ in (r.partition("->") for r in rows)
+    ]
+    text = " ".join(f"word {{{{{name.strip()}{arguments}}}}}" for name in names)
+    assert text_of(text, path.stem).count("word") == len(names)
 
 
 def test_the_twelve_largest_wikis_have_a_table():
