@@ -15,7 +15,8 @@ from data_prep.corpora.templates.expansion import (
     gap_numbers,
     numbered_gap,
 )
-from data_prep.corpora.templates.functions import chemical_formula, subscript, superscript
+from data_prep.corpora.templates.functions import chemical_formula
+from data_prep.corpora.templates.numbers import subscript, superscript
 from data_prep.corpora.templates.table import (
     TemplateTable,
     check_rows,

@@ -12,22 +12,16 @@ from data_prep.corpora.templates.expansion import (
     Locale,
     Transform,
 )
-
-_SUPERSCRIPTS = str.maketrans("0123456789+-−()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁽⁾ⁿ")
-_SUBSCRIPTS = str.maketrans("0123456789+-−()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₍₎")
-_NUMBER = re.compile(r"[-+−]?[\d.,]+(?:[/⁄]\d+)?")
-_PLAIN_NUMBER = re.compile(r"([-−]?)(\d+)(?:\.(\d+))?")
-
-
-def superscript(text: str) -> str:
-    """`10<sup>6</sup>` -> "10⁶", if Unicode has the characters."""
-    return text.translate(_SUPERSCRIPTS) if re.fullmatch(r"[\d+−()n-]+", text) else text
-
-
-def subscript(text: str) -> str:
-    """`H<sub>2</sub>O` -> "H₂O", if Unicode has the characters."""
-    return text.translate(_SUBSCRIPTS) if re.fullmatch(r"[\d+−()-]+", text) else text
-
+from data_prep.corpora.templates.numbers import (
+    NUMBER,
+    convert,
+    fraction,
+    number_text,
+    subscript,
+    superscript,
+    unit,
+    value,
+)
 
 _ARROWS = re.compile(r"<-+>|<=+>|<->|-+>")
 
@@ -67,17 +61,6 @@ def _upper_first(text: str, locale: Locale) -> str:
     return text[0].upper() + text[1:]
 
 
-def _number(text: str, locale: Locale) -> str:
-    """12345.6 as the wiki writes it: "12,345.6"; other text is not changed."""
-    found = _PLAIN_NUMBER.fullmatch(text)
-    if not found:
-        return text
-    sign, whole, decimals = found.groups()
-    grouped = f"{int(whole):,}".replace(",", locale.group) if locale.group else whole
-    written = grouped + (f"{locale.decimal}{decimals}" if decimals else "")
-    return sign.replace("-", "−") + written.translate(locale.digits)
-
-
 def _month(text: str, locale: Locale) -> str:
     """The name of a month that is given as a number."""
     is_number = text.isdecimal() and 1 <= int(text) <= 12 and locale.months
@@ -92,56 +75,9 @@ TRANSFORMS: Mapping[str, Transform] = {
     "upper": _upper,
     "lower_first": _lower_first,
     "upper_first": _upper_first,
-    "number": _number,
+    "number": number_text,
     "month": _month,
 }
-
-
-# Names of units whose code differs from them; compounds take the singular.
-_UNITS = {
-    "acre": "acres", "bbl": "barrels", "C": "°C", "F": "°F", "ft": "feet", "ft2": "square feet",
-    "ft3": "cubic feet", "ha": "hectares", "in": "inches", "impgal": "imperial gallons",
-    "km2": "km²", "kn": "knots", "kph": "km/h", "lb": "pounds", "L": "litres", "LT": "long tons",
-    "m2": "m²", "m3": "m³", "m/s2": "m/s²", "mi": "miles", "mi2": "square miles",
-    "nmi": "nautical miles", "oz": "ounces", "sqft": "square feet", "sqkm": "km²",
-    "sqm": "m²", "sqmi": "square miles", "ST": "short tons", "st": "stone", "t": "tonnes",
-    "USgal": "US gallons", "yd": "yards", "°C": "°C", "°F": "°F",
-}  # fmt: skip
-_SINGULAR = {"feet": "foot", "inches": "inch", "square feet": "square foot", "stone": "stone"}
-_RANGES = {
-    "-": "–", "–": "–", "to": " to ", "and": " and ", "or": " or ", "x": " × ", "by": " by ",
-    "×": " × ", "to(-)": " to ", "+/-": " ± ", "±": " ± ", "and(-)": " and ",
-}  # fmt: skip
-# What other wikis write for a code; the others are the symbols themselves.
-_SYMBOLS = {code: name for code, name in _UNITS.items() if not name.isascii()} | {
-    "kph": "km/h", "ft2": "ft²", "ft3": "ft³", "mi2": "mi²", "sqft": "ft²", "sqmi": "mi²",
-}  # fmt: skip
-
-
-def _convert(arguments: Arguments, word: str) -> str:
-    """{{convert|5|to|10|km|mi}} -> "5 to 10 km", {{convert|5|ft|3|in}} -> "5 feet 3 inches"."""
-    text, *words = arguments.unnamed or [""]
-    while len(words) > 1 and words[0] in _RANGES:
-        text += _RANGES[words[0]] + words[1]
-        words = words[2:]
-    if not words:
-        return text
-    text += _with_unit(text, words[0], arguments)
-    if len(words) > 2 and _NUMBER.fullmatch(words[1]):
-        text += f" {words[1]}" + _with_unit(words[1], words[2], arguments)
-    return text
-
-
-def _with_unit(number: str, code: str, arguments: Arguments) -> str:
-    if not arguments.locale.unit_names:
-        return f" {_SYMBOLS.get(code, code)}"
-    unit = code if arguments["abbr"] in ("on", "in") else _UNITS.get(code, code)
-    if unit.startswith("°"):
-        return f" {unit}"
-    singular = _SINGULAR.get(unit, unit.removesuffix("s") if len(unit) > 3 else unit)
-    if arguments["adj"] in ("on", "mid") or arguments["adj"].startswith("pre"):
-        return f"-{singular.replace(' ', '-')}" if singular.isascii() else f" {unit}"
-    return f" {singular if number == '1' else unit}"
 
 
 def _as_of(arguments: Arguments, word: str) -> str:
@@ -179,38 +115,11 @@ def _date(arguments: Arguments, order: str) -> str:
     return locale.date(Arguments("", values, str, locale, "")).translate(locale.digits).strip()
 
 
-def _fraction(arguments: Arguments, word: str) -> str:
-    words = arguments.unnamed
-    forms = {1: "1/{0}", 2: "{0}/{1}", 3: "{0} {1}/{2}"}
-    return forms[len(words)].format(*words) if len(words) in forms else ""
-
-
-def _value(arguments: Arguments, word: str) -> str:
-    """{{val|1.2|0.1|e=3|u=km}} -> "1.2 ± 0.1 × 10³ km"."""
-    text = " ± ".join(arguments.unnamed[:2])
-    if arguments["e"]:
-        text += f" × 10{superscript(arguments['e'])}"
-    unit = arguments["u"] or arguments["ul"] or arguments["up"]
-    return f"{text} {unit}" if unit else text
-
-
 def _ship(arguments: Arguments, word: str) -> str:
     """{{USS|Hornet|CV-12}} -> "USS Hornet (CV-12)"; a third argument omits parts."""
     name, number, form = arguments[1], arguments[2], arguments[3]
     text = name if form == "2" else f"{arguments[0].upper()} {name}"
     return f"{text} ({number})" if number and not form else text
-
-
-def _unit(arguments: Arguments, word: str) -> str:
-    """{{unité|35|km|2}} -> "35 km²", {{unité|5|km|h|-1}} -> "5 km h⁻¹"."""
-    number, *words = arguments.unnamed or [""]
-    text = _number(number, arguments.locale)
-    if arguments["e"]:
-        text += f" × 10{superscript(arguments['e'])}"
-    for word in filter(None, words):
-        power = superscript(word)
-        text += power if power != word else f" {word}"
-    return text
 
 
 def _format_number(arguments: Arguments, word: str) -> str:
@@ -221,13 +130,41 @@ def _format_number(arguments: Arguments, word: str) -> str:
         return (text.replace(locale.group, "") if locale.group else text).replace(
             locale.decimal, "."
         )
-    return _number(text, arguments.locale) if _NUMBER.fullmatch(text) else UNKNOWN
+    return number_text(text, arguments.locale) if NUMBER.fullmatch(text) else UNKNOWN
 
 
-def _centuries(arguments: Arguments, word: str) -> str:
-    """{{sp-|XVI|e|et|XVIII|e}} -> "XVIe et XVIIIe siècles"."""
-    first, first_mark, between, second, second_mark = (arguments[n] for n in range(1, 6))
-    return f"{first}{first_mark} {between} {second}{second_mark} {word}"
+def _french_centuries(arguments: Arguments, era: str) -> str:
+    """{{s|V}} -> "Ve siècle", {{sp-|I|er|et|V|e|s}} -> "Ier et Ve siècles"."""
+    words = arguments.unnamed or [""]
+    text = ""
+    while words:
+        number, *words = words
+        mark = words.pop(0) if words and words[0] in _FRENCH_MARKS else ""
+        text += number + (mark or ("er" if number in ("I", "i") else "e"))
+        if not words or words[0] in ("", "s"):
+            break
+        if len(words) > 1 and words[1] in _FRENCH_MARKS:  # {{s2|III|e|IX|e}}
+            text, words = f"{text} et ", [*words, "s"]
+        else:
+            text += f" {words.pop(0)} "
+    plural = "s" if words[:1] == ["s"] else ""
+    return f"{text} siècle{plural}" + (f" {era}" if era else "")
+
+
+_FRENCH_MARKS = ("", "e", "er", "è", "ème", "re", "ère")
+
+
+def _old_style(arguments: Arguments, word: str) -> str:
+    """{{OldStyleDate|8|июля|1831|26|июня}} -> "26 июня (8 июля) 1831", on the Russian Wikipedia."""
+    values = (arguments[position] for position in range(1, 7))
+    day, month, year, old_day, old_month, old_year = ("" if v == "nil" else v for v in values)
+    if not old_day:
+        parts = [day, month, year]
+    elif not old_month:
+        parts = [old_day, f"({day})", month, year]
+    else:
+        parts = [old_day, old_month, old_year, f"({f'{day} {month}'.strip()})", year]
+    return " ".join(filter(None, parts))
 
 
 def _century(arguments: Arguments, word: str) -> str:
@@ -291,17 +228,18 @@ DATE_ORDERS = ("dmy", "mdy", "ymd")
 FUNCTIONS: Mapping[str, Function] = {
     "as_of": _as_of,
     "biography": _biography,
-    "centuries": _centuries,
     "century": _century,
-    "convert": _convert,
+    "convert": convert,
     "date": _date,
     "format_number": _format_number,
-    "fraction": _fraction,
+    "fraction": fraction,
+    "french_centuries": _french_centuries,
     "if": _if,
     "music": _music,
+    "old_style": _old_style,
     "page_name": _page_name,
     "plural": _plural,
     "ship": _ship,
-    "unit": _unit,
-    "value": _value,
+    "unit": unit,
+    "value": value,
 }

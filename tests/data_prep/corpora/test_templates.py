@@ -18,6 +18,11 @@ from tests.data_prep.corpora.test_wikipedia import HEADER, page
 TABLES = sorted(pathlib.Path(templates.__file__).parent.glob("*.txt"))
 
 
+def names_of_rows(path: pathlib.Path) -> list[str]:
+    lines = path.read_text("utf-8").split("\n")
+    return [line.partition("->")[0] for line in lines if "->" in line]
+
+
 def text_of(wikitext: str, language: str, rows: str = "", counts: Counts | None = None) -> str:
     table = template_table(language, rows)
     found = paragraphs(wikitext, Page(Site(), table, "Neustadt (Hessen)"), counts=counts)
@@ -59,10 +64,11 @@ def text_of(wikitext: str, language: str, rows: str = "", counts: Counts | None 
          "on February 1, 1903 or February 1903"),
         # Numbers with units
         ("en", "{{formatnum:1234567.25}} or {{formatnum:-8}} people", "1,234,567.25 or −8 people"),
+        ("en", f"{{{{formatnum:{'9' * 5000}}}}} or {{{{formatnum:007}}}} x", f"{'9' * 5000} or 007 x"),
         ("de", "{{FormatZahl|98765.5}} und {{formatnum:1234}} Leute",
          "98.765,5 und 1.234 Leute"),
         ("fr", "{{unité|7500|m|3}}, {{nombre|3|lits}} et {{unité|2.5|m|s|-1}}",
-         "7500 m³, 3 lits et 2,5 m s⁻¹"),
+         "7500 m³, 3 lits et 2,5 m⋅s⁻¹"),
         ("it", "lungo {{M|1200|u=km}}", "lungo 1.200 km"),
         ("fa", "{{formatnum:1503.2}} نفر", "۱٬۵۰۳٫۲ نفر"),
         ("ru", "{{formatnum:12345.6}} человек", "12345,6 человек"),
@@ -88,8 +94,14 @@ def text_of(wikitext: str, language: str, rows: str = "", counts: Counts | None 
         ("en", "the {{nihongo|Blue|青|ao}} and {{IAST|śiva}}", "the Blue (青, ao) and śiva"),
         ("ja", "{{読み仮名|青|あお}}と{{ルビ|赤|あか}}", "青（あお）と赤"),
         # Centuries, ordinals, titles
-        ("fr", "le {{XVIIe siècle}}, la {{3e}}, du {{-s|II}} au {{sp-|V|e|ou|X|e}}",
-         "le XVIIe siècle, la 3e, du IIe siècle av. J.-C. au Ve ou Xe siècles"),
+        ("fr", "le {{XVIIe siècle}}, la {{3e}}, du {{-s|II}} au {{s|I}}",
+         "le XVIIe siècle, la 3e, du IIe siècle av. J.-C. au Ier siècle"),
+        ("fr", "aux {{sp-|V|e|et|X|e|s}}, au {{sp|I|ou au|X}}, aux {{-s2|II|e|I|er}}",
+         "aux Ve et Xe siècles, au Ier ou au Xe siècle, aux IIe et Ier siècles av. J.-C."),
+        ("ru", "({{OldStyleDate|8|июля|1831|26|июня}}; {{OldStyleDate|28|мая|1916|15}})",
+         "(26 июня (8 июля) 1831; 15 (28) мая 1916)"),
+        ("ru", "{{OldStyleDate|4|января|1915|22|декабря|1914}} он",
+         "22 декабря 1914 (4 января) 1915 он"),
         ("fr", "chez {{Mme|Lux}}, à {{heure|9|05}}, {{n°|7}}", "chez Mme Lux, à 9 h 05, n° 7"),
         ("es", "del {{siglo|V|a|s}} al {{siglo|X||s}} y el {{siglo|XI}}",
          "del siglo V a. C. al siglo X y el XI"),
@@ -104,7 +116,7 @@ def text_of(wikitext: str, language: str, rows: str = "", counts: Counts | None 
         ("en", "{{lc:ABC}} {{UCFIRST:abc}} {{plural:2|one|more}} {{#if: x |yes|no}}",
          "abc Abc more yes"),
         ("en", "{{#if: |yes|a=b}} in {{CURRENTYEAR}} x", "a=b in x"),
-        ("en", "a {{!}} b", "a | b"),
+        ("en", "a {{!}} b {{nowrap|}}: c", "a | b: c"),
         # Boxes and notices
         ("fr", "Elle{{référence nécessaire|vit}}{{sfn|X}} ici{{quand}}.", "Ellevit ici."),
         ("ru", "Он{{нет АИ|2|3}} тут{{sfn|X}}.", "Он тут."),
@@ -128,7 +140,8 @@ def test_templates_of_a_language(language, wikitext, expected):
         ("t -> {1:upper}{2:sup}", "{{t|ab|2}}", "AB²"),
         (r"t -> \[{1}\]\s", "{{t|a}}b", "[a] b"),
         ("t*x -> {0}", "{{Tax x|a}} {{txy}} b", "Tax x b"),
-        ("zz* -> a\nzzy* -> b\nzzyx -> c\nzzyx* -> d", "{{zza}} {{zzya}} {{zzyx}} {{zzyxa}}", "a b c d"),
+        ("zz* -> a\nzzy* -> b\nzzyx -> c\nzzyx* -> d", "{{zza}} {{zzya}} {{zzyx}} {{zzyxa}}",
+         "a b c d"),
         ("f: -> {1}+{2}", "{{f:a|b=c}} {{F: d}}", "a+b=c d+"),
         ("months = a b c d e f g h i j k l\ndate = [{day}/]{month}/{year}\nt -> @date ymd",
          "{{t|1900|2|3}} {{t|1900|12}}", "3/b/1900 l/1900"),
@@ -171,14 +184,8 @@ def test_an_invalid_row_is_reported(row, message):
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_shipped_tables(path):
     """Every row is valid, and none hides another one of its table."""
-    text = path.read_text("utf-8")
-    check_rows(text, path.name)
-    names = Counter(
-        name.strip().lower()
-        for line in text.split("\n")
-        if "->" in line
-        for name in line.partition("->")[0].split("|")
-    )
+    check_rows(path.read_text("utf-8"), path.name)
+    names = Counter(name.strip().lower() for row in names_of_rows(path) for name in row.split("|"))
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -186,10 +193,7 @@ def test_shipped_tables(path):
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_no_arguments_stop_a_template(path, arguments):
     """An exception would leave out the page."""
-    rows = [line for line in path.read_text("utf-8").split("\n") if "->" in line]
-    names = [
-        name.split("|")[-1].replace("*", "x") for name, _, _ in (r.partition("->") for r in rows)
-    ]
+    names = [row.split("|")[-1].replace("*", "x") for row in names_of_rows(path)]
     text = " ".join(f"word {{{{{name.strip()}{arguments}}}}}" for name in names)
     assert text_of(text, path.stem).count("word") == len(names)
 
