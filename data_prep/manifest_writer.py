@@ -65,7 +65,10 @@ def build_manifest(
         },
         "vocab_size": tokenizer.vocab_size,
         "corpora": _corpora(plan.paths),
-        "text_bytes": plan.text_bytes,
+        "text_bytes": sum(
+            of_unit["decompressed_bytes"] or unit.end - unit.begin
+            for unit, of_unit in zip(plan.units, unit_counts, strict=True)
+        ),
         "documents": counts["documents"],
         "sentences": counts["sentences"],
         "skipped_lines": counts["skipped_lines"],
@@ -152,16 +155,34 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
     Raises:
         InputError: if it yields none.
     """
+    options, inputs = plan.options, ", ".join(plan.paths)
+    if options.objective == "nsp" and counts["examples"] and counts["paired_documents"] < 2:
+        raise no_other_document(plan)
     if counts["examples"]:
         return
     if not counts["tokens"]:
         skipped = counts["skipped_lines"]
         lines = f" ({skipped} lines longer than a megabyte were skipped)" if skipped else ""
-        raise InputError(f"`input_file`: no text in {', '.join(plan.paths)}{lines}")
+        raise InputError(f"`input_file`: no text in {inputs}{lines}")
+    if options.one_segment_chunks == "drop":
+        raise InputError(
+            "`one_segment_chunks`=drop: every document is a single sentence, so there are no "
+            "pairs; use split, and check that blank lines only separate documents"
+        )
     raise InputError(
-        f"`one_segment_chunks`={plan.options.one_segment_chunks}: every document is a single "
-        "sentence, so there are no pairs; use split, and check that blank lines only separate "
-        "documents"
+        f"`input_file`: every document in {inputs} is a single token, so there are no pairs; a "
+        "pair needs two sentences, or one of at least two tokens"
+    )
+
+
+def no_other_document(plan: Plan) -> InputError:
+    """The error about examples that all have the label 0 of next sentence prediction."""
+    name = "pair_objective" if plan.options.pair_objective else "random_next_sentence"
+    value = "=nsp" if plan.options.pair_objective else ""
+    return InputError(
+        f"`{name}`{value}: no example could get a second segment from another document; add text "
+        "(at least two documents long enough for pairs, separated by blank lines), or use "
+        "`pair_objective`=sop"
     )
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.text_units import TextUnit, split_into_units
+from data_prep.text_units import TEXT_PER_COMPRESSED, TextUnit, split_into_units
 from data_prep.word_references import with_references
 
 # Incremented whenever the same options and input give other examples.
-VERSION = 2
+VERSION = 3
 # Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"}
 
@@ -60,7 +60,11 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
     if references:
         units = with_references(units, references)
     outputs = len(options.output_files)
-    tokens = sum(unit.end - unit.begin for unit in units) * options.dupe_factor // _BYTES_PER_TOKEN
+    text = sum(
+        (unit.end - unit.begin) * (TEXT_PER_COMPRESSED if unit.is_compressed else 1)
+        for unit in units
+    )
+    tokens = text * options.dupe_factor // _BYTES_PER_TOKEN
     buckets = max(_MIN_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
     made_from = {
         "version": VERSION,

@@ -20,10 +20,16 @@ from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer
-from data_prep.manifest_writer import build_manifest, finished_manifest, write_manifest
+from data_prep.manifest_writer import (
+    build_manifest,
+    finished_manifest,
+    no_other_document,
+    write_manifest,
+)
 from data_prep.plan import Plan, make_plan
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.shards import part_name, shard_name, unit_name
+from data_prep.text_units import text_files
 from data_prep.work_folder import WorkFolder, move
 from data_prep.workers import DASK
 
@@ -50,7 +56,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
         from data_prep.beam_runner import make_shards
     else:
         from data_prep.local_runner import make_shards
-    paths = files.expand_globs(options.input_file, "input_file")
+    paths = text_files(options.input_file)
     outputs = options.output_files
     files.check_outputs(
         {"output_file": [*outputs, manifest_file(outputs[0]), index_file(outputs[0])]},
@@ -84,13 +90,17 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
         The manifest.
     """
     outputs = plan.options.output_files
+    part_counts = work.counts(part_name(bucket) for bucket in range(plan.buckets))
+    # Pairs get their second segments within a bucket, of which small corpora fill few.
+    if plan.options.objective == "nsp" and not part_counts["positive_labels"]:
+        work.remove()  # the same input would fail again
+        raise no_other_document(plan)
     for description in (manifest_file, index_file):  # they do not describe the new files
         files.remove(description(outputs[0]))
     for shard, path in enumerate(outputs):
         if not work.is_intact(shard_name(shard), path):
             move(work.file(shard_name(shard)), path)
     unit_counts = [work.counts([unit_name(unit)]) for unit in range(len(plan.units))]
-    part_counts = work.counts(part_name(bucket) for bucket in range(plan.buckets))
     records = [work.require_record(shard_name(shard)) for shard in range(len(outputs))]
     write_indexes(outputs, [record["index"] for record in records])
     seconds = time.monotonic() - start

@@ -8,18 +8,28 @@ which part of the text.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf.input.masking import derive_seeds
-from data_prep.text_units import MAX_LINE_BYTES, TextUnit, decoded, lines_from, split_into_units
+from data_prep.text_units import (
+    MAX_LINE_BYTES,
+    TextUnit,
+    decoded,
+    in_parts,
+    is_blank,
+    lines_from,
+    split_into_units,
+)
 from data_prep.throughput import ThroughputLine
 from data_prep.workers import WorkerOptions, start_workers
 
 logger = logging.getLogger(__name__)
 
+_PART_BYTES = 4_000_000  # of the text of a compressed file
 _ALL = np.uint64(2**64 - 1)
 # The sample is reduced to its size when it exceeds it by this factor.
 _SLACK = 1.25
@@ -62,26 +72,29 @@ def sample_sentences(
         InputError: if a file is not UTF-8.
     """
     units = split_into_units(paths)
+    sizes: deque[int] = deque()  # of the units that are being read
     total = sum(unit.end - unit.begin for unit in units)
     parts: list[_Sentences] = []
     limit, found, done, skipped = _ALL, 0, 0, 0
 
     def tasks() -> Iterator[tuple[TextUnit, np.uint64]]:
         for unit in units:
-            yield unit, limit  # of the moment: workers leave out what is beyond it
+            for part in in_parts(unit, _PART_BYTES, document_sentences=1):
+                sizes.append(part.end - part.begin)
+                yield part, limit  # of the moment: workers leave out what is beyond it
 
     with (
         start_workers(options, total, _prepare, (seed,)) as workers,
         ThroughputLine("read", "MB", total / 1e6) as progress,
     ):
-        for unit, (part, long) in zip(units, workers.map(_sentences_of, tasks()), strict=True):
+        for part, long in workers.map(_sentences_of, tasks()):
             parts.append(part)
             skipped += long
             found += len(part.texts)
             if size and found > _SLACK * size:
                 parts = [_smallest(_joined(parts), size)]
                 limit, found = parts[0].draws.max(), size
-            done += unit.end - unit.begin
+            done += sizes.popleft()
             progress.update(done / 1e6)
     if skipped:
         logger.warning(
@@ -121,12 +134,13 @@ def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
     """
     unit, limit = task
     offsets, lines, skipped = [], [], 0
+    end = unit.text_end
     for offset, line, size in lines_from(unit):
-        if offset >= unit.end:
+        if offset >= end:
             break
         if size > MAX_LINE_BYTES:
             skipped += 1
-        elif line.strip():
+        elif not is_blank(line):
             offsets.append(offset)
             lines.append(line)
     draws = derive_seeds(_seed, unit.file, np.array(offsets, np.int64))

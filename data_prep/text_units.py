@@ -6,13 +6,17 @@ on its own, no document is split or read twice, and the units depend on the file
 
 Where blank lines do not separate documents, a document can be a number of consecutive lines. A unit
 then contains the lines that begin inside its range, and its last document may be shorter.
+
+A compressed file can only be read from its start. It is one unit, which `in_parts` cuts into units
+that carry their lines, where one process must not hold all of it.
 """
 
 from __future__ import annotations
 
 import codecs
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf import files
@@ -30,6 +34,13 @@ MAX_DOCUMENT_BYTES = 8_000_000
 MAX_LINE_BYTES = 1_000_000
 
 _CHUNK_BYTES = 1 << 20
+# Approximate compression ratio.
+TEXT_PER_COMPRESSED = 4
+
+# First bytes of the white space in UTF-8 that `bytes.strip` leaves: U+001C to U+001F, U+0085 and
+# U+00A0, U+1680, U+2000 to U+205F, U+3000.
+_SPACE_STARTS = b"\x1c\x1d\x1e\x1f\xc2\xe1\xe2\xe3"
+
 # Read first after the end of a unit, then twice as much each time.
 _REST_BYTES = 1 << 12
 
@@ -40,9 +51,11 @@ class TextUnit(NamedTuple):
     Attributes:
         path: the file.
         file: its index among the input files.
-        begin, end: the range in bytes.
+        begin, end: the range in bytes of the file as it is stored; of a part of a compressed file,
+            an estimate.
         reference: the file that says which tokens of the text continue words, and the byte in it
             that belongs to the first line of the range.
+        lines: the lines of a part of a compressed file, as from `lines_from`.
     """
 
     path: str
@@ -50,6 +63,16 @@ class TextUnit(NamedTuple):
     begin: int
     end: int
     reference: tuple[str, int] | None = None
+    lines: tuple[tuple[int, bytes, int], ...] | None = None
+
+    @property
+    def is_compressed(self) -> bool:
+        return bool(files.split_compression(self.path)[1])
+
+    @property
+    def text_end(self) -> float:
+        """The end of the range in the text; what a unit has of a compressed file is all its own."""
+        return math.inf if self.is_compressed else self.end
 
 
 class TextDocument(NamedTuple):
@@ -57,7 +80,7 @@ class TextDocument(NamedTuple):
 
     Attributes:
         file: index of its file; together with `offset`, identifies it in the corpus.
-        offset: byte at which it begins in the file.
+        offset: byte at which it begins in the file, once that is decompressed.
         sentences: its lines, without surrounding white space.
     """
 
@@ -66,15 +89,52 @@ class TextDocument(NamedTuple):
     sentences: list[str]
 
 
+def text_files(patterns: Iterable[str]) -> list[str]:
+    """As `files.expand_globs`, without what `extract_corpus` writes next to a corpus."""
+    return files.expand_globs(patterns, "input_file", (".corpus.json", ".sources.tsv"))
+
+
 def split_into_units(paths: Sequence[str]) -> list[TextUnit]:
     """Splits text files into units, in order; deterministic for the same files."""
     sizes = [files.size(path) for path in paths]
     length = min(max(sum(sizes) // _UNITS, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)
-    return [
-        TextUnit(path, file, begin, min(begin + length, size))
-        for file, (path, size) in enumerate(zip(paths, sizes, strict=True))
-        for begin in range(0, size, length)
-    ]
+    return list(units_of(paths, sizes, length))
+
+
+def units_of(paths: Sequence[str], sizes: Sequence[int], length: int) -> Iterator[TextUnit]:
+    """Yields the units of files in order, of at most `length` bytes where a file can be split."""
+    for file, (path, size) in enumerate(zip(paths, sizes, strict=True)):
+        whole = TextUnit(path, file, 0, size)
+        if whole.is_compressed:
+            yield whole
+            continue
+        for begin in range(0, size, length):
+            yield whole._replace(begin=begin, end=min(begin + length, size))
+
+
+def in_parts(unit: TextUnit, length: int, document_sentences: int = 0) -> Iterator[TextUnit]:
+    """Yields the unit itself, or units with the lines of a compressed file.
+
+    Args:
+        unit: as from `units_of`.
+        length: bytes of text in a part. It ends at the next blank line, if one follows soon.
+        document_sentences: as for `read_unit`; if it is not 0, a part ends at any line.
+    """
+    if not unit.is_compressed:
+        yield unit
+        return
+    lines: list[tuple[int, bytes, int]] = []
+    first = 0  # where the part begins in the text
+    for offset, line, size in lines_from(unit):
+        text = offset - first
+        if text >= length and (
+            document_sentences or is_blank(line) or text >= length + MAX_DOCUMENT_BYTES
+        ):
+            end = min(unit.begin + text // TEXT_PER_COMPRESSED, unit.end)
+            yield unit._replace(end=end, lines=tuple(lines))
+            unit, first, lines = unit._replace(begin=end), offset, []
+        lines.append((offset, line, size))
+    yield unit._replace(lines=tuple(lines))
 
 
 def read_unit(
@@ -84,7 +144,7 @@ def read_unit(
 
     Args:
         unit: the unit.
-        counts: `skipped_lines` is added to it.
+        counts: `skipped_lines` is added to it, and of a compressed file `decompressed_bytes`.
         document_sentences: number of lines of a document, blank ones not counted; 0: documents are
             separated by blank lines.
 
@@ -96,15 +156,18 @@ def read_unit(
         return
     sentences: list[str] = []
     begin = collected = 0  # where the current document begins, and its bytes in `sentences`
-    inside = unit.begin == 0  # whether the current document belongs to this unit
+    # Whether the current document belongs to this unit.
+    inside = unit.begin == 0 or unit.lines is not None
+    end = unit.text_end
+    offset = size = 0
     for offset, line, size in lines_from(unit):
-        if not (inside or offset < unit.end):
+        if not (inside or offset < end):
             return
-        if not line.strip():
+        if is_blank(line):
             if sentences:
                 yield TextDocument(unit.file, begin, sentences)
                 sentences, collected = [], 0
-            if offset >= unit.end:
+            if offset >= end:
                 return
             begin, inside = offset + size, True
         elif inside:
@@ -114,20 +177,22 @@ def read_unit(
             if sentences and collected + size > MAX_DOCUMENT_BYTES:
                 yield TextDocument(unit.file, begin, sentences)
                 sentences, collected, begin = [], 0, offset
-            if sentence := decoded(line, offset, unit.path):
-                sentences.append(sentence)
-                collected += size
+            sentences.append(decoded(line, offset, unit.path))
+            collected += size
     if sentences:
         yield TextDocument(unit.file, begin, sentences)
+    if unit.is_compressed:
+        counts["decompressed_bytes"] += offset + size
 
 
 def _read_lines(
     unit: TextUnit, counts: Counter[str], document_sentences: int
 ) -> Iterator[TextDocument]:
     sentences: list[str] = []
-    begin = 0
+    begin = offset = size = 0
+    end = unit.text_end
     for offset, line, size in lines_from(unit):
-        if offset >= unit.end:
+        if offset >= end:
             break
         if size > MAX_LINE_BYTES:
             counts["skipped_lines"] += 1
@@ -139,6 +204,8 @@ def _read_lines(
                 sentences = []
     if sentences:
         yield TextDocument(unit.file, begin, sentences)
+    if unit.is_compressed:
+        counts["decompressed_bytes"] += offset + size
 
 
 def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
@@ -146,10 +213,14 @@ def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
 
     Only the beginning of a line longer than `MAX_LINE_BYTES` is kept in memory.
     """
-    with files.open_file(unit.path, "rb") as file:
+    if unit.lines is not None:
+        yield from unit.lines
+        return
+    with files.open_decompressed(unit.path) as file:
         # Start one byte early to see whether the unit begins at a line start or inside a line.
         start = max(unit.begin - 1, 0)
-        file.seek(start)
+        if start:  # a compressed file is one unit
+            file.seek(start)
         is_first = unit.begin > 0
         pending, cut = b"", 0  # the current line, and how many bytes of it were dropped
         inside, beyond = unit.end - start, _REST_BYTES
@@ -176,6 +247,12 @@ def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
     return line if offset else line.removeprefix(codecs.BOM_UTF8)
 
 
+def is_blank(line: bytes) -> bool:
+    """Whether a line of UTF-8 is nothing but white space, as `str.strip` defines it."""
+    rest = line.strip()  # white space of ASCII only
+    return not rest or (rest[0] in _SPACE_STARTS and not rest.decode(errors="replace").strip())
+
+
 def decoded(line: bytes, offset: int, path: str) -> str:
     """A line of a file as text, without surrounding white space.
 
@@ -187,14 +264,14 @@ def decoded(line: bytes, offset: int, path: str) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path}: line {line_number(path, offset)} is not UTF-8 ({error.reason}, byte "
-            f"0x{line[error.start]:02x}); convert the file first, for example with iconv"
+            f"0x{line[error.start]:02x}); {files.why_not_text(path)}"
         ) from None
 
 
 def line_number(path: str, offset: int) -> int:
     """The number, from 1, of the line of a file that begins at an offset in bytes."""
     number = 1
-    with files.open_file(path, "rb") as file:
+    with files.open_decompressed(path) as file:
         while offset > 0 and (chunk := file.read(min(offset, _CHUNK_BYTES))):
             number += chunk.count(b"\n")
             offset -= len(chunk)

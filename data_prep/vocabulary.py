@@ -13,6 +13,7 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
 from data_prep.sentence_sample import sample_sentences
+from data_prep.text_units import text_files
 from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
 
@@ -32,7 +33,7 @@ def train_vocabulary(options: VocabularyOptions) -> str:
     """
     options.check()
     vocabulary_type = VOCABULARY_TYPES[options.model_type]
-    paths = files.expand_globs(options.input_file, "input_file")
+    paths = text_files(options.input_file)
     folder = os.path.dirname(options.output_prefix)
     outputs = [options.output_prefix + ending for ending in vocabulary_type.endings]
     record = os.path.join(folder, CONFIG_FILE)

@@ -15,7 +15,14 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
-from data_prep.text_units import MAX_LINE_BYTES, TextDocument, TextUnit, line_number, lines_from
+from data_prep.text_units import (
+    MAX_LINE_BYTES,
+    TextDocument,
+    TextUnit,
+    is_blank,
+    line_number,
+    lines_from,
+)
 from data_prep.word_segments import is_ideograph
 
 
@@ -54,7 +61,7 @@ def _with_references(units: list[TextUnit], path: str) -> Iterator[TextUnit]:
             while unit and unit.begin <= offset:
                 yield unit._replace(reference=(path, file.tell()))
                 unit = next(waiting, None)
-            if not _is_blank(line):
+            if not is_blank(line):
                 lines += 1
                 if not file.readline():
                     raise InputError(
@@ -114,7 +121,7 @@ class WordReferences:
         with files.open_file(self._path, "rb") as file:
             file.seek(self._begin)
             for offset, line, size in lines_from(self._unit):
-                if _is_blank(line):
+                if is_blank(line):
                     continue
                 begin, reference = file.tell(), file.readline()
                 if size > MAX_LINE_BYTES:
@@ -145,7 +152,3 @@ class WordReferences:
                     "vocabulary"
                 )
         return np.array(positions) - 1
-
-
-def _is_blank(line: bytes) -> bool:
-    return not line.decode(errors="replace").strip()

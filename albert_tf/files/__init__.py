@@ -1,10 +1,25 @@
-"""Local and remote files: globs, UTF-8 text, JSON, digests, and atomic writes.
+"""Local and remote files: globs, UTF-8 text, compressed files, JSON, digests, and atomic writes.
 
 Paths are local, or addresses that fsspec knows: `gs://bucket/file`, `s3://bucket/file`, and, to be
 read only, `hf://datasets/org/name/file` and `https://host/file`.
 """
 
-from albert_tf.files.json_files import Natural, Positive, converted, parse_json, read_json, shown
+from albert_tf.files.compression import (
+    COMPRESSED_ENDINGS,
+    open_decompressed,
+    read_lines,
+    split_compression,
+    why_not_text,
+)
+from albert_tf.files.json_files import (
+    Natural,
+    Positive,
+    check_unicode,
+    converted,
+    parse_json,
+    read_json,
+    shown,
+)
 from albert_tf.files.reading import (
     checksums,
     exists,
@@ -16,7 +31,6 @@ from albert_tf.files.reading import (
     names_in,
     open_file,
     read_bytes,
-    read_lines,
     read_text,
     sha256_of,
     size,

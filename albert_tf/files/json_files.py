@@ -31,16 +31,23 @@ def parse_json(text: str, source: str, kind: type[Value]) -> Value:
     """
     try:
         value = json.loads(text)
-        if "\\u" in text:  # as only escapes can express half of a surrogate pair
-            json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
-        raise InputError(f"{source}: contains {half}, half of a surrogate pair") from None
+        # Only escapes can express half of a surrogate pair.
+        escaped = json.dumps(value, ensure_ascii=False) if "\\u" in text else ""
     except ValueError as error:
         raise InputError(f"{source}: not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{source}: not usable JSON (nested too deeply)") from None
+    check_unicode(escaped, source)
     return converted(value, source, kind)
+
+
+def check_unicode(text: str, source: str) -> None:
+    """Raises InputError if a text, which `source` names, contains half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{source}: contains {half}, half of a surrogate pair") from None
 
 
 def converted(value: Any, source: str, kind: type[Value]) -> Value:

@@ -10,13 +10,16 @@ import glob
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import google_crc32c
 
 from albert_tf.errors import InputError
 from albert_tf.files.remote import is_remote, run, scheme_of
+
+# Commas in a name, up to which it is looked for among the patterns of a list.
+_MOST_COMMAS = 10
 
 
 def matches(pattern: str) -> list[str]:
@@ -30,16 +33,24 @@ def matches(pattern: str) -> list[str]:
     return sorted(p if is_remote(p) else f"{scheme}://{p.lstrip('/')}" for p in found)
 
 
-def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[str]:
+def expand_globs(
+    patterns: Iterable[str], argument: str = "patterns", skipped_endings: tuple[str, ...] = ()
+) -> list[str]:
     """Returns the files that match any of some globs or paths, sorted, without duplicates.
 
+    Names may contain what has a meaning in patterns: a file of exactly the given name is that file,
+    and so is one whose name was taken for a list because of its commas.
+
+    Args:
+        patterns: globs and paths.
+        argument: the caller's name of `patterns`.
+        skipped_endings: of files that globs pass over.
+
     Raises:
-        InputError: a pattern matches no file; `argument` is the caller's name of `patterns`.
+        InputError: a pattern matches no file.
     """
     found: set[str] = set()
-    for pattern in patterns:
-        if not (paths := matches(pattern)):
-            raise InputError(f"`{argument}`: no file matches {pattern!r}")
+    for paths in _matches_of_each(list(patterns), argument, skipped_endings):
         for path in paths:
             if not is_remote(path) and not (os.path.isfile(path) or os.path.isdir(path)):
                 raise InputError(
@@ -48,6 +59,37 @@ def expand_globs(patterns: Iterable[str], argument: str = "patterns") -> list[st
                 )
         found.update(paths)
     return sorted(found)
+
+
+def _matches_of_each(
+    patterns: list[str], argument: str, skipped_endings: tuple[str, ...]
+) -> Iterator[list[str]]:
+    """Yields the files of each pattern."""
+
+    if len(patterns) > 1 and (paths := _named_exactly(patterns)):
+        yield paths
+        return
+    first = 0
+    while first < len(patterns):
+        pattern, end = patterns[first], first + 1
+        paths = _named_exactly([pattern])
+        if not paths and glob.has_magic(pattern):
+            paths = [path for path in matches(pattern) if not path.endswith(skipped_endings)]
+        while not paths and end < min(first + _MOST_COMMAS, len(patterns)):
+            end += 1
+            paths = _named_exactly(patterns[first:end])
+        if not paths:
+            raise InputError(f"`{argument}`: no file matches {pattern!r}")
+        yield paths
+        first = end
+
+
+def _named_exactly(parts: Sequence[str]) -> list[str]:
+    """The file whose name was split at its commas, if there is one."""
+    if any(map(is_remote, parts[1:])):
+        return []
+    names = dict.fromkeys(separator.join(parts) for separator in (",", ", "))
+    return [name for name in names if exists(name)][:1]
 
 
 def open_file(path: str, mode: str = "rb") -> IO:
@@ -173,19 +215,3 @@ def read_text(path: str) -> str:
     except UnicodeDecodeError as error:
         byte = f"0x{error.object[error.start]:02x} at {error.start}"
         raise InputError(f"{path}: not UTF-8 ({error.reason}, byte {byte})") from None
-
-
-def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file without line ends and without a byte-order mark."""
-    if not exists(path):
-        raise InputError(f"{path}: no such file")
-    with open_file(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}: line {number} is not UTF-8 ({error.reason}, byte "
-                    f"0x{line[error.start]:02x}); convert the file first, for example with iconv"
-                ) from None
-            yield text.rstrip("\r\n")

@@ -10,7 +10,7 @@ import dataclasses
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -123,6 +123,11 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 def manifest_file(output: str) -> str:
     """`d/a.tfrecord`, or a shard such as `d/a.tfrecord-00000-of-00008` -> `d/a.manifest.json`."""
     return os.path.splitext(_SHARD.sub("", output))[0] + ".manifest.json"
+
+
+def record_files(patterns: Iterable[str], argument: str) -> list[str]:
+    """As `files.expand_globs`, without what data preparation writes next to TFRecord files."""
+    return files.expand_globs(patterns, argument, (".manifest.json", ".index.json"))
 
 
 def read_manifest(path: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import keras
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import exists, expand_globs, read_json, write_text
+from albert_tf.files import exists, read_json, write_text
 from albert_tf.input.manifest import (
     find_manifests,
+    record_files,
 )
 from albert_tf.interop.companions import (
     DATA_FILE,
@@ -232,7 +233,7 @@ def _make_reading_set(
     else:
         manifests = find_companions(options.output_dir).data
     if not manifests and options.input_file:
-        manifests = find_manifests(expand_globs(options.input_file, "input_file"))
+        manifests = find_manifests(record_files(options.input_file, "input_file"))
     made = engine.workers.from_chief(lambda: make_reading_set(options, manifests))
     return Records.find(engine, options, "eval_reading_set", config, [made])
 

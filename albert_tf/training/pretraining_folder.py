@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from albert_tf.files import exists, expand_globs, open_file, sha256_of
+from albert_tf.files import exists, open_file, sha256_of
+from albert_tf.input.manifest import record_files
 from albert_tf.interop.companions import EvaluatedSet, find_companions
 from albert_tf.training.model_config import check_model
 from albert_tf.training.options import PretrainingOptions
@@ -29,7 +30,7 @@ def check_early(options: PretrainingOptions) -> None:
     check_model(options)
     for name in ("input_file", "eval_input_file") if options.do_train else ("eval_input_file",):
         if patterns := getattr(options, name):
-            expand_globs(patterns, name)
+            record_files(patterns, name)
 
 
 def with_trained_lengths(options: PretrainingOptions) -> PretrainingOptions:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Batches, Engine
 from albert_tf.errors import InputError
-from albert_tf.files import expand_globs, read_json
+from albert_tf.files import read_json
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -19,6 +19,7 @@ from albert_tf.input.manifest import (
     dynamic_masks,
     find_manifests,
     pair_objective,
+    record_files,
 )
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.training.objectives import PretrainingTask, find_objective
@@ -62,7 +63,7 @@ class Records(NamedTuple):
             InputError: they, or their manifests, do not fit the options or the model.
         """
         with engine.workers.synchronized():
-            files = list(made) or expand_globs(getattr(options, argument), argument)
+            files = list(made) or record_files(getattr(options, argument), argument)
             length, predictions = options.max_seq_length, options.max_predictions_per_seq
             manifests = find_manifests(files)
             check_manifests(manifests, length, predictions, config.vocab_size)

@@ -104,7 +104,7 @@ def _json_objects(path: str) -> list[dict[str, Any]]:
     try:
         return [parse_json(text, path, dict[str, Any])]
     except InputError:
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) < 2:
             raise
         return [parse_json(line, path, dict[str, Any]) for line in lines]

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.base import Counts, Document, ReaderOptions
-from data_prep.corpora.streams import COMPRESSIONS, opened, split_ending
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: valid in JSON, but not in UTF-8
 _MAX_LINE_BYTES = 64 << 20  # of JSON
@@ -61,7 +60,7 @@ class TableType(NamedTuple):
 
     units: Callable[[str, ReaderOptions], Iterable[TableUnit]]
     rows: Callable[[TableUnit, ReaderOptions, Counts], Iterator[Row]]
-    compressions: tuple[str, ...] = ("", *COMPRESSIONS)
+    compressions: tuple[str, ...] = ("", *files.COMPRESSED_ENDINGS)
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
@@ -153,7 +152,8 @@ def _endings() -> list[str]:
 
 def _table_type(path: str) -> TableType:
     """The type of a table."""
-    ending, compression = split_ending(path)
+    name, compression = files.split_compression(path)
+    ending = os.path.splitext(name)[1]
     if ending not in TABLE_TYPES or compression not in TABLE_TYPES[ending].compressions:
         raise InputError(f"`input_file`={path}: the ending must be one of {', '.join(_endings())}")
     return TABLE_TYPES[ending]
@@ -196,7 +196,11 @@ def _parser_errors(path: str) -> Iterator[None]:
 def _opened_parquet(path: str) -> Iterator[Any]:
     from pyarrow import parquet
 
-    with _parser_errors(path), opened(path) as file, parquet.ParquetFile(file) as table:
+    with (
+        _parser_errors(path),
+        files.open_decompressed(path) as file,
+        parquet.ParquetFile(file) as table,
+    ):
         yield table
 
 
@@ -247,7 +251,7 @@ def _json_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Itera
     missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0
-    with opened(unit.path) as file:
+    with files.open_decompressed(unit.path) as file:
         while line := file.readline(_MAX_LINE_BYTES):
             if not line.strip():
                 continue
@@ -292,7 +296,7 @@ def _csv_rows(
     import pyarrow
     from pyarrow import csv as arrow_csv
 
-    with opened(unit.path) as file:
+    with files.open_decompressed(unit.path) as file:
         # Columns beyond it are not found.
         beginning = io.BytesIO(file.read(_BLOCK_BYTES))
         header = io.TextIOWrapper(beginning, "utf-8-sig", newline="", errors="replace")
@@ -309,7 +313,7 @@ def _csv_rows(
         counts.skipped += 1
         return "skip"
 
-    with opened(unit.path) as file:
+    with files.open_decompressed(unit.path) as file:
         batches = arrow_csv.open_csv(
             file,
             arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),

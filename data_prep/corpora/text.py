@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from albert_tf import files
 from data_prep.corpora.base import Counts, Document, ReaderOptions, find_files
-from data_prep.text_units import TextUnit, read_unit
+from data_prep.text_units import TextUnit, in_parts, read_unit, units_of
 
 _UNIT_BYTES = 4_000_000
 
@@ -22,24 +22,22 @@ _MIN_DOCUMENTS = 20
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
-    """Yields byte ranges of text files.
+    """Yields parts of text files.
 
     Args:
         patterns: files or globs.
-        options: unused.
+        options: `document_sentences` says where a compressed file may be cut.
 
     Raises:
         InputError: if a pattern matches nothing, or a folder.
     """
-    yield from byte_ranges(find_files(patterns))
+    for unit in byte_ranges(find_files(patterns)):
+        yield from in_parts(unit, _UNIT_BYTES, options.document_sentences)
 
 
 def byte_ranges(paths: Sequence[str]) -> Iterator[TextUnit]:
-    """Yields text files in parts of a few megabytes."""
-    for number, path in enumerate(paths):
-        size = files.size(path)
-        for begin in range(0, size, _UNIT_BYTES):
-            yield TextUnit(path, number, begin, min(begin + _UNIT_BYTES, size))
+    """Yields text files in parts of a few megabytes; compressed ones whole."""
+    yield from units_of(paths, list(map(files.size, paths)), _UNIT_BYTES)
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
@@ -65,7 +63,8 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
             f"{unit.path}: most lines have more than {_MAX_WORDS} words; this format has a "
             "sentence per line (books splits paragraphs into sentences)"
         )
-    if unit.begin == 0 and documents >= _MIN_DOCUMENTS and single > documents / 2:
+    mostly_single = documents >= _MIN_DOCUMENTS and single > documents / 2
+    if unit.begin == 0 and mostly_single and not options.document_sentences:
         counts.warn(
             f"{unit.path}: most documents are a single line; blank lines must separate documents, "
             "not paragraphs or sentences (`document_sentences` ignores them)"

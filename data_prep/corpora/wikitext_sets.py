@@ -55,8 +55,9 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
     source = os.path.basename(unit.path)
     title = ""
     found: list[str] = []
+    end = unit.text_end
     for offset, line, size in lines_from(unit):
-        if offset >= unit.end and not title:
+        if offset >= end and not title:
             return
         text = decoded(line, offset, unit.path)
         if size > MAX_LINE_BYTES:
@@ -68,7 +69,7 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
                 yield Document(title, source, found)
             elif title:
                 counts.left_out["articles without text"] += 1
-            if offset >= unit.end:
+            if offset >= end:
                 return
             title, found = heading, []
         elif text and not title and not unit.begin:

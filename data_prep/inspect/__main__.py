@@ -24,9 +24,10 @@ from data_prep.inspect.inspect_options import InspectOptions
 
 def run(options: InspectOptions) -> None:
     from albert_tf import files
+    from albert_tf.input.manifest import record_files
 
     options.check()
-    paths = files.expand_globs(options.input_file, "input_file")
+    paths = record_files(options.input_file, "input_file")
     # They load TensorFlow, which takes longer than to see that a file is missing.
     from data_prep.inspect import reading, show, statistics
     from data_prep.inspect.names import Names

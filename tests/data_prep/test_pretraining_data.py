@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import lzma
 import pathlib
 import shutil
 
@@ -345,6 +346,56 @@ def test_one_sentence_documents(options, tmp_path):
     assert manifest["examples"] == 100
     with pytest.raises(InputError, match="one_segment_chunks"):
         create(dataclasses.replace(options, one_segment_chunks="drop"))
+
+
+@pytest.mark.parametrize("document_sentences", [0, 7])
+def test_compressed_text_gives_the_same_records(options, corpus, tmp_path, document_sentences):
+    options = dataclasses.replace(options, document_sentences=document_sentences)
+    manifest, _ = create(options)
+    plain = pathlib.Path(options.output_file[0]).read_bytes()
+    (tmp_path / "in.txt.xz").write_bytes(lzma.compress(corpus.read_bytes()))
+    found, _ = create(dataclasses.replace(options, input_file=(str(tmp_path / "in.txt.xz"),)))
+    assert pathlib.Path(options.output_file[0]).read_bytes() == plain
+    assert found["text_bytes"] == manifest["text_bytes"] == corpus.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("One sentence.\nAnother sentence.\n" * 30, {"pair_objective": "nsp"}),
+        ("One sentence.\nAnother sentence.\n" * 30 + "\n\na", {"random_next_sentence": True}),
+        # Two pairs, in different buckets.
+        ("One sentence.\n\nAnother sentence.", {"pair_objective": "nsp", "dupe_factor": 1}),
+    ],
+)
+def test_next_sentences_need_another_document(options, tmp_path, text, flags):
+    (tmp_path / "in.txt").write_text(text)
+    options = dataclasses.replace(options, input_file=(str(tmp_path / "in.txt"),))
+    name = next(iter(flags))
+    with pytest.raises(
+        InputError, match=f"^`{name}`(=nsp)?: no example could get a second segment"
+    ):
+        create(dataclasses.replace(options, **flags))
+    assert not list((tmp_path / "out").iterdir())
+    create(options)
+
+
+def test_no_message_recommends_what_is_set(options, tmp_path):
+    (tmp_path / "in.txt").write_text("a\n\na\n")
+    options = dataclasses.replace(options, input_file=(str(tmp_path / "in.txt"),))
+    with pytest.raises(InputError, match="every document .* is a single token") as error:
+        create(options)
+    assert "split," not in str(error.value)
+    with pytest.raises(InputError, match="`one_segment_chunks`=drop: .* use split"):
+        create(dataclasses.replace(options, one_segment_chunks="drop"))
+
+
+def test_globs_pass_over_what_extract_corpus_writes(options, corpus, tmp_path):
+    shutil.copy(corpus, tmp_path / "corpus.txt")
+    (tmp_path / "corpus.sources.tsv").write_text("book\tname\n")
+    (tmp_path / "corpus.corpus.json").write_text("{}")
+    manifest, _ = create(dataclasses.replace(options, input_file=(str(tmp_path / "corpus.*"),)))
+    assert manifest["text_bytes"] == corpus.stat().st_size
 
 
 @pytest.mark.parametrize(

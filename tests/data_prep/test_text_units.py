@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
+import sys
 from collections import Counter
 
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep import text_units
 from data_prep.corpora.text import read_documents
-from data_prep.text_units import TextUnit, read_unit, split_into_units
+from data_prep.text_units import (
+    MAX_LINE_BYTES,
+    TextUnit,
+    in_parts,
+    is_blank,
+    read_unit,
+    split_into_units,
+)
 
-LINES = st.lists(st.sampled_from(["", " ", "one", "two words", "ünï — 中文", "\t"]), max_size=40)
+# White space of ASCII and beyond, alone and around text.
+LINES = st.lists(
+    st.sampled_from(
+        ["", " ", "one", "two words", "ünï — 中文", "\t"]
+        + ["\u3000", "\u00a0 \u2003", "\x1c", "\u0085\t", "\u3000あ\u00a0", "\u200b", "\u2028x"]
+    ),
+    max_size=40,
+)
 ENDS = st.sampled_from(["\n", "\r\n"])
 
 
@@ -46,6 +64,83 @@ def test_units_of_any_length_contain_every_document_once(
     for document in documents:
         line = path.read_bytes()[document.offset :].decode("utf-8-sig").split("\n")[0]
         assert line.strip() == document.sentences[0]
+
+
+def test_lines_are_blank_as_str_strip_sees_them():
+    characters = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
+    for character in characters:
+        if character != "\n":
+            assert is_blank(f" {character}\u3000".encode()) == (not character.strip()), character
+
+
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda content: pyarrow.compress(content, "zstd", asbytes=True),
+}
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    lines=LINES,
+    ending=st.sampled_from([*COMPRESS]),
+    members=st.integers(0, 2),
+    length=st.integers(1, 60),
+    sentences=st.sampled_from([0, 0, 3]),
+)
+def test_compressed_text_is_the_text(tmp_path_factory, lines, ending, members, length, sentences):
+    folder = tmp_path_factory.mktemp("units")
+    plain, compressed = folder / "in.txt", folder / f"in.txt{ending}"
+    parts = ["\ufeff" + "\n".join(lines), "\n\ntwo\n\n", "more"][: members + 1]
+    plain.write_text("".join(parts), "utf-8")
+    # Files of several members, as `cat a.gz b.gz` makes them.
+    compressed.write_bytes(b"".join(COMPRESS[ending](part.encode()) for part in parts))
+    expected = read(plain, plain.stat().st_size, document_sentences=sentences)
+    (unit,) = split_into_units([str(compressed)])
+    counts = Counter()
+    assert list(read_unit(unit, counts, sentences)) == expected
+    assert counts["decompressed_bytes"] == plain.stat().st_size
+    parts = list(in_parts(unit, length, sentences))
+    assert sum(part.end - part.begin for part in parts) == compressed.stat().st_size
+    found = [document for part in parts for document in read_unit(part, Counter(), sentences)]
+    if sentences:  # the last document of every part may be shorter
+        found, expected = ([s for d in each for s in d.sentences] for each in (found, expected))
+    assert found == expected
+
+
+def test_parts_of_compressed_text_are_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_units, "MAX_DOCUMENT_BYTES", 2_000)
+    path = tmp_path / "in.txt.gz"
+    lines = [f"line {number}" for number in range(5_000)]  # a single document
+    path.write_bytes(gzip.compress("\n".join(["x" * 3 * MAX_LINE_BYTES, *lines]).encode()))
+    (unit,) = split_into_units([str(path)])
+    parts = list(in_parts(unit, 1_000))
+    assert max(sum(len(line) for _, line, _ in part.lines) for part in parts[1:]) < 3_100
+    counts = Counter()
+    found = [document for part in parts for document in read_unit(part, counts)]
+    assert [sentence for document in found for sentence in document.sentences] == lines
+    assert counts["skipped_lines"] == 1
+
+
+@pytest.mark.parametrize("ending", [*COMPRESS])
+def test_damaged_compressed_text_is_reported(tmp_path, ending):
+    content = COMPRESS[ending]("".join(f"line {n * n}\n" for n in range(9_000)).encode())
+    path = tmp_path / f"in.txt{ending}"
+    half = len(content) // 2
+    for damaged, message in (
+        (content[:half], "damaged or truncated"),
+        (content[:half] + bytes(40) + content[half + 40 :], "damaged or truncated"),
+        (b"plain text\n" * 99, f"not a {ending} file, although its name ends so; rename it"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=rf"^{path}: {message}") as error:
+            list(read_unit(*split_into_units([str(path)]), Counter()))
+        assert "\n" not in str(error.value)
+    (tmp_path / "in.txt").write_bytes(content)
+    message = rf"in\.txt: line 1 is not UTF-8 .*; it is compressed; add {ending} to its name"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "in.txt", len(content))
 
 
 @settings(deadline=None)
@@ -92,7 +187,7 @@ def test_text_without_blank_lines_is_not_read_again_and_again(
             read_bytes += len(content)
             return content
 
-    monkeypatch.setattr(files, "open_file", lambda path, mode: Counted(path, mode))
+    monkeypatch.setattr("albert_tf.files.compression.open_file", Counted)
     documents = read(path, 1_000_000, document_sentences=sentences)
     assert read_bytes < most * size
     assert sum(len(document.sentences) for document in documents) == 200_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import collections
 import json
 import pathlib
@@ -291,6 +292,21 @@ def test_the_sample_depends_on_the_text_alone(corpus, monkeypatch):
     assert sentences_of(corpus, size=200, num_processes=2) == expected
     monkeypatch.setattr(sentence_sample, "_SLACK", 100)
     assert sentences_of(corpus, size=200) == expected
+
+
+def test_a_compressed_file_gives_the_sample_of_its_text(tmp_path, monkeypatch):
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    compressed = [tmp_path / "a.txt.bz2", tmp_path / "b.txt"]
+    for path in paths:
+        path.write_text(
+            "\n\u3000\n".join(f"{path.stem} {number}" for number in range(500)), "utf-8"
+        )
+    compressed[0].write_bytes(bz2.compress(paths[0].read_bytes()))
+    expected = sentences_of(*paths, size=100)
+    for length in (200, 4_000_000):
+        monkeypatch.setattr(sentence_sample, "_PART_BYTES", length)
+        assert sentences_of(*compressed, size=100) == expected
+        assert sentences_of(*compressed) == sentences_of(*paths)
 
 
 @pytest.mark.parametrize(

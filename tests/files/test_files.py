@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 
+import fsspec
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.files import copy_file, file_identity, make_folder, sha256_of
+from albert_tf.files import copy_file, expand_globs, file_identity, make_folder, sha256_of
 from albert_tf.locks import folder_of_one
 
 HOLD = """
@@ -104,6 +105,42 @@ def test_the_hash_of_a_file_is_that_of_its_content(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(content)
     assert sha256_of(str(path)) == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("root", ["local", "remote"])
+def test_a_name_that_exists_is_no_pattern(tmp_path, monkeypatch, root):
+    folder = str(tmp_path)
+    if root == "remote":
+        memory = fsspec.filesystem("memory")
+        monkeypatch.setattr(type(memory), "store", {})
+        monkeypatch.setattr(type(memory), "pseudo_dirs", [""])
+        folder = "memory://folder"
+    names = ["x[1].txt", "x1.txt", "a,b.txt", "c, d,e.txt", "what?.txt", "whats.txt", "*.txt"]
+    for name in names:
+        if root == "local":
+            (tmp_path / name).touch()
+        else:
+            memory.pipe(f"{folder}/{name}", b"x")
+
+    def found(text):
+        # As flags split lists.
+        patterns = [f"{folder}/{part}" if n == 0 else part for n, part in enumerate(text)]
+        return [path.removeprefix(f"{folder}/") for path in expand_globs(patterns, "input_file")]
+
+    assert found(["x[1].txt"]) == ["x[1].txt"]
+    assert found(["what?.txt"]) == ["what?.txt"]
+    assert found(["*.txt"]) == ["*.txt"]
+    assert found(["x[0-9].txt"]) == ["x1.txt"]
+    assert found(["x*.txt"]) == ["x1.txt", "x[1].txt"]
+    assert found(["a", "b.txt"]) == ["a,b.txt"]
+    assert found(["c", "d,e.txt"]) == ["c, d,e.txt"]
+    # Within a list.
+    assert found(["a", "b.txt", f"{folder}/x1.txt"]) == ["a,b.txt", "x1.txt"]
+    assert found(["x1.txt", f"{folder}/a", "b.txt"]) == ["a,b.txt", "x1.txt"]
+    with pytest.raises(InputError, match=r"`input_file`: no file matches '.*/a'"):
+        found(["a", "c.txt", f"{folder}/x1.txt"])
+    with pytest.raises(InputError, match=r"no file matches '.*/y\[1\]\.txt'"):
+        found(["y[1].txt"])
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "b?/c"])

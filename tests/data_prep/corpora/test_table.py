@@ -227,7 +227,7 @@ def damaged(path: pathlib.Path) -> None:
         ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: damaged"),
         ("t.jsonl.gz", damaged, "t.jsonl.gz: damaged"),
         ("t.csv.zst", damaged, "t.csv.zst: damaged"),
-        ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: damaged"),
+        ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: not a .gz file"),
         ("t.csv", lambda path: path.write_text(""), "no such column in .*; it has none"),
         ("t.csv", lambda path: path.write_bytes(b"text\nCaf\xe9\n"), "t.csv: damaged.*(?i:utf-?8)"),
         ("t.json", lambda path: path.write_text('[\n{"text": "a"}\n]'), "one object per line"),
