@@ -150,9 +150,6 @@ class ExampleMaker:
             dropped_chunks=sum(copy.dropped_chunks for copy in pairs),
             examples=sum(len(copy.seeds) for copy in pairs),
         )
-        if self.pairing.objective == "nsp":
-            paired = np.concatenate([copy.documents for copy in pairs])
-            counts["paired_documents"] += len(np.unique(paired))
         return make_run(tokenized.ids, pairs, derive_seeds(seed, file, offset), seed, self._buckets)
 
     def examples_of(

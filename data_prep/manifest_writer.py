@@ -155,16 +155,14 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
     Raises:
         InputError: if it yields none.
     """
-    options, inputs = plan.options, ", ".join(plan.paths)
-    if options.objective == "nsp" and counts["examples"] and counts["paired_documents"] < 2:
-        raise no_other_document(plan)
     if counts["examples"]:
         return
+    inputs = ", ".join(plan.paths)
     if not counts["tokens"]:
         skipped = counts["skipped_lines"]
         lines = f" ({skipped} lines longer than a megabyte were skipped)" if skipped else ""
         raise InputError(f"`input_file`: no text in {inputs}{lines}")
-    if options.one_segment_chunks == "drop":
+    if plan.options.one_segment_chunks == "drop":
         raise InputError(
             "`one_segment_chunks`=drop: every document is a single sentence, so there are no "
             "pairs; use split, and check that blank lines only separate documents"
@@ -175,13 +173,24 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
     )
 
 
-def no_other_document(plan: Plan) -> InputError:
-    """The error about examples that all have the label 0 of next sentence prediction."""
-    name = "pair_objective" if plan.options.pair_objective else "random_next_sentence"
-    value = "=nsp" if plan.options.pair_objective else ""
-    return InputError(
-        f"`{name}`{value}: no example could get a second segment from another document; add text "
-        "(at least two documents long enough for pairs, separated by blank lines), or use "
+def check_labels(plan: Plan, counts: Counter[str]) -> None:
+    """Checks that examples have both labels of next sentence prediction.
+
+    Args:
+        plan: the plan of the run.
+        counts: sum of the counts of all parts. Pairs get their second segments within a part, so
+            the documents of a small corpus may all stay apart.
+
+    Raises:
+        InputError: if no example has the label 1.
+    """
+    options = plan.options
+    if options.objective != "nsp" or counts["positive_labels"]:
+        return
+    name = "`pair_objective`=nsp" if options.pair_objective else "`random_next_sentence`"
+    raise InputError(
+        f"{name}: no example could get a second segment from another document; add text (at least "
+        "two documents long enough for pairs, separated by blank lines), or use "
         "`pair_objective`=sop"
     )
 

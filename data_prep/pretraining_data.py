@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf import files
+from albert_tf.errors import InputError
 from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_file, write_indexes
 from albert_tf.tokenizers import Tokenizer
 from data_prep.example_maker import load_tokenizer
 from data_prep.manifest_writer import (
     build_manifest,
+    check_labels,
     finished_manifest,
-    no_other_document,
     write_manifest,
 )
 from data_prep.plan import Plan, make_plan
@@ -91,10 +92,11 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
     """
     outputs = plan.options.output_files
     part_counts = work.counts(part_name(bucket) for bucket in range(plan.buckets))
-    # Pairs get their second segments within a bucket, of which small corpora fill few.
-    if plan.options.objective == "nsp" and not part_counts["positive_labels"]:
+    try:
+        check_labels(plan, part_counts)
+    except InputError:
         work.remove()  # the same input would fail again
-        raise no_other_document(plan)
+        raise
     for description in (manifest_file, index_file):  # they do not describe the new files
         files.remove(description(outputs[0]))
     for shard, path in enumerate(outputs):
