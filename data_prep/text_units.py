@@ -163,7 +163,9 @@ def read_unit(
     for offset, line, size in lines_from(unit):
         if not (inside or offset < end):
             return
-        if is_blank(line):
+        is_read = inside and size <= MAX_LINE_BYTES
+        sentence = decoded(line, offset, unit.path) if is_read else ""
+        if not sentence and (is_read or is_blank(line)):
             if sentences:
                 yield TextDocument(unit.file, begin, sentences)
                 sentences, collected = [], 0
@@ -171,13 +173,13 @@ def read_unit(
                 return
             begin, inside = offset + size, True
         elif inside:
-            if size > MAX_LINE_BYTES:
+            if not is_read:
                 counts["skipped_lines"] += 1
                 continue
             if sentences and collected + size > MAX_DOCUMENT_BYTES:
                 yield TextDocument(unit.file, begin, sentences)
                 sentences, collected, begin = [], 0, offset
-            sentences.append(decoded(line, offset, unit.path))
+            sentences.append(sentence)
             collected += size
     if sentences:
         yield TextDocument(unit.file, begin, sentences)
