@@ -12,8 +12,8 @@ from typing import Any
 
 from albert_tf.errors import InputError
 
-# Keys of BERT's configs that no code reads.
-_UNUSED = (
+# Keys of BERT's configs that no code reads. They may be left over in a config of the original, too.
+BERT_KEYS = (
     "directionality",
     "pooler_fc_size",
     "pooler_num_attention_heads",
@@ -23,9 +23,24 @@ _UNUSED = (
 )
 
 
+# Keys that every config of the original has some of, and those of albert_zh none.
+_ORIGINAL_KEYS = (
+    "num_hidden_groups",
+    "inner_group_num",
+    "net_structure_type",
+    "gap_size",
+    "num_memory_blocks",
+    "down_scale_factor",
+    "layers_to_keep",
+    "parameter_sharing",
+)
+
+
 def is_albert_zh(values: dict[str, Any]) -> bool:
     """Whether a config is one of albert_zh: BERT's keys, and the width of a factor."""
-    return "embedding_size" in values and any(key in values for key in _UNUSED)
+    is_original = any(key in values for key in _ORIGINAL_KEYS)
+    has_factors = "embedding_size" in values and any(key in values for key in BERT_KEYS)
+    return has_factors and not is_original
 
 
 def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
@@ -43,5 +58,5 @@ def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
             "and is not computed; models with ln_type='postln' and the models in the original "
             "format (names ending in _google, Google's albert_*_zh) are"
         )
-    fields = {key: v for key, v in values.items() if key not in (*_UNUSED, "ln_type")}
+    fields = {key: v for key, v in values.items() if key not in (*BERT_KEYS, "ln_type")}
     return {**fields, "embedding_size": values.get("hidden_size", values["embedding_size"])}

@@ -204,7 +204,8 @@ class AlbertConfig:
         Args:
             values: content of an `albert_config.json`, of a Hugging Face `config.json`, which is
                 recognized by its `model_type`, or of a config of albert_zh, recognized by keys of
-                BERT such as `directionality`.
+                BERT such as `directionality` without any of the original's such as
+                `num_hidden_groups`.
             source: origin of the values, for errors.
 
         Raises:
@@ -220,7 +221,7 @@ class AlbertConfig:
         values = {
             key: value
             for key, value in values.items()
-            if key not in _ONLY_STRUCTURE and key not in _IGNORED
+            if key not in (*_ONLY_STRUCTURE, *_IGNORED, *albert_zh_config.BERT_KEYS)
         }
         if unknown := sorted(set(values) - known):
             raise InputError(

@@ -288,3 +288,22 @@ def test_configs_of_albert_zh_have_embeddings_as_wide_as_the_layers():
     assert config == AlbertConfig(embedding_size=312, hidden_size=312, num_attention_heads=12)
     with pytest.raises(InputError, match="zh: unknown key 'hiden_act'"):
         AlbertConfig.from_dict({**values, "hiden_act": "relu"}, source="zh")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["num_hidden_groups", "inner_group_num", "gap_size", "layers_to_keep", "net_structure_type"],
+)
+def test_a_config_of_the_original_may_have_keys_of_bert(key):
+    published = {"num_hidden_groups": 1, "inner_group_num": 1, "gap_size": 0, "layers_to_keep": []}
+    published["net_structure_type"] = 0
+    values = {"embedding_size": 128, "hidden_size": 312, "num_attention_heads": 12}
+    values |= {
+        "directionality": "bidi",
+        "pooler_type": "first_token_transform",
+        "ln_type": "postln",
+    }
+    config = AlbertConfig.from_dict({**values, key: published[key]})
+    assert config == AlbertConfig(embedding_size=128, hidden_size=312, num_attention_heads=12)
+    with pytest.raises(InputError, match="ln_type='preln': ALBERT supports only 'postln'"):
+        AlbertConfig.from_dict({**values, key: published[key], "ln_type": "preln"})

@@ -93,11 +93,11 @@ class ExportedClassifier(ExportedTaskModel):
 
         @tf.function(autograph=False, input_signature=[TEXTS])
         def single(text):
-            return self._answers(text)
+            return self._answered(text)
 
         @tf.function(autograph=False, input_signature=[TEXTS, TEXTS])
         def pair(text, text_pair):
-            return self._answers(text, text_pair)
+            return self._answered(text, text_pair)
 
         default = pair if self._settings.pairs else single
         return {"serving_default": default, "single": single, "pair": pair}

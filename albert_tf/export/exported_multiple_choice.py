@@ -46,7 +46,7 @@ class ExportedMultipleChoice(ExportedTaskModel):
 
         @tf.function(autograph=False, input_signature=[TEXTS, TEXTS, options])
         def serving_default(context, question, options):
-            return self._answers(context, question, options)
+            return self._answered(context, question, options)
 
         return {"serving_default": serving_default}
 

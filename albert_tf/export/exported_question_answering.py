@@ -49,7 +49,7 @@ class ExportedQuestionAnswering(ExportedTaskModel):
 
         @tf.function(autograph=False, input_signature=[TEXTS, TEXTS])
         def serving_default(question, context):
-            return self._answers(question, context)
+            return self._answered(question, context)
 
         return {"serving_default": serving_default}
 

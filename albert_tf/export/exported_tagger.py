@@ -81,7 +81,7 @@ class ExportedTagger(ExportedTaskModel):
 
         @tf.function(autograph=False, input_signature=[TEXTS])
         def serving_default(text):
-            return self._answers(text)
+            return self._answered(text)
 
         return {"serving_default": serving_default}
 

@@ -41,6 +41,16 @@ class ExportedTaskModel(tf.Module, abc.ABC):
     def signatures(self) -> dict:
         """Returns the serving signatures by name."""
 
+    @abc.abstractmethod
+    def _answers(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of the signature for at least one text of each kind."""
+
+    def _answered(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the same also for a batch of 0, by way of an empty text."""
+        count = tf.shape(texts[0])[0]
+        outputs = self._answers(*(_with_empty_text(each, count == 0) for each in texts))
+        return {name: values[:count] for name, values in outputs.items()}
+
     def _in_batches(
         self, features: dict[str, tf.Tensor], names: Sequence[str]
     ) -> dict[str, tf.Tensor]:
@@ -73,3 +83,12 @@ class ExportedTaskModel(tf.Module, abc.ABC):
         ]
         _, *arrays = tf.while_loop(more, read, [0, *arrays], parallel_iterations=1)
         return {name: array.concat() for name, array in zip(names, arrays, strict=True)}
+
+
+def _with_empty_text(texts: tf.Tensor, is_needed: tf.Tensor) -> tf.Tensor:
+    """Adds a row of empty texts, at least one, to strings `[batch]` or `[batch, options]`."""
+    shape = tf.shape(texts)
+    row = tf.tensor_scatter_nd_update(tf.maximum(shape, 1), [[0]], shape[:1] + 1)
+    wanted = tf.where(is_needed, row, shape)
+    missing = tf.reduce_prod(wanted) - tf.size(texts)
+    return tf.reshape(tf.concat([tf.reshape(texts, [-1]), tf.fill([missing], "")], 0), wanted)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import shown
+from albert_tf.files import check_unicode, shown
 
 
 def as_list(values: Any, argument: str) -> list[Any]:
@@ -38,7 +38,7 @@ def as_texts(values: Any, argument: str) -> list[str]:
 
 
 def check_text(value: Any, place: str) -> None:
-    """Raises InputError if a value is not a text.
+    """Raises InputError if a value is not a text, or one that UTF-8 cannot express.
 
     Args:
         value: to check.
@@ -46,6 +46,7 @@ def check_text(value: Any, place: str) -> None:
     """
     if not isinstance(value, str):
         raise InputError(f"{place}: must be a text, not {shown_value(value)}")
+    check_unicode(value, place)
 
 
 def check_same_length(first: Sequence, second: Sequence, argument: str, than: str) -> None:

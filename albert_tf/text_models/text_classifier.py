@@ -16,7 +16,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, read_json
 from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.classification.datasets import Example
+from albert_tf.finetuning.classification.datasets import Example, normalized_label
 from albert_tf.finetuning.classification.tables import find_dataset
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target
 from albert_tf.interop.layout import LABELS_FILE, TARGET_FILE
@@ -361,4 +361,4 @@ def _label_text(value: Any, place: str) -> str:
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
-    return value if isinstance(value, str) else json.dumps(value)
+    return normalized_label(value) if isinstance(value, str) else json.dumps(value)

@@ -323,6 +323,7 @@ def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
     place, place_of_labels = f"`texts`[{number}]", f"`entities`[{number}]"
     location = place if labels is None else place_of_labels
     if isinstance(item, str):
+        check_text(item, place)
         if labels is None:
             return TaggedText(location, number, item)
         spans = [_span(location, each) for each in _items(location, labels)]

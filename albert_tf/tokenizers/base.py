@@ -30,7 +30,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, overload
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.files import is_folder
+from albert_tf.files import check_unicode, is_folder
 from albert_tf.hub.names import find_vocabulary, local_vocabulary
 from albert_tf.tokenizers import packing
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
@@ -164,7 +164,12 @@ class Tokenizer(abc.ABC):
         """Returns the ids of each text, as `encode` does, in int32 arrays."""
         if special_symbols:
             return [self.encode_with_offsets(text, special_symbols=True)[0] for text in texts]
-        return self._encode_texts(texts)
+        try:
+            return self._encode_texts(texts)
+        except (TypeError, UnicodeEncodeError):  # of the subword models
+            for number, text in enumerate(map(str, texts)):
+                check_unicode(text, f"`texts`[{number}]")
+            raise
 
     def encode_with_offsets(
         self, text: str, special_symbols: bool = False
@@ -255,9 +260,8 @@ class Tokenizer(abc.ABC):
         length = max(map(len, rows["input_ids"]), default=0)
         if padding == "max_length" and max_length is not None:
             length = max_length
-        pad_values = {"input_ids": self.pad_id}
         return {
-            name: packing.pad(values, length, pad_values.get(name, 0))
+            name: packing.pad(values, length, self.pad_id if name == "input_ids" else 0)
             for name, values in rows.items()
         }
 
@@ -389,8 +393,7 @@ class Tokenizer(abc.ABC):
 
 def _checked_texts(texts: Any, argument: str) -> list[str]:
     """Returns the texts as a list, or raises InputError."""
-    if isinstance(texts, str):
-        return [str(texts)]
+    texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):
         raise InputError(
             f"`{argument}`={texts!r}: must be a text or a sequence of texts, not "
@@ -402,6 +405,7 @@ def _checked_texts(texts: Any, argument: str) -> list[str]:
             raise InputError(
                 f"`{argument}`[{number}]={text!r}: must be a text, not {type(text).__name__}"
             )
+        check_unicode(text, f"`{argument}`[{number}]")
     return texts
 
 

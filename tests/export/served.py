@@ -7,6 +7,7 @@ import pathlib
 import random
 
 import sentencepiece
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
@@ -51,6 +52,16 @@ def texts(count: int, most: int, seed: int = 0) -> list[str]:
         )
         for _ in range(count)
     ]
+
+
+def assert_nothing_is_answered(signature, answer: dict, **shapes: list[int]) -> None:
+    """Asks for a batch of 0, which gets the outputs of `answer` without a row."""
+    nothing = signature(**{name: tf.zeros(shape, tf.string) for name, shape in shapes.items()})
+    assert {name: (0, value.dtype) for name, value in answer.items()} == {
+        name: (len(value), value.dtype) for name, value in nothing.items()
+    }
+    for name, value in nothing.items():
+        assert len(value.shape) == len(answer[name].shape)
 
 
 def write_vocabulary(folder) -> Tokenizer:

@@ -57,6 +57,10 @@ def test_ids_and_lengths(export, options):
     assert {path.name for path in pathlib.Path(export, "preprocess", "assets").iterdir()} == {
         "vocab.txt", "tokenizer_config.json",
     }  # fmt: skip
+    nothing = preprocess(tf.constant([], tf.string))
+    assert {name: value.shape for name, value in nothing.items()} == dict.fromkeys(packed, (0, 9))
+    encoder = tf.saved_model.load(f"{export}/encoder")
+    assert len(encoder(nothing)["sequence_output"]) == 0
     numbers = preprocess.tokenize.get_special_tokens_dict()
     assert {name: int(value) for name, value in numbers.items()} == {
         "vocab_size": tiny.VOCAB,

@@ -23,7 +23,12 @@ from albert_tf.interop.companions import Companions
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.words import split_words
 from tests.conftest import slow
-from tests.export.served import config_for, texts, write_vocabulary
+from tests.export.served import (
+    assert_nothing_is_answered,
+    config_for,
+    texts,
+    write_vocabulary,
+)
 from tests.interop.models import letters, random_model
 
 try:
@@ -125,7 +130,9 @@ def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, v
     trained = TrainedModel("tagger", model, tokenizer, Companions(labels=labels), settings)
     lines = odd_texts(60)
     module = TASK_EXPORTS["tagger"].create_module(trained, [tokenizer.path])
-    given = module.signatures()["serving_default"](text=tf.constant(lines))
+    signature = module.signatures()["serving_default"]
+    given = signature(text=tf.constant(lines))
+    assert_nothing_is_answered(signature, given, text=[0])
     given = {name: values.numpy() for name, values in given.items()}
     expected = predictions(trained, lines)
     longest = max(map(len, expected))

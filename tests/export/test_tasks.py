@@ -30,7 +30,14 @@ from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tokenizers import Tokenizer
 from tests.conftest import slow
-from tests.export.served import LABELS, LONGEST, config_for, texts, write_vocabulary
+from tests.export.served import (
+    LABELS,
+    LONGEST,
+    assert_nothing_is_answered,
+    config_for,
+    texts,
+    write_vocabulary,
+)
 from tests.interop.models import random_model
 
 pytestmark = pytest.mark.integration
@@ -98,6 +105,7 @@ def test_a_classifier_gives_the_probabilities_of_the_program(exported):
         assert {tuple(row) for row in given["labels"].numpy()} == {
             tuple(label.encode() for label in LABELS)
         }
+        assert_nothing_is_answered(export.signatures[name], given, **dict.fromkeys(inputs, [0]))
         if name == "pair":  # which it was trained for
             default = export.signatures["serving_default"]
             again = default(**{k: tf.constant(v) for k, v in inputs.items()})
@@ -131,6 +139,7 @@ def test_numbers_and_several_labels(trained, kind, outputs):
     logits = expected_logits(given, lines)
     target = TARGETS[kind](ClassificationDataset("table", {}, label_separator="|"), LABELS)
     answer = served(text=tf.constant(lines))
+    assert_nothing_is_answered(served, answer, text=[0])
     if kind == "regression":
         assert set(answer) == {"value"}
         np.testing.assert_allclose(answer["value"], target.values(logits)[:, 0], atol=1e-5)
@@ -182,9 +191,13 @@ def test_choices_are_those_of_the_program(trained, task):
     logits = given.model(padded(features))["logits"].numpy()
     logits = np.where(features.arrays["choice_mask"] > 0, logits, MISSING_CHOICE)
     options = [row + [""] * (4 - len(row)) for row in choices]
-    answer = signature_of(given)(
+    signature = signature_of(given)
+    answer = signature(
         context=tf.constant(contexts), question=tf.constant(asked), options=tf.constant(options)
     )
+    for count in (4, 0):
+        empty = {"context": [0], "question": [0], "options": [0, count]}
+        assert_nothing_is_answered(signature, answer, **empty)
     probabilities = softmax(logits, axis=-1)
     np.testing.assert_allclose(answer["probabilities"], probabilities, atol=1e-6)
     np.testing.assert_array_equal(answer["answer"], probabilities.argmax(axis=-1))
@@ -227,5 +240,6 @@ def test_answers_are_those_of_the_program(trained, head):
         edges = zip(answer["start"].numpy(), answer["end"].numpy(), strict=True)
         for text, context, (start, end) in zip(expected, contexts, edges, strict=True):
             assert context[start:end] == text if text else (start, end) == (-1, -1)
+        assert_nothing_is_answered(signature, answer, question=[0], context=[0])
         alone = signature(question=tf.constant(asked[:1]), context=tf.constant(contexts[:1]))
         assert alone["answer"].numpy().tolist() == [b""]

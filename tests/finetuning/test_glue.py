@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.classification.classification import Classification
+from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.classification.glue import GLUE, SUBMISSION_ROWS, glue_dataset
 from albert_tf.finetuning.classification.readers import read_examples
-from tests.finetuning.glue_files import FORMATS, label, texts, write_task
+from tests.finetuning.glue_files import FORMATS, LABELS, label, texts, write_task
 
 PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}
 SPLITS = ("train", "eval", "predict")
@@ -47,6 +52,31 @@ def test_mnli_has_two_sets_of_which_the_matched_comes_first(tmp_path):
     (only,) = glue_dataset("MisMNLI", str(tmp_path), ("eval",)).sets["eval"]
     assert only.files[0].path.endswith("dev_mismatched.tsv")
     assert only.suffix == ""
+
+
+def test_a_model_of_another_origin_has_the_labels_in_its_own_order(tmp_path):
+    write_task(tmp_path, "MNLI")
+    out = tmp_path / "out"
+    out.mkdir()
+    options = ClassifierOptions(
+        output_dir=str(out), task_name="mnli", data_dir=str(tmp_path), do_train=True, do_eval=True
+    )
+
+    def trained_with(*labels):
+        (out / "labels.json").write_text(json.dumps(labels))
+        return Classification(options, None)
+
+    task = trained_with("entailment", "NEUTRAL", "contradiction")
+    for split in ("eval", "train"):  # training resumes in that order
+        for examples in task.read(split).values():
+            assert [each.label for each in examples[:3]] == list(LABELS["MNLI"])
+            assert task.target.encode(examples).tolist() == [2, 0, 1] * 2
+    logits = np.eye(3)
+    assert task.target.submitted(logits) == ["entailment", "neutral", "contradiction"]
+    other = trained_with("entailment", "neutral", "other")
+    for use in (lambda: other.target, lambda: other.read("train")):
+        with pytest.raises(InputError, match="contains a classifier of other labels"):
+            use()
 
 
 def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):

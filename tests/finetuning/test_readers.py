@@ -63,6 +63,15 @@ def test_numbers_are_texts_as_they_would_be_typed(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("text", ["x" * 200_000, 'a "b", c\n' * 30_000])
+def test_long_texts_are_read_and_only_quotation_marks_blamed(tmp_path, text):
+    rows = [{"text": text, "label": "a"}]
+    assert values(write(tmp_path / "a.csv", rows)) == rows
+    (tmp_path / "b.csv").write_text(f'text,label\n{"x" * 200_000},a\n"{"y" * 200_000}\n')
+    with pytest.raises(InputError, match=r"b\.csv:3: the quotation mark that opens here is not"):
+        values(tmp_path / "b.csv")
+
+
 def test_lists_stay_lists(tmp_path):
     rows = [{"text": "x", "label": ["a", "b"]}, {"text": "y", "label": []}]
     assert values(write(tmp_path / "a.jsonl", rows)) == rows

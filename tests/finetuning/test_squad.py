@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.squad.squad_files import Answer, SquadQuestion, read_squad
@@ -104,13 +106,28 @@ SECOND = (*PARAGRAPH, "qas", 1)
         (changed((*PARAGRAPH, "context")), r"data\[0\]\.paragraphs\[0\]: lacks 'context'"),
         (changed((*PARAGRAPH, "qas")), r"data\[0\]\.paragraphs\[0\]: lacks 'qas'"),
         (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
-        (changed((*SECOND, "id"), 7), r"qas\[1\]\.id=7: must be str, not int"),
+        (changed((*SECOND, "id"), 7.5), r"qas\[1\]\.id=7.5: must be int \| str, not float"),
+        (changed((*SECOND, "id"), True), r"qas\[1\]\.id=true: must be int \| str, not bool"),
         (changed((*SECOND, "question")), r"qas\[1\]: lacks 'question'"),
         (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
         (changed((*SECOND, "answers", 0, "text")), r"qas\[1\]\.answers\[0\]: lacks 'text'"),
         (
             changed((*SECOND, "answers", 0, "answer_start"), True),
-            r"answers\[0\]\.answer_start=true: must be int, not bool",
+            r"answers\[0\]\.answer_start=true: must be int \| float \| null, not bool",
+        ),
+        (
+            changed((*SECOND, "answers", 0, "answer_start"), 4.5),
+            r"qas\[1\]: answer_start=4.5: must be a whole number",
+        ),
+        (
+            changed((*SECOND, "answers"), {"text": ["cat"], "answer_start": [4, 5]}),
+            r"qas\[1\]: 1 texts of answers, but 2 positions",
+        ),
+        (changed((*SECOND, "id"), 1), r"qas\[1\]: the id '1' is already used at"),
+        ('{"id": 1}\n{"id": 2}', r"set\.json:1: lacks 'paragraphs'"),
+        (
+            json.dumps({**qa(), "context": CONTEXT}) + "\n{\n",
+            r"set\.json:2: not JSON",
         ),
         (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
         (
@@ -124,6 +141,68 @@ def test_what_is_wrong_is_named(read, value, message):
     with pytest.raises(InputError, match=message) as error:
         read(value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("id", [0, 12, "12", 2**60])
+@pytest.mark.parametrize("start", [4, 4.0])
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("form", ["articles", "data", "list", "lines", "paragraphs", "parquet"])
+def test_the_same_questions_in_every_form(tmp_path, id, start, columns, form):
+    answers = {"text": ["cat", "mat"], "answer_start": [start, None if start == 4.0 else -1]}
+    # As the Hub stores that there is no answer, and as others do.
+    nothing = {"text": [""], "answer_start": [-1]}
+    if not columns:
+        answers, nothing = ([dict(zip(a, v, strict=True)) for v in zip(*a.values(), strict=True)]
+                            for a in (answers, nothing))  # fmt: skip
+    questions = [qa(id, answers=answers), qa("x", answers=nothing)]
+    rows = [{**question, "context": CONTEXT} for question in questions]
+    paragraph = {"context": CONTEXT, "qas": questions}
+    path = tmp_path / ("set.parquet" if form == "parquet" else "set.json")
+    if form == "parquet":
+        rows = [{**row, "id": str(row["id"])} for row in rows] if id != 12 else rows[:1]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        value = {
+            "articles": content(*questions),
+            "data": {"data": rows},
+            "list": rows,
+            "lines": rows,
+            "paragraphs": [paragraph],
+        }[form]
+        lines = value if form in ("lines", "paragraphs") else [value]
+        text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+        path.write_text(text + "\n\n" * (form == "lines"), "utf-8")
+    file = read_squad(str(path))
+    found = (Answer("cat", 4), Answer("mat", -1))
+    assert file.questions[0] == SquadQuestion(str(id), "Who sat?", CONTEXT, found)
+    assert file.labeled
+    if len(rows) > 1:
+        assert file.questions[1] == SquadQuestion("x", "Who sat?", CONTEXT, ())
+        assert file.version_2
+
+
+def test_lines_of_json_end_at_line_feeds(tmp_path):
+    context = "a cat\u2028\u0085 sat"
+    row = {"id": 1, "question": "Who?", "context": context, "answers": []}
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\r\n", "utf-8")
+    assert read_squad(str(path)).questions[0].context == context
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [{"text": "", "answer_start": -1}],
+        [{"text": " ", "answer_start": 0}],
+        [{"text": "CANNOTANSWER", "answer_start": -1}],
+        {"text": [], "answer_start": []},
+        None,
+    ],
+)
+def test_placeholders_are_no_answers(read, answers):
+    file = read(content(qa(), qa("2", answers=answers, is_impossible=True)))
+    assert file.questions[1].answers == ()
+    assert file.version_2
 
 
 def test_a_file_that_is_not_there():

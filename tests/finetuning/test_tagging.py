@@ -231,6 +231,56 @@ def test_columns(tmp_path):
     assert untagged.tags is None
 
 
+CONLLU = """# newdoc id = a comment of exactly ten words , as here
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_
+2\tle\tle\tDET\t_\t_\t3\tdet\t_\t_
+3\t10\u00a0000 francs\tfranc\tNOUN\t_\t_\t0\troot\t_\t_
+3.1\tpayés\tpayer\tVERB\t_\t_\t_\t_\t3:acl\tCopyOf=-1
+
+# text = #5
+0.1\tC'est\têtre\tVERB\t_\t_\t_\t_\t0:root\t_
+1\t#5\t#\tSYM\t_\t_\t0\troot\t_\t_
+2\t2-3\t2\tNUM\t_\t_\t1\tnmod\t_\t_
+"""
+
+
+def test_conllu_has_lines_that_are_no_words(tmp_path):
+    first, second = read(tmp_path / "a.conllu", CONLLU, word_column=2, tag_column=4)
+    assert first.text == "de le 10\u00a0000 francs"
+    assert len(first.words) == 3
+    assert first.tags == ("ADP", "DET", "NOUN")
+    assert (second.text, second.tags) == ("#5 2-3", ("SYM", "NUM"))
+    assert second.location == f"{tmp_path}/a.conllu:9"
+    relations = read(tmp_path / "a.conllu", CONLLU, word_column=-9, tag_column=8)
+    assert relations[0].tags == ("case", "det", "root")
+    with pytest.raises(InputError, match="`word_column`=1: in .*:2, as in CoNLL-U, this column"):
+        read(tmp_path / "a.conllu", CONLLU)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["1-2 NUM", "5.1 NUM"],  # words that look like numbers of CoNLL-U
+        ["1 x NUM", "1-2 x NUM", "3 x NUM"],  # not numbered from 1 to the last
+        ["4-5\tx\tNUM", "5-6\tx\tNUM"],
+    ],
+)
+def test_other_columns_may_look_like_those_of_conllu(tmp_path, lines):
+    for column in {1, len(lines[0].split()) - 1}:
+        (text,) = read(tmp_path / "a.txt", "\n".join(lines), word_column=column)
+        assert len(text.words) == len(text.tags) == len(lines)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u3000", "\u2028", "\x1c"])
+def test_only_ascii_white_space_separates_columns(tmp_path, space):
+    word = f"5{space}kg"
+    (text,) = read(tmp_path / "a.txt", f"{word} \t B-X\n")
+    assert text.text.strip() == word
+    (text,) = read(tmp_path / "b.txt", f"{word}  B-X{space}\n{word} O\n{space}\n")
+    assert (text.text, text.tags) == (f"{word} {word}", ("B-X", "O"))
+
+
 def test_json_lines_and_parquet(tmp_path):
     (row,) = read(
         tmp_path / "a.json", '{"tokens": ["a b", ""], "ner_tags": [1, 0]}', tag_names=("O", "B-X")

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
 from albert_tf.files import parse_json
-from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
+from albert_tf.finetuning.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Example,
+    RowSet,
+    TableFile,
+)
+from albert_tf.finetuning.classification.readers import read_examples
 from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, restore
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
@@ -71,6 +78,53 @@ def test_scores_have_the_original_s_names():
     assert keys["accuracy"] == "eval_accuracy"
     assert keys["matthew_corr"] == "matthew_corr"
     assert (keys["pearson"], keys["mse"]) == ("pearson", "MSE")
+
+
+SAME_LABELS = ["caf\u00e9 au lait", " cafe\u0301 au lait", "caf\u00e9\u00a0au  lait\t"]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl"])
+def test_labels_that_look_the_same_are_one_class(tmp_path, ending):
+    labels = [*SAME_LABELS, "tea"]
+    path = tmp_path / f"rows.{ending}"
+    if ending == "tsv":
+        labels = [label.replace("\t", " ") for label in labels]
+        rows = [f"x\t{label}\n" for label in labels]
+        path.write_text("text\tlabel\n" + "".join(rows), "utf-8")
+    else:
+        rows = [{"text": "x", "label": label} for label in labels]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    rows = RowSet((TableFile(str(path), Columns("text", None, "label")),))
+    dataset = task("classification")
+    read = read_examples(dataset, rows, labeled=True)
+    target = TARGETS["classification"].learn(dataset, read)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(read).tolist() == [0, 0, 0, 1]
+    # A model that was trained on labels as they were.
+    for label in SAME_LABELS:
+        trained = restore(dataset, None, ["tea", label])
+        assert trained.encode(read).tolist() == [1, 1, 1, 0]
+        assert trained.decode(np.eye(2)) == ["tea", label]
+
+
+def test_several_labels_that_look_the_same_are_one():
+    dataset = task("multi_label")
+    rows = examples(SAME_LABELS[0], SAME_LABELS[1:], ["tea", SAME_LABELS[2]])
+    target = TARGETS["multi_label"].learn(dataset, rows)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(rows).tolist() == [[1, 0], [1, 0], [1, 1]]
+
+
+def test_labels_of_another_model_are_those_of_the_data_set_in_its_order():
+    dataset = task("classification", labels=("no", "yes", "maybe"))
+    rows = examples("no", "yes", "maybe")
+    for labels in (["yes", "maybe", "no"], ["YES", "Maybe", "no"]):
+        target = restore(dataset, None, labels)
+        assert target.labels == ("yes", "maybe", "no")
+        assert target.encode(rows).tolist() == [2, 0, 1]
+        assert target.decode(np.eye(3)) == ["yes", "maybe", "no"]
+        assert target.score(target.encode(rows), np.eye(3)[[2, 0, 1]])["eval_accuracy"] == 1
+    assert restore(dataset, None, ["yes", "no", "other"]).labels == ("yes", "no", "other")
 
 
 def test_one_label():

@@ -53,6 +53,8 @@ def classifier(weights):
         ("predict", ({"a": 1},), r"^`texts`: must be a list, an array or a Series, not dict$"),
         ("predict", (["x", ("y", "z")],), r'^`texts`\[1\]: must be a text, not \["y", "z"\]'),
         ("predict", ([("y", "z", "w")],), r"^`texts`\[0\]: must be a text or a pair of texts"),
+        ("predict", (["x", "the \ud83d cat"],), r"^`texts`\[1\]: contains \\ud83d, half of a surr"),
+        ("predict", ([("x", "\udce9")],), r"^`texts`\[0\]: contains \\udce9, half of a surrogate"),
         ("predict", (["x"], 0), r"^`batch_size`=0: must be at least 1$"),
         ("evaluate", (["x"], ["a", "b"]), r"^`labels`: has 2 items, but `texts` has 1$"),
         ("evaluate", (["x"], ["c"]), r"^`labels`:0: label 'c' is not one of the training labels"),

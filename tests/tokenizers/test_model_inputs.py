@@ -101,6 +101,10 @@ def test_prompts_and_padding(tokenizer):
             {"texts": ["a", "b"], "pairs": "c"},
             "`pairs`: 1 texts; must be as many as in `texts`, 2",
         ),
+        (
+            {"texts": ["a", "the \ud83d cat"]},
+            r"`texts`[1]: contains \ud83d, half of a surrogate pair",
+        ),
         ({"texts": "a", "max_length": 4}, "`max_length`=4: must be at least 5"),
         (
             {"texts": "a", "padding": True},
@@ -113,6 +117,12 @@ def test_invalid_arguments_are_named(tokenizer, arguments, message):
     with pytest.raises(InputError) as error:
         tokenizer(**arguments)
     assert str(error.value) == message
+
+
+def test_half_of_a_surrogate_pair_is_named(tokenizer):
+    message = r"^`texts`\[1\]: contains \\ud83d, half of a surrogate pair$"
+    with pytest.raises(InputError, match=message):
+        tokenizer.encode_batch(["a", "the \ud83d cat"])
 
 
 def test_ids_are_decoded_without_control_symbols(tokenizer):

@@ -98,9 +98,11 @@ class Classification(FineTuningTask):
     def _learn_target(self, examples: list[Example]) -> Target:
         target = TARGETS[self.dataset.target].learn(self.dataset, examples)
         trained = self._trained_target()
-        if trained is not None and (trained.kind, trained.labels) != (target.kind, target.labels):
+        if trained is None:
+            return target
+        if (trained.kind, set(trained.labels)) != (target.kind, set(target.labels)):
             raise self._other_labels(trained)
-        return target
+        return type(target)(self.dataset, trained.labels, target.spread)
 
     @property
     def target(self) -> Target:
@@ -117,7 +119,7 @@ class Classification(FineTuningTask):
                     f"`output_dir`={folder}: contains a model for {trained.kind}, not for "
                     f"{self.dataset.target}"
                 )
-            if self.dataset.labels not in (None, trained.labels):
+            if set(self.dataset.labels or trained.labels) != set(trained.labels):
                 raise self._other_labels(trained)
             self._learned_target = trained
         return self._learned_target

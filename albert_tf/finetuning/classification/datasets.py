@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -126,6 +127,14 @@ class ClassificationDataset:
     record: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
+def normalized_label(label: str) -> str:
+    """A label as classes are named: white space folded, characters composed (NFC).
+
+    Labels that look the same are the same.
+    """
+    return " ".join(unicodedata.normalize("NFC", label).split())
+
+
 class Example(NamedTuple):
     """One text, or pair of texts.
 
@@ -133,7 +142,7 @@ class Example(NamedTuple):
         location: "file:line", for errors.
         text: the first text.
         text_pair: the second; None for tasks on single texts.
-        label: as in the table, a list if the table contains one; None if unknown.
+        label: as `normalized_label` returns it, a list if the table contains one; None if unknown.
         id: of the row, in predictions.
     """
 

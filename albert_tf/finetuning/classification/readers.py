@@ -18,11 +18,15 @@ from albert_tf.finetuning.classification.datasets import (
     RowReader,
     RowSet,
     TableFile,
+    normalized_label,
 )
 from albert_tf.finetuning.classification.spreadsheets import sheet_rows
 from albert_tf.finetuning.parquet_rows import parquet_rows
 
 logger = logging.getLogger(__name__)
+
+# Texts may be longer than the 131,072 characters that `csv` reads by default.
+csv.field_size_limit(2**31 - 1)
 
 
 def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -> list[Example]:
@@ -86,6 +90,8 @@ def _example(
             )
         if not multi_label and not label.strip():
             raise InputError(f"{location}: column {columns.label!r} is empty")
+        if not multi_label:
+            label = normalized_label(label)
     # Only some of GLUE's labeled tables have an id, and nothing needs it there.
     has_id = columns.id is not None and not (labeled and columns.id not in values)
     return Example(

@@ -14,7 +14,11 @@ from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
-from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
+from albert_tf.finetuning.classification.datasets import (
+    ClassificationDataset,
+    Example,
+    normalized_label,
+)
 from albert_tf.finetuning.metrics import METRICS, score
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.losses import (
@@ -139,7 +143,7 @@ class OneLabel(Target):
         return cls(dataset, labels)
 
     def encode(self, examples):
-        ids = {label: number for number, label in enumerate(self.labels)}
+        ids = _ids_of(self.labels)
         return np.array([_id(ids, example, example.label) for example in examples], np.int32)
 
     def values(self, logits):
@@ -240,7 +244,7 @@ class SeveralLabels(Target):
         return cls(dataset, labels)
 
     def encode(self, examples):
-        ids = {label: number for number, label in enumerate(self.labels)}
+        ids = _ids_of(self.labels)
         sets = np.zeros((len(examples), len(self.labels)), np.float32)
         for row, example in enumerate(examples):
             for label in _split(self.dataset, example):
@@ -294,12 +298,18 @@ def restore(
 ) -> Target:
     """What the outputs of a trained model mean.
 
+    Labels of the data set that a model of another origin has in another order, or with other
+    capitals, are those of the data set, in the order of the model's outputs.
+
     Args:
         dataset: whose labels they are.
         saved: content of `target.json`; None if there is none, as for a plain classifier.
         labels: content of `labels.json`.
     """
     saved = saved or SavedTarget()
+    names = {label.casefold(): label for label in dataset.labels or ()}
+    if len(labels) == len(names) and names.keys() == {label.casefold() for label in labels}:
+        labels = [names[label.casefold()] for label in labels]
     return TARGETS[saved.kind](dataset, tuple(labels), saved.spread)
 
 
@@ -312,6 +322,12 @@ def _in_order(labels: set[str]) -> tuple[str, ...]:
 
 def _file_of(examples: Sequence[Example]) -> str:
     return examples[0].location.rsplit(":", 1)[0]
+
+
+def _ids_of(labels: Sequence[str]) -> dict[str, int]:
+    """The ids of labels, which may come from elsewhere, by their normalized names."""
+    ids = {label: number for number, label in enumerate(labels)}
+    return {normalized_label(label): number for label, number in ids.items()} | ids
 
 
 def _id(ids: dict[str, int], example: Example, label: str) -> int:
@@ -338,4 +354,4 @@ def _split(dataset: ClassificationDataset, example: Example) -> list[str]:
     labels = example.label or []
     if isinstance(labels, str):
         labels = labels.split(dataset.label_separator)
-    return list(dict.fromkeys(label.strip() for label in labels if label.strip()))
+    return list(dict.fromkeys(normalized_label(label) for label in labels if label.strip()))

@@ -1,18 +1,19 @@
 """Reads SQuAD files, 1.1 and 2.0: questions on paragraphs, with or without answers.
 
-A file is JSON, as published, or Parquet, as the Hugging Face Hub has the same data. CMRC 2018 and
-DRCD are published in this format, CMRC 2018 also in one of its own.
+A file is JSON, as published, or a question in each row, as the Hugging Face Hub has the same data:
+Parquet, JSON lines, or a list. CMRC 2018 and DRCD are published in the format of SQuAD, CMRC 2018
+also in one of its own. Ids may be numbers, which predictions then have as text.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypedDict, cast
 
 from albert_tf.errors import InputError
-from albert_tf.files import converted, read_json
+from albert_tf.files import converted, parse_json, read_text
 from albert_tf.finetuning.parquet_rows import parquet_rows
 
 # How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
@@ -76,49 +77,79 @@ class SquadFile:
 def read_squad(path: str) -> SquadFile:
     """The questions of a file.
 
-    A question has no answer if `is_impossible` is true, or if `answers` is empty while other
-    questions of the file have some. A file without either is not labeled.
+    A question has no answer if `is_impossible` is true, or if `answers` is empty, or has texts
+    without characters only, while other questions of the file have some. A file without either is
+    not labeled.
 
     Raises:
         InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
-    content = _content(path)
+    version, items = _content(path)
     questions, impossible, unlabeled = [], 0, []
     seen: dict[str, str] = {}
-    for place, context, entry in content.entries():
-        question = _question(f"{path}: {place}", context, entry)
-        if question.id in seen:
-            raise InputError(
-                f"{path}: {place}: the id {question.id!r} is already used at {seen[question.id]}"
-            )
-        seen[question.id] = place
-        questions.append(question)
-        impossible += entry.is_impossible
-        if entry.answers is None and not entry.is_impossible:
-            unlabeled.append(place)
+    contexts: dict[str, str] = {}  # each is stored once, though several rows have it
+    for item_place, item in items:
+        for place, context, entry in item.entries(item_place):
+            context = contexts.setdefault(context, context)
+            question = _question(f"{path}: {place}", context, entry)
+            if question.id in seen:
+                first = seen[question.id]
+                raise InputError(
+                    f"{path}: {place}: the id {question.id!r} is already used at {first}"
+                )
+            seen[question.id] = place
+            questions.append(question)
+            impossible += bool(entry.is_impossible)
+            if entry.answers is None and not entry.is_impossible:
+                unlabeled.append(place)
     if not questions:
         raise InputError(f"{path}: contains no question")
     labeled = impossible > 0 or any(question.answers for question in questions)
     if labeled and unlabeled:
         raise InputError(f"{path}: {unlabeled[0]}: lacks 'answers', which other questions have")
     negative = labeled and not all(question.answers for question in questions)
-    version = str(content.version).lower().removeprefix("v")
+    version = version.lower().removeprefix("v")
     return SquadFile(path, questions, labeled, negative or version.startswith("2"))
+
+
+_Start = int | float | None
+_Entries = Iterator[tuple[str, str, "_Entry"]]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Answer:
     text: str
-    answer_start: int = -1
+    answer_start: _Start = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _AnswerColumns:
+    """Answers as the Hugging Face Hub has them."""
+
+    text: list[str] | str
+    answer_start: list[_Start] | _Start = None
 
 
 @dataclasses.dataclass(frozen=True)
 class _Entry:
-    id: str
+    """A question as files contain it."""
+
+    id: str | int
     question: str
-    answers: list[_Answer] | None = None
-    is_impossible: bool = False
+    answers: list[_Answer] | _AnswerColumns | None = None
+    is_impossible: bool | int | None = False
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row(_Entry):
+    """A question with its context: a row of a table."""
+
+    context: str = dataclasses.field(kw_only=True)
+
+    def entries(self, place: str) -> _Entries:
+        """Yields where every question is, its context, and the question."""
+        yield place, self.context, self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,112 +157,126 @@ class _Paragraph:
     context: str
     qas: list[_Entry]
 
+    def entries(self, place: str) -> _Entries:
+        for number, entry in enumerate(self.qas):
+            yield f"{place}.qas[{number}]", self.context, entry
+
 
 @dataclasses.dataclass(frozen=True)
 class _Article:
     paragraphs: list[_Paragraph]
 
-
-@dataclasses.dataclass(frozen=True)
-class _File:
-    """The fields of a SQuAD file, as published."""
-
-    data: list[_Article]
-    version: str | float = ""
-
-    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
-        """Yields where every question is, its context, and the question."""
-        for a, article in enumerate(self.data):
-            for p, paragraph in enumerate(article.paragraphs):
-                for q, entry in enumerate(paragraph.qas):
-                    yield f"data[{a}].paragraphs[{p}].qas[{q}]", paragraph.context, entry
+    def entries(self, place: str) -> _Entries:
+        for number, paragraph in enumerate(self.paragraphs):
+            yield from paragraph.entries(f"{place}.paragraphs[{number}]")
 
 
 @dataclasses.dataclass(frozen=True)
 class _CmrcEntry:
-    query_id: str
+    query_id: str | int
     query_text: str
     answers: list[str | int | float] | None = None  # one of the development set is a number
 
 
 @dataclasses.dataclass(frozen=True)
 class _CmrcParagraph:
+    """A paragraph of CMRC 2018 in its own format."""
+
     context_text: str
     qas: list[_CmrcEntry]
 
-
-@dataclasses.dataclass(frozen=True)
-class _CmrcFile:
-    """The fields of a file of CMRC 2018 in its own format, a list of paragraphs."""
-
-    data: list[_CmrcParagraph]
-    version: str = ""
-
-    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
-        for p, paragraph in enumerate(self.data):
-            for q, entry in enumerate(paragraph.qas):
-                texts = entry.answers
-                answers = None if texts is None else [_Answer(str(text)) for text in texts]
-                yield (
-                    f"[{p}].qas[{q}]",
-                    paragraph.context_text,
-                    _Entry(entry.query_id, entry.query_text, answers),
-                )
+    def entries(self, place: str) -> _Entries:
+        for number, entry in enumerate(self.qas):
+            texts = entry.answers
+            answers = None if texts is None else [_Answer(str(text)) for text in texts]
+            question = _Entry(entry.query_id, entry.query_text, answers)
+            yield f"{place}.qas[{number}]", self.context_text, question
 
 
-@dataclasses.dataclass(frozen=True)
-class _RowAnswers:
-    text: list[str]
-    answer_start: list[int]
+_Item = _Article | _Paragraph | _CmrcParagraph | _Row
+
+# What a file is a list of, by a key that tells; articles have none of these.
+_KINDS: dict[str, type[_Item]] = {
+    "context_text": _CmrcParagraph,
+    "qas": _Paragraph,
+    "question": _Row,
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Row:
-    """A question in a Parquet file."""
-
-    id: str
-    question: str
-    context: str
-    answers: _RowAnswers | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """A Parquet file, with the interface of `_File`."""
-
-    path: str
-    version = ""
-
-    def entries(self) -> Iterator[tuple[str, str, _Entry]]:
-        contexts: dict[str, str] = {}  # each is stored once, though several rows have it
-        for location, values in parquet_rows(self.path):
-            row = converted(values, location, _Row)
-            answers = None
-            if row.answers is not None:
-                texts, starts = row.answers.text, row.answers.answer_start
-                if len(texts) != len(starts):
-                    raise InputError(
-                        f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
-                    )
-                answers = list(map(_Answer, texts, starts))
-            place = f"row {location.rpartition(':')[2]}"
-            context = contexts.setdefault(row.context, row.context)
-            yield place, context, _Entry(row.id, row.question, answers)
-
-
-def _content(path: str) -> _File | _CmrcFile | _Table:
+def _content(path: str) -> tuple[str, Iterable[tuple[str, _Item]]]:
+    """The version that a file gives, and its articles, paragraphs or rows with their places."""
     if path.endswith(".parquet"):
-        return _Table(path)
-    content = read_json(path, object)
+        rows = parquet_rows(path)
+        return "", (
+            (f"row {location.rpartition(':')[2]}", converted(values, location, _Row))
+            for location, values in rows
+        )
+    text = read_text(path).removeprefix("\ufeff")
+    # Lines end at line feeds only: texts may contain other separators, such as U+2028.
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if path.endswith(".jsonl") or (len(lines) > 1 and _is_object(lines[0][1])):
+        return "", ((f"line {n}", _item(line, f"{path}:{n}")) for n, line in lines)
+    content = parse_json(text, path, object)
+    if isinstance(content, dict) and content.keys() & {*_KINDS, "paragraphs"}:
+        content = [content]
     if isinstance(content, list):
-        return _CmrcFile(converted(content, path, list[_CmrcParagraph]))
-    return converted(content, path, _File)
+        found = converted(content, path, list[_kind_of(content)])  # type: ignore[misc]
+        return "", ((f"[{n}]", item) for n, item in enumerate(found))
+    items = content.get("data") if isinstance(content, dict) else None
+    fields = {"data": list[_kind_of(items)]}  # type: ignore[misc]
+    found = converted(content, path, cast(Any, TypedDict)("SquadFile", fields))["data"]
+    version = str(cast(dict, content).get("version", ""))
+    return version, ((f"data[{n}]", item) for n, item in enumerate(found))
+
+
+def _is_object(text: str) -> bool:
+    try:
+        parse_json(text, "", dict[str, Any])
+    except InputError:
+        return False
+    return True
+
+
+def _kind_of(items: Any) -> type[_Item]:
+    first = items[0] if isinstance(items, list) and items else None
+    keys = first if isinstance(first, dict) else ()
+    return next((kind for key, kind in _KINDS.items() if key in keys), _Article)
+
+
+def _item(line: str, location: str) -> _Item:
+    value = parse_json(line, location, object)
+    return converted(value, location, _kind_of([value]))
 
 
 def _question(location: str, context: str, entry: _Entry) -> SquadQuestion:
-    answers = tuple(Answer(answer.text, answer.answer_start) for answer in entry.answers or ())
+    answers = tuple(answer for answer in _answers(location, entry) if answer.text.strip())
+    if entry.is_impossible:
+        # Placeholders are no answers: nothing, or words that are not in the context.
+        answers = tuple(a for a in answers if a.start >= 0 or a.text in context)
     if answers and entry.is_impossible:
         raise InputError(
             f"{location}: question {entry.id!r} has answers, but 'is_impossible' is true"
         )
-    return SquadQuestion(entry.id, entry.question, context, answers)
+    return SquadQuestion(str(entry.id), entry.question, context, answers)
+
+
+def _answers(location: str, entry: _Entry) -> list[Answer]:
+    found = entry.answers or []
+    if isinstance(found, _AnswerColumns):
+        texts = [found.text] if isinstance(found.text, str) else found.text
+        starts = found.answer_start
+        starts = starts if isinstance(starts, list) else [starts] * len(texts)
+        if len(texts) != len(starts):
+            raise InputError(
+                f"{location}: {len(texts)} texts of answers, but {len(starts)} positions"
+            )
+        found = list(map(_Answer, texts, starts))
+    return [Answer(each.text, _start(location, each.answer_start)) for each in found]
+
+
+def _start(location: str, value: _Start) -> int:
+    if value is None:
+        return -1
+    if not float(value).is_integer():
+        raise InputError(f"{location}: answer_start={value}: must be a whole number")
+    return int(value)

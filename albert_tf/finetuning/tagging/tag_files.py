@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, exists, open_file, parse_json, read_lines, shown
 from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.finetuning.tagging.columns import read_columns
 from albert_tf.finetuning.tagging.entities import Entity, chunks, iob2
 from albert_tf.finetuning.tagging.windows import TEXT, WORDS
 from albert_tf.input.tags import OUTSIDE, PLAIN_TAGS, split_tag
@@ -108,62 +108,10 @@ def from_words(
     return TaggedText(location, id, " ".join(words), spans, tags)
 
 
-def _columns_of(line: str) -> list[str]:
-    # Between tabs, a word may be another kind of space.
-    return re.split(r"\t+", line.strip("\t\r\n")) if "\t" in line else line.split()
-
-
-def _is_word(line: str) -> bool:
-    """Whether a line has a word, so neither separates sentences nor documents."""
-    return bool(line.strip()) and not line.startswith("-DOCSTART-")
-
-
 def _read_columns(path: str, options: ReadOptions) -> Iterator[TaggedText]:
-    """Words in lines, sentences separated by blank lines."""
-    lines = [line.removeprefix("\ufeff") for line in read_lines(path)]
-    words = (n for n, line in enumerate(lines) if not line.startswith("#") and _is_word(line))
-    counted = next(words, 0)  # the line that decides how many columns there are
-    count = len(_columns_of(lines[counted])) if lines else 0
-    sentence: list[tuple[str, str | None]] = []
-    first, number = 1, 0
-    for line_number, line in enumerate([*lines, ""], start=1):
-        columns = _columns_of(line)
-        if not _is_word(line):
-            if sentence:
-                yield _sentence(f"{path}:{first}", number, sentence)
-                number += 1
-            sentence = []
-            continue
-        if line.startswith("#") and len(columns) != count and not sentence:
-            continue  # a comment, as of CoNLL-U
-        if len(columns) != count:
-            raise InputError(
-                f"{path}:{line_number}: {len(columns)} columns in {shown(line.strip())}, but line "
-                f"{counted + 1} has {count}; each line must have a word and its tag, and a blank "
-                "line must separate sentences"
-            )
-        word = _column(path, line_number, columns, "word_column", options.word_column)
-        tag = None
-        if count > 1:
-            tag = _column(path, line_number, columns, "tag_column", options.tag_column)
-        elif options.labeled:
-            raise InputError(f"{path}:{line_number}: no tag after {shown(word)}")
-        if not sentence:
-            first = line_number
-        sentence.append((word, tag))
-
-
-def _column(path: str, line: int, columns: list[str], argument: str, number: int) -> str:
-    index = number - 1 if number > 0 else number
-    if number == 0 or not -len(columns) <= index < len(columns):
-        raise InputError(f"`{argument}`={number}: {path}:{line} has {len(columns)} columns")
-    return columns[index]
-
-
-def _sentence(location: str, number: int, pairs: list[tuple[str, str | None]]) -> TaggedText:
-    words = [word for word, _ in pairs]
-    tags = [tag for _, tag in pairs if tag is not None]
-    return from_words(location, number, words, tags if len(tags) == len(words) else None)
+    sentences = read_columns(path, options.word_column, options.tag_column, options.labeled)
+    for number, sentence in enumerate(sentences):
+        yield from_words(f"{path}:{sentence.line}", number, sentence.words, sentence.tags)
 
 
 @dataclasses.dataclass(frozen=True)
