@@ -231,7 +231,7 @@ def test_columns(tmp_path):
     assert untagged.tags is None
 
 
-CONLLU = """# newdoc id = a comment of exactly ten words , as here
+CONLLU = """# newdoc id = a comment of ten words here
 1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
 1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_
 2\tle\tle\tDET\t_\t_\t3\tdet\t_\t_

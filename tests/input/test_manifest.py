@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from albert_tf.input.manifest import (
     manifest_file,
     pair_objective,
     read_manifest,
+    record_files,
 )
 
 MANIFEST = {
@@ -116,3 +118,15 @@ def test_files_that_do_not_match_are_reported():
         pair_objective({"a": MANIFEST, "b": changed(pair_objective="nsp")})
     assert pair_objective({}) == pair_objective({"a": MANIFEST}) == "sop"
     assert pair_objective({"a": changed(pair_objective="none")}) == "none"
+
+
+def test_globs_for_records_pass_over_what_is_written_next_to_them(tmp_path):
+    records = [f"{tmp_path}/train.tfrecord-{number:05d}-of-00002" for number in range(2)]
+    for path in (*records, f"{tmp_path}/train.manifest.json", f"{tmp_path}/train.index.json"):
+        pathlib.Path(path).touch()
+    assert record_files([f"{tmp_path}/train*"], "input_file") == records
+    assert record_files([f"{tmp_path}/*"], "input_file") == records
+    with pytest.raises(InputError, match="`input_file`: no file matches"):
+        record_files([f"{tmp_path}/*.json"], "input_file")
+    named = [f"{tmp_path}/train.index.json"]
+    assert record_files(named, "input_file") == named

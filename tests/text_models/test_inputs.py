@@ -28,6 +28,8 @@ def test_sequences_of_texts(kind):
     assert as_texts(kind(["a", "b"]), "texts") == ["a", "b"]
     assert as_texts_or_pairs(kind(["a", "b"]), "texts") == [("a", None), ("b", None)]
     assert as_texts("a", "texts") == ["a"]
+    with pytest.raises(albert_tf.InputError, match=r"^`contexts`\[1\]: contains \\udce9, half of"):
+        as_texts(kind(["a", "caf\udce9"]), "contexts")
 
 
 def test_pairs_of_texts():
