@@ -32,12 +32,11 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str
         InputError: if a pattern matches nothing, or a folder contains no such file.
     """
     paths: set[str] = set()
-    for pattern in patterns:
-        for path in files.expand_globs([pattern], "input_file"):
-            found = _files_below(path) if os.path.isdir(path) else [path]
-            if not found:
-                raise InputError(f"`input_file`={path}: the folder contains no .txt or .json file")
-            paths.update(found)
+    for path in files.expand_globs(patterns, "input_file"):
+        found = _files_below(path) if os.path.isdir(path) else [path]
+        if not found:
+            raise InputError(f"`input_file`={path}: the folder contains no .txt or .json file")
+        paths.update(found)
     yield tuple(sorted(paths))
 
 

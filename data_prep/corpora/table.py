@@ -75,11 +75,8 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
             or lacks a column.
     """
     paths: set[str] = set()
-    for pattern in patterns:
-        is_folder = os.path.isdir(pattern)
-        paths.update(
-            _files_in(pattern) if is_folder else files.expand_globs([pattern], "input_file")
-        )
+    for path in files.expand_globs(patterns, "input_file"):
+        paths.update(_files_in(path) if os.path.isdir(path) else [path])
     for path in sorted(paths):
         yield from _table_type(path).units(path, options)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import types
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypedDict, cast
 
@@ -220,11 +221,11 @@ def _content(path: str) -> tuple[str, Iterable[tuple[str, _Item]]]:
     if isinstance(content, dict) and content.keys() & {*_KINDS, "paragraphs"}:
         content = [content]
     if isinstance(content, list):
-        found = converted(content, path, list[_kind_of(content)])  # type: ignore[misc]
+        found: list[_Item] = converted(content, path, _list_for(content))
         return "", ((f"[{n}]", item) for n, item in enumerate(found))
     items = content.get("data") if isinstance(content, dict) else None
-    fields = {"data": list[_kind_of(items)]}  # type: ignore[misc]
-    found = converted(content, path, cast(Any, TypedDict)("SquadFile", fields))["data"]
+    file: Any = cast(Any, TypedDict)("SquadFile", {"data": _list_for(items)})
+    found = converted(content, path, file)["data"]
     version = str(cast(dict, content).get("version", ""))
     return version, ((f"data[{n}]", item) for n, item in enumerate(found))
 
@@ -235,6 +236,11 @@ def _is_object(text: str) -> bool:
     except InputError:
         return False
     return True
+
+
+def _list_for(items: Any) -> Any:
+    """The type of the list that a file is, or has as `data`."""
+    return types.GenericAlias(list, (_kind_of(items),))
 
 
 def _kind_of(items: Any) -> type[_Item]:
