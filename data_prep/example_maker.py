@@ -62,7 +62,7 @@ class ExampleMaker:
         self.pairing = pairing_of(options)
         self.masking = masking_of(options)
         self._options, self._buckets = options, buckets
-        self._unknown_characters = UnknownCharacters(self.tokenizer)
+        self._unknown = UnknownCharacters(self.tokenizer)
         self._segment = load_segmenter(options.word_segmenter) if options.word_segmenter else None
         starts = self.tokenizer.word_starts
         if options.word_segmenter or options.chinese_ref_file:
@@ -118,8 +118,12 @@ class ExampleMaker:
         """Counts unknown tokens, and the unknown characters of the texts with the first of them."""
         positions = np.flatnonzero(ids == self.tokenizer.unk_id)
         counts["unknown_tokens"] += len(positions)
-        found = texts_at(positions[:_MOST_UNKNOWN], lengths)
-        characters = self._unknown_characters.count(texts[number] for number in found.tolist())
+        counts["characters"] += sum(map(len, texts))
+        found = texts_at(positions[:_MOST_UNKNOWN], lengths).tolist()
+        sampled, lost = self._unknown.in_unknown_tokens(texts[number] for number in found)
+        counts["sampled_unknown_tokens"] += sampled
+        counts["characters_of_sampled_unknown_tokens"] += lost
+        characters = self._unknown.count(texts[number] for number in found)
         for character, count in characters.items():
             counts[UNKNOWN_CHARACTER + character] += count
 

@@ -116,8 +116,10 @@ def _unknown(
         unknown[unit.path] += of_unit["unknown_tokens"]
     shares = {path: unknown[path] / tokens[path] for path in tokens if unknown[path]}
     notable = sorted((p for p in shares if shares[p] >= NOTABLE_SHARE), key=lambda p: -shares[p])
+    lost = counts["characters_of_sampled_unknown_tokens"] / max(counts["sampled_unknown_tokens"], 1)
     return {
         "unknown_tokens": counts["unknown_tokens"],
+        "unknown_character_share": lost * counts["unknown_tokens"] / max(counts["characters"], 1),
         "unknown_characters": {character: characters[character] for character in frequent},
         "unknown_share_by_file": {path: shares[path] for path in notable[:_MOST_FILES]},
     }

@@ -42,6 +42,16 @@ class UnknownCharacters:
                     counts[character] += text.count(character)
         return counts
 
+    def in_unknown_tokens(self, texts: Iterable[str]) -> tuple[int, int]:
+        """Returns the number of unknown tokens of texts, and of the characters in them."""
+        tokens = characters = 0
+        for text in texts:
+            ids, spans = self._tokenizer.encode_with_offsets(text)
+            unknown = ids == self._tokenizer.unk_id
+            tokens += int(unknown.sum())
+            characters += int(np.diff(spans[unknown]).sum())
+        return tokens, characters
+
     def _is_unknown(self, character: str) -> bool:
         unknown = self._unknown.get(character)
         if unknown is None:
@@ -63,16 +73,21 @@ def texts_at(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.unique(np.searchsorted(np.cumsum(lengths), positions, side="right"))
 
 
-def describe_unknown(unknown: int, tokens: int, characters: Mapping[str, int]) -> str:
+def describe_unknown(
+    unknown: int, tokens: int, characters: Mapping[str, int], character_share: float
+) -> str:
     """Returns a line on the unknown tokens of a file.
 
     Args:
         unknown: number of unknown tokens.
         tokens: number of all tokens.
         characters: how often each unknown character was seen.
+        character_share: share of the characters of the file that unknown tokens stand for.
     """
-    share = unknown / max(tokens, 1)
-    line = f"{share:.2%} of the tokens are unknown to the vocabulary ({unknown:,} of {tokens:,})"
+    line = (
+        f"{unknown / max(tokens, 1):.2%} of the tokens ({unknown:,} of {tokens:,}) are unknown to "
+        f"the vocabulary, and with them {character_share:.2%} of the characters"
+    )
     most = sorted(characters, key=lambda c: (-characters[c], c))[:_MOST_SHOWN]
     shown = " ".join(c if c.isprintable() else f"U+{ord(c):04X}" for c in most)
     return f"{line}, most often because of {shown}" if shown else line

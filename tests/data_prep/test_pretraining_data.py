@@ -20,6 +20,7 @@ from albert_tf.input.features import pretraining_features
 from albert_tf.input.manifest import manifest_file
 from albert_tf.input.record_index import index_records
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.unknown import UnknownCharacters
 from data_prep import parallel, text_units
 from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -107,7 +108,11 @@ def test_the_manifest_counts_unknown_tokens(options, corpus, tmp_path, tokenizer
     assert {c: manifest["unknown_characters"][c] for c in "中国"} == {"中": 2, "国": 1}
     share = chinese / sum(len(tokenizer.encode(line)) for line in lines)
     assert manifest["unknown_share_by_file"][str(tmp_path / "chinese.txt")] == share
-    assert f"tokens are unknown to the vocabulary ({total:,} of " in printed
+    assert f"of the tokens ({total:,} of " in printed
+    # 2 + 1 Chinese characters; each is one token with its neighbors.
+    characters = sum(len(line) for text in texts.values() for line in text.split("\n"))
+    lost = UnknownCharacters(tokenizer).in_unknown_tokens("".join(texts.values()).split("\n"))[1]
+    assert manifest["unknown_character_share"] == pytest.approx(lost / characters)
     assert f"{tmp_path / 'chinese.txt'}: {share:.2%} unknown\n" in printed
 
 

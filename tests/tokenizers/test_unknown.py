@@ -42,11 +42,12 @@ def test_sentencepiece_and_words_that_are_too_long(wordpiece):
     word = "a" * 201
     assert wordpiece.encode(word) == [wordpiece.unk_id]
     assert UnknownCharacters(wordpiece).count([word]) == {}
+    assert UnknownCharacters(wordpiece).in_unknown_tokens([f"a {word} b", "x", "b"]) == (2, 202)
 
 
 def test_the_line_has_share_and_characters():
-    assert describe_unknown(3, 2000, {"x": 1, "“": 7, "\u200b": 7}) == (
-        "0.15% of the tokens are unknown to the vocabulary (3 of 2,000), most often because of "
-        "U+200B “ x"
+    assert describe_unknown(3, 2000, {"x": 1, "“": 7, "\u200b": 7}, 0.01) == (
+        "0.15% of the tokens (3 of 2,000) are unknown to the vocabulary, and with them 1.00% of "
+        "the characters, most often because of U+200B “ x"
     )
-    assert describe_unknown(1, 1, {}).endswith("(1 of 1)")
+    assert describe_unknown(1, 1, {}, 1.0).endswith("with them 100.00% of the characters")
