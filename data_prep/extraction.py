@@ -22,6 +22,7 @@ from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.languages import resolve_language
 from data_prep.output_documents import (
     OutputDocument,
     Paragraph,
@@ -29,7 +30,6 @@ from data_prep.output_documents import (
     split_paragraphs,
 )
 from data_prep.sampling import DocumentSample
-from data_prep.sentences import check_language
 from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, tool_versions
 from data_prep.throughput import ThroughputLine
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
@@ -83,7 +83,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     start = time.monotonic()
     options.check()
     sources = parse_sources(options)
-    check_language(options.language)
+    resolve_language(options.language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
     inputs = find_inputs(sources, argument)
@@ -157,6 +157,12 @@ class _Extraction:
     def __init__(self, job: _Job, work: UnfinishedCorpus, input_bytes: int, start: float):
         self._job, self._work, self._input_bytes = job, work, input_bytes
         self._counts = Counts.from_dict(work.state.get("counts", {}))
+        language = job.options.language
+        if language != "en" and all(format.has_sentences for format in job.formats):
+            self._counts.warn(
+                f"`language`={language}: only recorded; this format has a sentence per line (books "
+                "splits paragraphs into sentences)"
+            )
         self._start = start - work.state.get("seconds", 0)
         self._seen: set[bytes] = set()
         self._left_out_bytes = 0

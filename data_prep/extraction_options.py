@@ -30,8 +30,8 @@ class ExtractionOptions:
     )
     language: str = option(
         "en",
-        "Language code, for sentence splitting, and for the templates of a wiki whose dump does "
-        "not name its language.",
+        "Language, for splitting sentences, and for the templates of a wiki whose dump does not "
+        "name its language: a BCP 47 tag, a code of ISO 639 or of a Wikipedia.",
     )
     templates: str | None = option(
         None,

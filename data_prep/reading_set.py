@@ -20,10 +20,10 @@ from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.languages import resolve_language
 from data_prep.plan import VERSION
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.sentences import check_language
 from data_prep.sources import find_inputs, fingerprint, parse_sources
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
         **_language(options, manifests),
     )
     text_options.check()
-    check_language(text_options.language)
+    resolve_language(text_options.language)
     example_options = PretrainingDataOptions(
         input_file=(_TEXT,),
         output_file=(_RECORDS,),

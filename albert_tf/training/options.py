@@ -191,7 +191,7 @@ class ReadingSetOptions:
     )
     spm_model_file: str | None = option(None, "With --eval_reading_set: SentencePiece model.")
     vocab_file: str | None = option(None, "With --eval_reading_set: WordPiece vocabulary.")
-    language: str | None = option(None, "With --eval_reading_set: language code.")
+    language: str | None = option(None, "With --eval_reading_set: its language.")
     do_lower_case: bool | None = option(None, "With --eval_reading_set: lower-case the text.")
     do_whole_word_mask: bool | None = option(None, "With --eval_reading_set: mask whole words.")
     masked_lm_prob: float | None = option(None, "With --eval_reading_set: share of masked tokens.")

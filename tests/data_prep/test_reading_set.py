@@ -208,7 +208,7 @@ def test_the_number_of_dynamic_masks_is_an_option(training_options, manifests):
         ({"max_predictions_per_seq": 9}, "`max_predictions_per_seq`=9: .* with 6"),
         ({"ngram": 3}, "`ngram`=3: the training data was created with 2"),
         ({"do_lower_case": True}, "`do_lower_case`=True: the training data was created with False"),
-        ({"language": "x"}, "`language`=x: must be a language code"),
+        ({"language": "x"}, "`language`=x: no such language"),
     ],
 )
 def test_invalid_input_is_reported_and_leaves_nothing(

@@ -1,0 +1,125 @@
+"""Sentences of 39 languages, worked out by hand, and what no language may do to a text."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+
+import pytest
+import regex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from data_prep.languages import resolve_language
+from data_prep.sentences import split_sentences
+
+
+def read_oracle() -> dict[str, list[str]]:
+    """The sentences by language; in those with `*` no space separates them."""
+    text = (pathlib.Path(__file__).parent / "sentences.txt").read_text("utf-8")
+    lines = [line for line in text.split("\n") if not line.startswith("#")]
+    groups = itertools.groupby(lines, key=bool)
+    paragraphs = [list(group) for has_text, group in groups if has_text]
+    return {language: sentences for language, *sentences in paragraphs}
+
+
+@pytest.mark.parametrize(("language", "sentences"), read_oracle().items())
+def test_sentences_as_a_reader_would_split_them(language, sentences):
+    space = "" if language.endswith("*") else " "
+    assert split_sentences(space.join(sentences), language.rstrip("*")) == sentences
+
+
+# Commas, a Burmese genitive, and what `sentencex` takes for the point of an abbreviation.
+NO_ENDS = set("\u104a\ua9c8\u1b5e\u1735.\u2024\ufe52\uff0e")
+
+
+def test_every_terminator_of_unicode_ends_a_sentence():
+    terminal = regex.compile(r"\p{Sentence_Terminal}")
+    found = [c for c in map(chr, range(0x110000)) if terminal.match(c) and c not in NO_ENDS]
+    # Of historic scripts, vertical forms, and what was added since 2023.
+    newer = {0x1B4E, 0x1B4F, 0x1B7F, 0x2CF9, 0x2CFA, 0x2CFB, 0x2E60, 0x2E61, 0xFE12, 0xFE15, 0xFE16}
+    found = [c for c in found if ord(c) not in newer and not 0x113D4 <= ord(c) <= 0x16D6F]
+    assert len(found) > 100
+    found += ["\u037e", "\u0f0d", "\u0f0e", "\u1361\u1361"]
+    for end in found:
+        sentences = [f"ཀཁགང{end}", f"ཅཆཇཉ{end}", "ཏཐདན"]
+        assert split_sentences(" ".join(sentences), "bo") == sentences, hex(ord(end[0]))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "count"),
+    [
+        # Numbers of lists, also in other digits; a year at the end of a sentence is none.
+        ("en", "1. The first is here. 2. The second is there.", 2),
+        ("en", "It began in 1999. The next year it ended.", 2),
+        ("bn", "১. প্রথম কথা। ২. দ্বিতীয় কথা।", 2),
+        ("ar", "١. الأول هنا. ٢. الثاني هناك.", 2),
+        ("fr", "IV. Le roi vint. a. Un autre aussi.", 2),
+        # Ordinals before lower case, or before nouns where these have capitals.
+        ("nb", "Det var 17. mai. Alle kom.", 2),
+        ("de", "Der 2. Weltkrieg endete. Er war 12. Dann ging er.", 3),
+        # Points inside of numbers and in abbreviations with spaces.
+        ("fa", "قیمت ۳.۵ است. این درست است.", 2),
+        ("mk", "Т. е. тој дојде. И тоа во 5. век.", 2),
+        ("hr", "Vidi str. 5 i tzv. popis. To je sve.", 2),
+        ("th", "เกิดใน พ.ศ. 2560 ที่นี่", 1),
+        # Titles before names, in the middle of a sentence.
+        ("gu", "કાલે ડૉ. પટેલ આવ્યા. તેઓ ગયા.", 2),
+        ("kn", "ನಿನ್ನೆ ಡಾ. ರಾವ್ ಬಂದರು. ಅವರು ಹೋದರು.", 2),
+        ("bg", "Вчера дойде проф. Иванов. Той говори.", 2),
+        # Text in lower case, as in BookCorpus, has the ends that it always had.
+        ("en", "he came home. it was late. nobody spoke.", 3),
+        ("sv", "han kom hem. det var sent. ingen sade något.", 3),
+        # Marks around the end, ornaments before the text, Khmer "etc.".
+        ("km", "គាត់និយាយថា «ទៅ។» គាត់ទៅ។", 2),
+        ("bo", "༄༅། །བཀྲ་ཤིས་བདེ་ལེགས། །ཁྱེད་རང་སུ་ཡིན།", 2),
+        ("bo", "ང་དང་། ཁྱོད་སྟེ། ཁོ་རེད།", 1),
+        ("el", "Τι λες\u037e Ναι.", 2),
+        ("el-GR", "Τι λες; Ναι.", 2),
+        ("ell", "Τι λες; Ναι.", 2),
+    ],
+)
+def test_numbers_abbreviations_and_marks(language, text, count):
+    sentences = split_sentences(text, language)
+    assert len(sentences) == count, sentences
+
+
+@settings(deadline=None)
+@given(
+    st.text(
+        "aA.1 \u0430\u0410!?;\u037e\u17d4\u179b\u0f0d\u0f0b\u104a\ua9c8\u1361\u200b\n'\"()",
+        max_size=40,
+    ),
+    st.sampled_from(["en", "de", "el", "km", "my", "bo", "hy"]),
+)
+def test_splitting_only_splits(text, language):
+    sentences = split_sentences(text, language)
+    assert "".join("".join(sentences).split()).replace("\u200b", "") == "".join(
+        text.split()
+    ).replace("\u200b", "")
+    assert all(sentence == " ".join(sentence.split()) != "" for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("code", "language"),
+    [
+        ("fi", "fi"), ("fi-FI", "fi"), ("pt-BR", "pt"), ("pt_br", "pt"), ("zh-Hant-TW", "zh"),
+        ("sr_Latn", "sr"), ("EN", "en"), ("deu", "de"), ("ger", "de"), ("cmn", "zh"), ("arb", "ar"),
+        ("iw", "he"), ("zh-cmn-Hans", "zh"), ("yue", "yue"), ("zh-yue", "yue"), ("simple", "en"),
+        ("be-tarask", "be"), ("be-x-old", "be"), ("als", "gsw"), ("nds-nl", "nds-nl"),
+        ("nds-NL", "nds-nl"), ("fiu-vro", "vro"), ("zh-min-nan", "nan"), ("rsk", "rsk"),
+        ("und", "und"), ("mul", "mul"),
+    ],
+)  # fmt: skip
+def test_codes_of_languages(code, language):
+    assert resolve_language(code) == language
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["xx", "xyz", "klingonese", "English", "english!", "x", "", " ", "en-000", "en-Foo", "x-mine"],
+)
+def test_what_is_no_language_is_refused(code):
+    with pytest.raises(InputError, match=f"^`language`={regex.escape(code)}: no such language; "):
+        resolve_language(code)
