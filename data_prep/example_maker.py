@@ -52,8 +52,9 @@ class ExampleMaker:
         tokenizer: the tokenizer that the options name.
         pairing: the options that concern segments.
         masking: the options that concern masks.
-        word_starts: bool, which tokens start a word. Where Chinese words are told, a token that
-            continues one is its id plus the size of the vocabulary until examples are built.
+        word_starts: bool, which tokens start a word. Where a segmenter or a file finds the words, a
+            token that continues one is its id plus the size of the vocabulary until examples are
+            built.
         token_dtype: dtype of tokens until then.
     """
 
@@ -63,7 +64,8 @@ class ExampleMaker:
         self.masking = masking_of(options)
         self._options, self._buckets = options, buckets
         self._unknown = UnknownCharacters(self.tokenizer)
-        self._segment = load_segmenter(options.word_segmenter) if options.word_segmenter else None
+        name = options.word_segmenter
+        self._segmenter = load_segmenter(name) if name else None
         starts = self.tokenizer.word_starts
         if options.word_segmenter or options.chinese_ref_file:
             starts = np.append(starts, np.zeros_like(starts))
@@ -89,8 +91,8 @@ class ExampleMaker:
             texts = [sentence for document in new for sentence in document.sentences]
             ids, lengths = self.tokenizer.encode_flat(texts)
             self._count_unknown(texts, ids, lengths, counts)
-            if self._segment:
-                continues = continuing_tokens(self.tokenizer, texts, lengths, self._segment)
+            if self._segmenter:
+                continues = continuing_tokens(self.tokenizer, texts, lengths, self._segmenter)
                 ids = ids + continues * np.int32(self.tokenizer.vocab_size)
             elif references:
                 continues = references.continuing_tokens(new, lengths)

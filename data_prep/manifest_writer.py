@@ -26,7 +26,7 @@ from data_prep.plan import Plan
 logger = logging.getLogger(__name__)
 
 _MOST_CHARACTERS, _MOST_FILES = 50, 100
-_TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba", "rjieba")
+_TOOLS = ("albert-tf", "sentencepiece", "tokenizers", "numpy", "numba", "rjieba", "icu4py")
 
 
 def build_manifest(

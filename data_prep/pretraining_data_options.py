@@ -83,8 +83,10 @@ class PretrainingDataOptions:
     )
     word_segmenter: str | None = option(
         None,
-        "jieba: mask whole Chinese words, which a segmenter finds, rather than single characters.",
-        choices=("jieba",),
+        "Mask whole words, which a segmenter finds, where no spaces separate them, rather than "
+        "single characters or pieces. icu: Chinese, Japanese, Thai, Lao, Khmer, Burmese; jieba: "
+        "Chinese.",
+        choices=("icu", "jieba"),
     )
     chinese_ref_file: tuple[str, ...] = option(
         (),

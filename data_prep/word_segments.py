@@ -1,27 +1,38 @@
-"""Which tokens continue a Chinese word, for masking whole words.
+"""Which tokens continue a word of a script written without spaces, for masking whole words.
 
-A character is a token, and without spaces nothing in a text says where words begin; a segmenter
-finds them. Words of other scripts are left to the tokenizer.
+Without spaces, nothing in a text says where words begin, and the tokenizer takes every piece as a
+word. A segmenter finds words of several pieces. Words of other scripts are left to the tokenizer.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import regex
 
 from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.word_starts import UNSPACED
 from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
 
-_IDEOGRAPHS = re.compile(f"[{IDEOGRAPHS}]+")
-
-# Returns the words of a text, which together are the text.
-Segment = Callable[[str], list[str]]
+_IDEOGRAPH = regex.compile(f"[{IDEOGRAPHS}]")
 
 
-def load_segmenter(name: str) -> Segment:
+class Segmenter(NamedTuple):
+    """Finds words.
+
+    Attributes:
+        words: returns the words of a text, which together are the text.
+        letters: pattern of one or more letters of the scripts whose words it knows.
+    """
+
+    words: Callable[[str], Iterable[str]]
+    letters: regex.Pattern[str]
+
+
+def load_segmenter(name: str) -> Segmenter:
     """Loads a segmenter.
 
     Args:
@@ -30,39 +41,53 @@ def load_segmenter(name: str) -> Segment:
     Raises:
         InputError: if its package is not installed.
     """
+    load, extra = WORD_SEGMENTERS[name]
     try:
-        return WORD_SEGMENTERS[name]()
+        return load()
     except ImportError as error:
         raise InputError(
             f"`word_segmenter`={name}: {error.name} is not installed; pip install "
-            "'albert-tf[chinese]'"
+            f"'albert-tf[{extra}]'"
         ) from None
 
 
-def _jieba() -> Segment:
+def _jieba() -> Segmenter:
     import rjieba  # the algorithm and dictionary of jieba, in Rust
 
-    return rjieba.cut
+    return Segmenter(rjieba.cut, regex.compile(f"[{IDEOGRAPHS}]+"))
 
 
-WORD_SEGMENTERS: dict[str, Callable[[], Segment]] = {"jieba": _jieba}
+def _icu() -> Segmenter:
+    from icu4py.breakers import WordBreaker
+
+    # The scripts that ICU has dictionaries for; it takes a run of any other as one word.
+    scripts = r"\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}\p{scx=Mymr}\p{scx=Hani}\p{scx=Hira}"
+    letters = regex.compile(rf"[{UNSPACED}&&[{scripts}]]+", regex.V1)
+    return Segmenter(lambda text: WordBreaker(text, "en"), letters)  # the same in every locale
+
+
+# By name: what loads the segmenter, and the extra that installs its package.
+WORD_SEGMENTERS: dict[str, tuple[Callable[[], Segmenter], str]] = {
+    "icu": (_icu, "words"),
+    "jieba": (_jieba, "chinese"),
+}
 
 
 def is_ideograph(text: str) -> bool:
     """Whether a text is a single Chinese character."""
-    return len(text) == 1 and bool(_IDEOGRAPHS.match(text))
+    return len(text) == 1 and bool(_IDEOGRAPH.match(text))
 
 
 def continuing_tokens(
-    tokenizer: Tokenizer, texts: Sequence[str], lengths: np.ndarray, segment: Segment
+    tokenizer: Tokenizer, texts: Sequence[str], lengths: np.ndarray, segmenter: Segmenter
 ) -> np.ndarray:
-    """Finds the tokens that begin inside a word of ideographs.
+    """Finds the tokens that begin inside a word.
 
     Args:
         tokenizer: the tokenizer.
         texts: the texts.
         lengths: int64 `[texts]`, their numbers of tokens.
-        segment: the segmenter.
+        segmenter: the segmenter.
 
     Returns:
         bool `[tokens]`, for all texts.
@@ -70,12 +95,12 @@ def continuing_tokens(
     found = np.zeros(lengths.sum(), np.bool_)
     ends = np.cumsum(lengths)
     for text, end, length in zip(texts, ends, lengths, strict=True):
-        if not _IDEOGRAPHS.search(text):
+        if not segmenter.letters.search(text):
             continue
         inside = np.zeros(len(text) + 1, np.bool_)
         position = 0
-        for word in segment(text):
-            if len(word) > 1 and _IDEOGRAPHS.fullmatch(word):
+        for word in segmenter.words(text):
+            if len(word) > 1 and segmenter.letters.fullmatch(word):
                 inside[position + 1 : position + len(word)] = True
             position += len(word)
         _, spans = tokenizer.encode_with_offsets(text)

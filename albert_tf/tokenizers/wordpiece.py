@@ -25,6 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
+from albert_tf.tokenizers.word_starts import starts_unspaced_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
@@ -61,7 +62,13 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
             )
         specials = [ids[symbol] for symbol in SPECIAL_SYMBOLS]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = specials
-        self.word_starts = np.array([not piece.startswith(CONTINUES) for piece in self.pieces])
+        # Where no spaces separate words, a run of letters up to the next space is a sentence.
+        self.word_starts = np.array(
+            [
+                not piece.startswith(CONTINUES) or starts_unspaced_word(piece[len(CONTINUES) :])
+                for piece in self.pieces
+            ]
+        )
         self.replacement_ids = np.array(
             [
                 id

@@ -1,9 +1,10 @@
-"""With a segmenter, whole Chinese words are masked, and nothing else changes."""
+"""Whole words are masked in scripts without spaces, and nothing else changes."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import pathlib
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import rjieba
 
 from albert_tf.errors import InputError
+from albert_tf.input.masking import Masking, derive_seeds, draw_masks
 from albert_tf.tokenizers import Tokenizer
 from data_prep import word_segments
 from data_prep.pretraining_data_options import PretrainingDataOptions
@@ -125,11 +127,89 @@ def test_characters_of_one_word_that_are_split_or_joined_otherwise(vocabulary):
     assert [len(part) for part in found] == lengths.tolist()
 
 
+def characters_vocabulary(folder: pathlib.Path, characters: str) -> Tokenizer:
+    """A tokenizer with a piece for each character, at the start of a word and inside."""
+    pieces = [
+        prefix + character for prefix in ("", "##") for character in dict.fromkeys(characters)
+    ]
+    path = folder / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]), "utf-8")
+    return Tokenizer.load(str(path), do_lower_case=False)
+
+
+# Letters and vowel signs by script.
+UNSPACED = {
+    "Thai": ("กขคงจ", "ิีุู"),
+    "Lao": ("ກຂຄງຈ", "ິີຸູ"),
+    "Khmer": ("កខគឃង", "ិីុូ"),
+    "Burmese": ("ကခဂဃင", "ိီုူ"),
+    "Javanese": ("ꦏꦐꦒꦓꦔ", "ꦶꦷꦸꦹ"),
+    "Balinese": ("ᬓᬔᬕᬖᬗ", "ᬶᬷᬸᬹ"),
+    "Tai Tham": ("ᨠᨡᨢᨣᨤ", "ᩥᩦᩩᩪ"),
+    "Tai Viet": ("ꪀꪁꪂꪃꪄ", "ꪴꪲꪳꪷ"),
+    "New Tai Lue": ("ᦀᦁᦂᦃᦄ", ""),
+    "Yi": ("ꀀꀁꀂꀃꀄ", ""),
+    "kana": ("アイウエオ", ""),
+}
+
+
+@pytest.mark.parametrize(("letters", "signs"), UNSPACED.values(), ids=UNSPACED)
+def test_masks_fill_their_budget_where_no_spaces_separate_words(tmp_path, letters, signs):
+    """In a word up to the next space, 60 letters, no mask of 20 tokens would fit."""
+    tokenizer = characters_vocabulary(tmp_path, letters + signs)
+    words = ["".join(word) for word in itertools.permutations(letters)]
+    if signs:
+        words = [word[0] + signs[0] + word[1:4] + signs[1] + word[4] + signs[2] for word in words]
+    lines = ["".join(words[n : n + 12]) for n in range(0, len(words), 12)]
+    ids = np.array([[tokenizer.cls_id, *tokenizer.encode(line)] for line in lines], np.int32)
+    starts = tokenizer.word_starts[ids]
+    masked = draw_masks(
+        ids,
+        np.full(len(ids), ids.shape[1]),
+        starts,
+        derive_seeds(1, np.arange(len(ids))),
+        Masking(max_predictions=20),
+        (tokenizer.cls_id, tokenizer.sep_id),
+        tokenizer.mask_id,
+        tokenizer.replacement_ids,
+    )
+    assert set(masked.weights.sum(1)) == {min(20, round(ids.shape[1] * 0.15))}
+    # A vowel sign belongs to the letter before it.
+    np.testing.assert_array_equal(starts[0, 1:], [c not in signs for c in lines[0]])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ประเทศไทย", "มี", "คน", "มาก"],
+        ["ມະນຸດ", "ທຸກຄົນ", "ເກີດ", "ມາ"],
+        ["មនុស្ស", "ទាំងអស់", "មាន", "សេរីភាព"],
+        ["တူညီ", "လွတ်လပ်", "သော"],
+        ["人間", "は", "自由", "です"],
+        ["自由", "和", "权利"],
+        ["𠀀", "ไทย"],  # beyond 16 bits
+        [*"ꦲꦏꦱꦫ"],  # ICU has no dictionary
+    ],
+)
+def test_words_that_icu_finds(tmp_path, words):
+    text = "".join(words)
+    tokenizer = characters_vocabulary(tmp_path, text)
+    texts = ["the", f"a {text} b", text]
+    ids = [np.array(ids) for ids in tokenizer.encode_batch(texts)]
+    lengths = np.array([len(part) for part in ids])
+    continues = continuing_tokens(tokenizer, texts, lengths, load_segmenter("icu"))
+    starts = (tokenizer.word_starts[np.concatenate(ids)] & ~continues)[-lengths[-1] :]
+    assert words_of(tokenizer, ids[-1], starts) == words
+
+
 def test_options(options, monkeypatch):
     with pytest.raises(InputError, match="`word_segmenter`=jieba: requires `do_whole_word_mask`"):
         create(dataclasses.replace(options, do_whole_word_mask=False))
     (field,) = [f for f in dataclasses.fields(options) if f.name == "word_segmenter"]
     assert field.metadata["choices"] == tuple(WORD_SEGMENTERS)
     monkeypatch.setitem(sys.modules, "rjieba", None)
-    with pytest.raises(InputError, match="rjieba is not installed; pip install 'albert-tf"):
+    with pytest.raises(InputError, match=r"rjieba is not installed; .*'albert-tf\[chinese\]'"):
         word_segments.load_segmenter("jieba")
+    monkeypatch.setitem(sys.modules, "icu4py.breakers", None)
+    with pytest.raises(InputError, match=r"`word_segmenter`=icu: icu4py.* 'albert-tf\[words\]'"):
+        word_segments.load_segmenter("icu")

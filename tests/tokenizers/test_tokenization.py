@@ -110,6 +110,11 @@ def test_word_starts_are_the_original_ones(tokenizer):
         ("▁wort", True), ("größe", False), ("ция", False), ("λόγος", False), ("مات", False),
         ("中国", True), ("カ", True), ("ไทย", True), ("12", True), ("'", True), ("s", False),
         ("co-op", False), ("-", True), ("€", True), ("<unk>", True),
+        # Scripts without spaces, their vowel signs, and neighbors that are written with spaces.
+        ("ꦲꦏ", True), ("ᬅ", True), ("ꀀ", True), ("ᨾ", True), ("ꪀ", True), ("ᥐ", True),
+        ("ー", True), ("々", True), ("〇", True), ("ｶ", True), ("\u0e31น", False),
+        ("\ua9b4", False), ("\u3099", False), ("한국", False), ("ㅋㅋ", False), ("ＡＢ", False),
+        ("བོད", False),
     ],
 )  # fmt: skip
 def test_word_starts_in_other_scripts(piece, expected):
