@@ -13,12 +13,12 @@ import sentencex
 from data_prep.languages import resolve_language
 
 # Ends that `sentencex` does not know: the Greek question mark, two Ethiopic word spaces, the Khmer
-# full stops except before "etc.", and the Tibetan ones except after "and" and "namely". Closing
-# quotes and brackets belong to the end.
+# full stops except before "etc.", and the Tibetan ones except after "and", "or" and the like.
+# Closing quotes and brackets belong to the end.
 _END_CHARACTERS = ("\u037e", "\u1361\u1361", "\u17d4", "\u17d5", "\u0f0d", "\u0f0e", "\u0f11")
 _ENDS = regex.compile(
     r"(?:[\u037e\u17d5\u0f0e\u0f11]|\u1361\u1361|\u17d4(?!\u179b\u17d4)"
-    r"|(?<!(?:དང|སྟེ|ཏེ)[་༌]?)\u0f0d(?:\s*[\u0f0d\u0f0e])*)+[\p{Pe}\p{Pf}\p{Pi}\"']*[\s\u200b]*"
+    r"|(?<!(?:དང|སྟེ|ཏེ|ནི|[ཅཞཤ]ིང|འམ|[་༌][གངདནབམརལསཏ]མ)[་༌]?)\u0f0d(?:\s*[\u0f0d\u0f0e])*)+[\p{Pe}\p{Pf}\p{Pi}\"']*[\s\u200b]*"
 )
 # What `sentencex` takes for ends: the commas of Burmese, Javanese, Balinese and Philippine scripts,
 # the Burmese genitive, and the Armenian exclamation mark, which stands inside of a word.

@@ -61,3 +61,8 @@ def is_mark(character: str) -> bool:
 def is_unspaced(character: str) -> bool:
     """Whether a character is a letter or mark of a script written without spaces."""
     return _UNSPACED.match(character) is not None
+
+
+def unspaced_in(text: str) -> list[int]:
+    """Where the letters and marks of scripts written without spaces are in a text."""
+    return [found.start() for found in _UNSPACED.finditer(text)]

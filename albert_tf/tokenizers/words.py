@@ -5,8 +5,9 @@
 
 A word contains no white space. Punctuation and symbols are words on their own, except hyphens and
 periods between other characters ("London-Paris", "U.S"), an apostrophe after a first letter, and a
-period, comma or colon between digits; this is close to corpora such as CoNLL-2003. Every character
-of a script that is written without spaces is a word, as in Chinese corpora. Loads no framework.
+period, comma or colon between digits; this is close to corpora such as CoNLL-2003. Every letter of
+a script that is written without spaces is a word, with the marks after it, as in Chinese corpora.
+Loads no framework.
 """
 
 from __future__ import annotations
@@ -16,18 +17,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from albert_tf.tokenizers.wordpiece import IDEOGRAPHS
+from albert_tf.tokenizers.word_starts import unspaced_in
 
-# Thai, Lao, Myanmar, Khmer, kana and bopomofo; the marks among them belong to the letter before.
-_UNSPACED = (
-    f"{IDEOGRAPHS}\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"
-    "\u31f0-\u31ff\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46\u0e50-\u0e59\u0e81-\u0eb0\u0eb2\u0eb3"
-    "\u0ebd-\u0ec6\u0ed0-\u0edf\u1000-\u102a\u103f-\u1049\u1780-\u17b3\u17e0-\u17e9"
-)
-_UNSPACED_MARKS = (
-    "\u3099\u309a\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece"
-    "\u102b-\u103e\u17b4-\u17d3"
-)
 _JOINERS = "-.\u2010\u2011"  # parts of a word between two characters that are neither
 
 
@@ -58,13 +49,16 @@ def character_sets() -> dict[str, str]:
 
     A character may be in several sets or in none.
     """
-    # Scanning all planes would take 0.2 s; there is no punctuation above these.
-    marks = [code for code in range(0x20000) if unicodedata.category(chr(code))[0] in "PS"]
+    # Scanning all planes would take 0.2 s; above these are ideographs and their variants alone.
+    categories = {code: unicodedata.category(chr(code))[0] for code in range(0x20000)}
+    unspaced = unspaced_in("".join(map(chr, categories)))
     return {
         "space": r"\s",
-        "apart": _ranges(marks),
-        "unspaced": _UNSPACED,
-        "unspaced_marks": _UNSPACED_MARKS,
+        "apart": _ranges(code for code in categories if categories[code] in "PS"),
+        "unspaced": _ranges(code for code in unspaced if categories[code] != "M")
+        + "\U00020000-\U0003ffff",
+        "unspaced_marks": _ranges(code for code in categories if categories[code] == "M")
+        + "\U000e0100-\U000e01ef",
         "joiners": re.escape(_JOINERS),
         "letters": "A-Za-z",
         "apostrophes": "'’",

@@ -201,6 +201,7 @@ def test_raw_text_is_split_like_the_text_that_was_trained_on():
     text = "Anna O'Brien's train left London-Paris at 7:30.\u00a0我爱U.S. हिन्दी นี้ 1,5"
     joined = "Anna O'Brien ' s train left London-Paris at 7:30 . 我 爱 U.S . हिन्दी นี้ 1,5"
     apart = "Anna O ' Brien ' s train left London - Paris at 7 : 30 . 我 爱 U . S . हिन्दी นี้ 1 , 5"
+    text, joined, apart = text + " ๒๕๖๐ꦲꦴꦏ꧀ꋧ", joined + " ๒๕๖๐ ꦲꦴ ꦏ꧀ ꋧ", apart + " ๒๕๖๐ ꦲꦴ ꦏ꧀ ꋧ"
     for is_joined, expected in ((True, joined), (False, apart)):
         words = [text[start:end] for start, end in split_words(text, is_joined)]
         assert words == expected.split()

