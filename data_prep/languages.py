@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 
-from langcodes import Language, LanguageTagError
-
 from albert_tf.errors import InputError
 
 # Codes of Wikipedias that are no BCP 47 tags, or are those of other languages.
@@ -42,6 +40,8 @@ def resolve_language(code: str) -> str:
     Raises:
         InputError: if there is no such language.
     """
+    from langcodes import Language, LanguageTagError  # takes 0.1 s
+
     normal = code.strip().lower().replace("_", "-")
     if normal in _WIKIPEDIAS:
         return _WIKIPEDIAS[normal]

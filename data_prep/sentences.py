@@ -29,6 +29,8 @@ _NO_ENDS = frozenset("\u104a\ua9c8\u1b5e\u1735\u104f\u055c")
 _NUMBER = regex.compile(r"\W*(?:\p{Nd}{1,3}|[IVXLC]{1,5}|[ivxlc]{1,5}|\p{L})(?:\.\p{Nd}+)*\W*")
 _SHORT = regex.compile(r"\W*(?:(?:[\p{L}\p{Nd}]\p{M}*+){1,4}\.)+")
 _LONGEST_SHORT = 24
+_LONGEST_WORD = 6
+_PLAIN_ENDS = frozenset('!?"”’»)')
 # What is an abbreviation before a number, in any language: "p", "vol", "M.Ö".
 _BEFORE_NUMBER = regex.compile(r"(?:.*['’])?(?:(?:\p{L}\p{M}*+){1,3}\.?)+")
 # Languages with capitals after ordinals, and words that precede an ordinal rather than a number.
@@ -60,12 +62,18 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     """
     code = resolve_language(language)
     pieces = sentencex.segment(code, paragraph)
-    # Many times faster than a search for any of them.
-    if not paragraph.isascii() and any(map(paragraph.__contains__, _END_CHARACTERS)):
-        pieces = [part for piece in pieces for part in _cut(piece)]
+    if not paragraph.isascii():
+        # Many times faster than a search for any of them.
+        for end in _END_CHARACTERS:
+            if end in paragraph:
+                pieces = [part for piece in pieces for part in _cut(piece)]
+                break
     if len(pieces) > 1:
         pieces = _joined(pieces, code)
-    folded = (" ".join(sentence.split()).strip(_SPACES) for sentence in pieces)
+    if paragraph.isprintable() and "  " not in paragraph:  # nothing to fold; faster
+        folded = map(str.strip, pieces)
+    else:
+        folded = (" ".join(sentence.split()).strip(_SPACES) for sentence in pieces)
     return [sentence for sentence in folded if sentence]
 
 
@@ -84,10 +92,20 @@ def _joined(pieces: list[str], language: str) -> list[str]:
     """Joins the pieces that belong to one sentence."""
     sentences, sentence = [], [pieces[0]]
     for piece in pieces[1:]:
-        if _continues(sentence, piece, language):
+        last = sentence[-1]
+        # Most ends are plain: a long word before a capital, or no period.
+        if last[-2:] == ". ":
+            is_plain = (
+                " " not in last[-_LONGEST_WORD - 2 : -2]
+                and piece[:1].isupper()
+                and len(last) > _LONGEST_SHORT
+            )
+        else:
+            is_plain = last[-2:-1] in _PLAIN_ENDS
+        if not is_plain and _continues(sentence, piece, language):
             sentence.append(piece)
         else:
-            sentences.append("".join(sentence))
+            sentences.append(sentence[0] if len(sentence) == 1 else "".join(sentence))
             sentence = [piece]
     return [*sentences, "".join(sentence)]
 
