@@ -385,6 +385,25 @@ def test_sentences_of_languages_without_spaces(tmp_path):
         assert pathlib.Path(options.output_file).read_text("utf-8").split("\n")[:-1] == expected
 
 
+@pytest.mark.parametrize(
+    ("format", "language", "warnings"),
+    [("text", "pt-BR", 1), ("text", "en", 0), ("books", "de", 0)],
+)
+def test_a_language_that_is_not_used_is_said_so(tmp_path, format, language, warnings):
+    (tmp_path / "in.txt").write_text("Eins. Zwei.\nDrei.")
+    summary = extract(
+        ExtractionOptions(
+            format=format,
+            input_file=(str(tmp_path / "in.txt"),),
+            output_file=str(tmp_path / "out.txt"),
+            language=language,
+            num_processes=1,
+        )
+    )
+    assert len(summary["warnings"]) == warnings
+    assert all(line.startswith("`language`=pt-BR: only recorded") for line in summary["warnings"])
+
+
 def test_a_line_that_is_too_long_is_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(output_documents, "MAX_SENTENCE_CHARACTERS", 1000)
     (tmp_path / "in.txt").write_text("One sentence.\n" + "x" * 5000 + "\nAnother sentence.\n")

@@ -85,6 +85,21 @@ def test_numbers_abbreviations_and_marks(language, text, count):
     assert len(sentences) == count, sentences
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("en", "Nothing  is here.  It\tis\u3000not.", ["Nothing is here.", "It is not."]),
+        ("en", " It is\u00a0not. \n It was. ", ["It is not.", "It was."]),
+        # A zero-width space separates words in Javanese, also where a sentence ends.
+        ("jv", "ꦲꦏꦸ꧉\u200b ꦝꦺꦮꦺ꧉\u200b", ["ꦲꦏꦸ꧉", "ꦝꦺꦮꦺ꧉"]),
+        ("my", "သူ။\u200b", ["သူ။"]),
+        ("en", " \u200b \n", []),
+    ],
+)
+def test_white_space_is_folded(language, text, sentences):
+    assert split_sentences(text, language) == sentences
+
+
 @settings(deadline=None)
 @given(
     st.text(
@@ -108,7 +123,7 @@ def test_splitting_only_splits(text, language):
         ("sr_Latn", "sr"), ("EN", "en"), ("deu", "de"), ("ger", "de"), ("cmn", "zh"), ("arb", "ar"),
         ("iw", "he"), ("zh-cmn-Hans", "zh"), ("yue", "yue"), ("zh-yue", "yue"), ("simple", "en"),
         ("be-tarask", "be"), ("be-x-old", "be"), ("als", "gsw"), ("nds-nl", "nds-nl"),
-        ("nds-NL", "nds-nl"), ("fiu-vro", "vro"), ("zh-min-nan", "nan"), ("rsk", "rsk"),
+        ("nds_NL", "nds-nl"), ("fiu-vro", "vro"), ("zh-min-nan", "nan"), ("rsk", "rsk"),
         ("und", "und"), ("mul", "mul"),
     ],
 )  # fmt: skip
