@@ -12,13 +12,15 @@ import sentencex
 
 from data_prep.languages import resolve_language
 
-# Ends that `sentencex` does not know: the Greek question mark, two Ethiopic word spaces, the Khmer
-# full stops except before "etc.", and the Tibetan ones except after "and", "or" and the like.
-# Closing quotes and brackets belong to the end.
-_END_CHARACTERS = ("\u037e", "\u1361\u1361", "\u17d4", "\u17d5", "\u0f0d", "\u0f0e", "\u0f11")
+# Ends that `sentencex` does not know: the Greek question mark, two Ethiopic word spaces or colons,
+# the Khmer full stops except before "etc.", and the Tibetan ones except after "and", "or" and the
+# like. Closing quotes and brackets belong to the end.
+_END_CHARACTERS = ("\u037e", "\u1361\u1361", "::", "\u17d4", "\u17d5", "\u0f0d", "\u0f0e", "\u0f11")
+_TIBETAN_AND = "(?:དང|སྟེ|ཏེ|ནི|[ཅཞཤ]ིང|འམ|[་༌][གངདནབམརལསཏ]མ)[་༌]?"
 _ENDS = regex.compile(
-    r"(?:[\u037e\u17d5\u0f0e\u0f11]|\u1361\u1361|\u17d4(?!\u179b\u17d4)"
-    r"|(?<!(?:དང|སྟེ|ཏེ|ནི|[ཅཞཤ]ིང|འམ|[་༌][གངདནབམརལསཏ]མ)[་༌]?)\u0f0d(?:\s*[\u0f0d\u0f0e])*)+[\p{Pe}\p{Pf}\p{Pi}\"']*[\s\u200b]*"
+    r"(?:[\u037e\u17d5\u0f0e\u0f11]|\u1361\u1361|(?<=\p{Ethiopic})::|\u17d4(?!\u179b\u17d4)"
+    rf"|(?<!{_TIBETAN_AND})\u0f0d(?:\s*[\u0f0d\u0f0e])*)+"
+    r"[\p{Pe}\p{Pf}\p{Pi}\"']*[\s\u200b]*"
 )
 # What `sentencex` takes for ends: the commas of Burmese, Javanese, Balinese and Philippine scripts,
 # the Burmese genitive, and the Armenian exclamation mark, which stands inside of a word.
@@ -33,6 +35,8 @@ _LONGEST_WORD = 6
 _PLAIN_ENDS = frozenset('!?"”’»)')
 # What is an abbreviation before a number, in any language: "p", "vol", "M.Ö".
 _BEFORE_NUMBER = regex.compile(r"(?:.*['’])?(?:(?:\p{L}\p{M}*+){1,3}\.?)+")
+# An abbreviation with periods inside, before a script without capitals.
+_DOTTED = regex.compile(r"(?:\p{L}\p{M}*+){1,3}(?:\.(?:\p{L}\p{M}*+){1,3})+")
 # Languages with capitals after ordinals, and words that precede an ordinal rather than a number.
 _GERMAN = frozenset(["de", "gsw", "bar", "lb", "nds", "ksh", "pfl", "stq", "vmf"])
 _BEFORE_ORDINAL = frozenset(["am", "im", "vom", "zum", "der", "die", "das", "dem", "den", "des"])
@@ -45,6 +49,9 @@ _ABBREVIATIONS = frozenset(
     திரு திருமதி டாக்டர் డా శ్రీ ప్రొ ಡಾ ಶ್ರೀ ಪ್ರೊ ഡോ ശ്രീ പ്രൊഫ
     """.split()  # noqa: SIM905
 )
+
+# In text with a full stop of its own script, a period is that of an abbreviation.
+_FULL_STOPS = ("।", "۔", "።")
 
 _OPENING = " ([{«“„\"'‘‚‹—–-"
 _SPACES = " \u200b"  # a zero-width space separates words in some scripts
@@ -69,7 +76,7 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
                 pieces = [part for piece in pieces for part in _cut(piece)]
                 break
     if len(pieces) > 1:
-        pieces = _joined(pieces, code)
+        pieces = _joined(pieces, paragraph, code)
     if paragraph.isprintable() and "  " not in paragraph:  # nothing to fold; faster
         folded = map(str.strip, pieces)
     else:
@@ -88,7 +95,7 @@ def _cut(piece: str) -> list[str]:
     return [*parts, piece[begin:]]
 
 
-def _joined(pieces: list[str], language: str) -> list[str]:
+def _joined(pieces: list[str], paragraph: str, language: str) -> list[str]:
     """Joins the pieces that belong to one sentence."""
     sentences, sentence = [], [pieces[0]]
     for piece in pieces[1:]:
@@ -102,7 +109,7 @@ def _joined(pieces: list[str], language: str) -> list[str]:
             )
         else:
             is_plain = last[-2:-1] in _PLAIN_ENDS
-        if not is_plain and _continues(sentence, piece, language):
+        if not is_plain and _continues(sentence, piece, paragraph, language):
             sentence.append(piece)
         else:
             sentences.append(sentence[0] if len(sentence) == 1 else "".join(sentence))
@@ -110,7 +117,7 @@ def _joined(pieces: list[str], language: str) -> list[str]:
     return [*sentences, "".join(sentence)]
 
 
-def _continues(sentence: list[str], after: str, language: str) -> bool:
+def _continues(sentence: list[str], after: str, paragraph: str, language: str) -> bool:
     """Whether a sentence, in pieces, continues in the piece after it."""
     last = sentence[-1].rstrip()
     if not last.endswith("."):
@@ -131,6 +138,9 @@ def _continues(sentence: list[str], after: str, language: str) -> bool:
     if language == "en":  # has many short answers, and `sentencex` knows its abbreviations
         return False
     if len(word) == 1 and word.isalpha():
+        return True
+    is_caseless = first.isalpha() and first.lower() == first.upper()
+    if is_caseless and (_DOTTED.fullmatch(word) or any(map(paragraph.__contains__, _FULL_STOPS))):
         return True
     if first.isdecimal() and (_BEFORE_NUMBER.fullmatch(word) or last == sentence[-1]):
         return True

@@ -68,6 +68,13 @@ def test_every_terminator_of_unicode_ends_a_sentence():
         ("gu", "કાલે ડૉ. પટેલ આવ્યા. તેઓ ગયા.", 2),
         ("kn", "ನಿನ್ನೆ ಡಾ. ರಾವ್ ಬಂದರು. ಅವರು ಹೋದರು.", 2),
         ("bg", "Вчера дойде проф. Иванов. Той говори.", 2),
+        # Abbreviations where no capitals follow, and periods next to other full stops.
+        ("ar", "التقيت أ.د. محمد أمس. ثم ذهبت.", 2),
+        ("hi", "यह नगर 5 किमी. दूर है और रु. पाँच लगते हैं। वे गए।", 2),
+        ("hi", "यह नगर दूर है. वे कल वहाँ गए.", 2),
+        ("ur", "کل پروف. احمد آئے۔ وہ گئے۔", 2),
+        ("am", "በ1990 ዓመተ. ምሕረት መጣ። ሄደ።", 2),
+        ("am", "ትናንት ወደ ቤት ሄደ:: ዛሬ መጣ::", 2),
         # Text in lower case, as in BookCorpus, has the ends that it always had.
         ("en", "he came home. it was late. nobody spoke.", 3),
         ("sv", "han kom hem. det var sent. ingen sade något.", 3),
