@@ -7,6 +7,8 @@ abbreviations and ordinals.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import regex
 import sentencex
 
@@ -53,6 +55,9 @@ _ABBREVIATIONS = frozenset(
 # In text with a full stop of its own script, a period is that of an abbreviation.
 _FULL_STOPS = ("।", "۔", "።")
 
+_UNSPACED_END = regex.compile(r"[。！？။၊꧉꧈]+[\p{Pe}\p{Pf}]*")
+_LONG = 5000
+
 _OPENING = " ([{«“„\"'‘‚‹—–-"
 _SPACES = " \u200b"  # a zero-width space separates words in some scripts
 
@@ -68,7 +73,10 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
         The sentences, each on one line with white space folded; no empty ones.
     """
     code = resolve_language(language)
-    pieces = sentencex.segment(code, paragraph)
+    if len(paragraph) <= _LONG or paragraph.isascii():
+        pieces = sentencex.segment(code, paragraph)
+    else:
+        pieces = [piece for part in _parts(paragraph) for piece in sentencex.segment(code, part)]
     if not paragraph.isascii():
         # Many times faster than a search for any of them.
         for end in _END_CHARACTERS:
@@ -78,10 +86,19 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
     if len(pieces) > 1:
         pieces = _joined(pieces, paragraph, code)
     if paragraph.isprintable() and "  " not in paragraph:  # nothing to fold; faster
-        folded = map(str.strip, pieces)
+        folded = [sentence.strip() for sentence in pieces]
     else:
-        folded = (" ".join(sentence.split()).strip(_SPACES) for sentence in pieces)
+        folded = [" ".join(sentence.split()).strip(_SPACES) for sentence in pieces]
     return [sentence for sentence in folded if sentence]
+
+
+def _parts(paragraph: str) -> Iterator[str]:
+    """Yields a text without spaces in parts, since `sentencex` takes quadratic time for it."""
+    begin = 0
+    while end := _UNSPACED_END.search(paragraph, begin + _LONG):
+        yield paragraph[begin : end.end()]
+        begin = end.end()
+    yield paragraph[begin:]
 
 
 def _cut(piece: str) -> list[str]:

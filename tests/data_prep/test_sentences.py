@@ -92,6 +92,11 @@ def test_numbers_abbreviations_and_marks(language, text, count):
     assert len(sentences) == count, sentences
 
 
+def test_a_book_without_spaces_and_paragraphs():
+    sentences = ["他说：“我们走吧！”", "然后他们走了。"] * 5000
+    assert split_sentences("".join(sentences), "zh") == sentences
+
+
 @pytest.mark.parametrize(
     ("language", "text", "sentences"),
     [
