@@ -6,13 +6,14 @@ import functools
 
 from albert_tf.errors import InputError
 
-# Codes of Wikipedias that are no BCP 47 tags, or are those of other languages.
+# Codes of Wikipedias that are no BCP 47 tags, or are those of other languages; and the default.
 _WIKIPEDIAS = {
     "als": "gsw",
     "bat-smg": "sgs",
     "be-x-old": "be",
     "cbk-zam": "cbk",
     "eml": "egl",
+    "en": "en",
     "fiu-vro": "vro",
     "map-bms": "jv",
     "nds-nl": "nds-nl",
@@ -40,11 +41,12 @@ def resolve_language(code: str) -> str:
     Raises:
         InputError: if there is no such language.
     """
-    from langcodes import Language, LanguageTagError  # takes 0.1 s
-
     normal = code.strip().lower().replace("_", "-")
     if normal in _WIKIPEDIAS:
         return _WIKIPEDIAS[normal]
+
+    from langcodes import Language, LanguageTagError  # takes 0.1 s
+
     try:
         language = Language.get(normal)
         is_known = language.is_valid() and not (normal.startswith("x-") or language.extlangs)

@@ -101,6 +101,7 @@ def test_a_book_without_spaces_and_paragraphs():
     ("language", "text", "sentences"),
     [
         ("en", "Nothing  is here.  It\tis\u3000not.", ["Nothing is here.", "It is not."]),
+        ("en", "It  is here.  It is  not.", ["It is here.", "It is not."]),
         ("en", " It is\u00a0not. \n It was. ", ["It is not.", "It was."]),
         # A zero-width space separates words in Javanese, also where a sentence ends.
         ("jv", "ꦲꦏꦸ꧉\u200b ꦝꦺꦮꦺ꧉\u200b", ["ꦲꦏꦸ꧉", "ꦝꦺꦮꦺ꧉"]),
