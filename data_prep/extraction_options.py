@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import check_limits, option, seed_option
 from data_prep.corpora.formats import CORPUS_FORMATS
@@ -87,6 +88,10 @@ class ExtractionOptions:
             raise InputError(
                 f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"
             )
+        for name in ("output_file", "eval_output_file"):
+            path = getattr(self, name)
+            if path and files.split_compression(path)[1]:
+                raise InputError(f"`{name}`={path}: would not be compressed; name a plain file")
         if self.eval_output_file == self.output_file:
             raise InputError(
                 f"`eval_output_file`={self.eval_output_file}: must differ from `output_file`"

@@ -208,7 +208,8 @@ def _corpora(paths: Iterable[str]) -> dict[str, Any]:
     """The summaries that `extract_corpus` wrote for the input files, by file name."""
     found = {}
     for path in paths:
-        summary = os.path.splitext(path)[0] + ".corpus.json"
+        text_file, _ = files.split_compression(path)
+        summary = os.path.splitext(text_file)[0] + ".corpus.json"
         if files.exists(summary):
             with contextlib.suppress(InputError):
                 found[os.path.basename(path)] = read_json(summary, dict[str, Any])

@@ -123,6 +123,7 @@ def test_long_documents_are_split_between_paragraphs(tmp_path):
         ({"format": "package_docs"}, "`input_file`: package_docs takes no files"),
         ({"input_file": ("none-*.txt",)}, "`input_file`: no file matches 'none-"),
         ({"eval_output_file": "e.txt", "eval_fraction": 1.5}, "`eval_fraction`=1.5"),
+        ({"output_file": "c.txt.gz"}, "`output_file`=c.txt.gz: would not be compressed"),
         (
             {"eval_output_file": "e.txt", "eval_fraction": 1e-9},
             "`eval_fraction`=1e-09: no document",

@@ -359,9 +359,11 @@ def test_compressed_text_gives_the_same_records(options, corpus, tmp_path, docum
     manifest, _ = create(options)
     plain = pathlib.Path(options.output_file[0]).read_bytes()
     (tmp_path / "in.txt.xz").write_bytes(lzma.compress(corpus.read_bytes()))
+    (tmp_path / "in.corpus.json").write_text('{"seconds": 1}')  # of the text before
     found, _ = create(dataclasses.replace(options, input_file=(str(tmp_path / "in.txt.xz"),)))
     assert pathlib.Path(options.output_file[0]).read_bytes() == plain
     assert found["text_bytes"] == manifest["text_bytes"] == corpus.stat().st_size
+    assert found["corpora"] == {"in.txt.xz": {"seconds": 1}}
 
 
 @pytest.mark.parametrize(

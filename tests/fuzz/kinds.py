@@ -7,6 +7,7 @@ import functools
 import gzip
 import importlib.util
 import json
+import lzma
 import pathlib
 import shutil
 import tempfile
@@ -371,6 +372,24 @@ WIKI = "".join(PAGE.format(n, f"Article {n} is a sentence. [[a|b]] &lt;ref&gt;")
 DUMP = f"<mediawiki><siteinfo><dbname>enwiki</dbname></siteinfo>{WIKI}</mediawiki>".encode()
 BOOK = "A book.\n\nIts first sentence is here. And another one.\n\nAnd an end.\n" * 20
 
+CONLLU = """# text = du pain
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_
+2\tle\tle\tDET\t_\t_\t3\tdet\t_\t_
+3\tpain\tpain\tNOUN\t_\t_\t0\troot\t_\t_
+3.1\tbon\tbon\tADJ\t_\t_\t_\t_\t3:amod\t_
+
+"""
+QUESTIONS = [
+    {
+        "id": number,
+        "question": "Who sat?",
+        "context": "The cat sat.",
+        "answers": {"text": ["cat"], "answer_start": [4.0]},
+    }
+    for number in range(3)
+]
+
 KINDS: dict[str, Kind] = {
     "compressed archive": Kind("a.tar.gz", _make_archive("gztar"), _read_archive("a.tar.gz")),
     "archive": Kind("a.tar", _make_archive("tar"), _read_archive("a.tar")),
@@ -543,6 +562,16 @@ KINDS: dict[str, Kind] = {
         _text("a.jsonl", _lines(TAGGED)),
         lambda folder: read_tagged(f"{folder}/a.jsonl", ReadOptions()),
     ),
+    "conllu": Kind(
+        "a.txt",
+        _text("a.txt", CONLLU),
+        lambda folder: read_tagged(f"{folder}/a.txt", ReadOptions(word_column=2, tag_column=4)),
+    ),
+    "squad rows": Kind(
+        "a.jsonl",
+        _text("a.jsonl", _lines(QUESTIONS)),
+        lambda folder: read_squad(f"{folder}/a.jsonl"),
+    ),
     "cmrc": Kind("a.json", _text("a.json", CMRC), lambda folder: read_squad(f"{folder}/a.json")),
     "c3": Kind(
         "test.json",
@@ -558,6 +587,19 @@ KINDS: dict[str, Kind] = {
     ),
     "book": Kind("a.txt", _text("a.txt", BOOK), _corpus("books", "a.txt")),
     "text": Kind("a.txt", _text("a.txt", BOOK), _corpus("text", "a.txt")),
+    **{
+        f"text, compressed ({name})": Kind(
+            f"a.txt.{name}",
+            _bytes(f"a.txt.{name}", compress(BOOK.encode())),
+            _corpus("text", f"a.txt.{name}"),
+        )
+        for name, compress in (
+            ("gz", gzip.compress),
+            ("bz2", bz2.compress),
+            ("xz", lzma.compress),
+            ("zst", functools.partial(pyarrow.compress, codec="zstd", asbytes=True)),
+        )
+    },
     "wikitext": Kind(
         "a.tokens", _text("a.tokens", " = Title = \n\n A text .\n"), _corpus("wikitext", "a.tokens")
     ),

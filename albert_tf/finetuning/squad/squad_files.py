@@ -283,6 +283,6 @@ def _answers(location: str, entry: _Entry) -> list[Answer]:
 def _start(location: str, value: _Start) -> int:
     if value is None:
         return -1
-    if not float(value).is_integer():
+    if isinstance(value, float) and not value.is_integer():
         raise InputError(f"{location}: answer_start={value}: must be a whole number")
     return int(value)
