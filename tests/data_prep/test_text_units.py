@@ -6,7 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import sys
 from collections import Counter
 
 import pyarrow
@@ -67,7 +66,7 @@ def test_units_of_any_length_contain_every_document_once(
 
 
 def test_lines_are_blank_as_str_strip_sees_them():
-    characters = (chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000)
+    characters = (chr(code) for code in range(0x11000) if not 0xD800 <= code < 0xE000)
     for character in characters:
         if character != "\n":
             assert is_blank(f" {character}\u3000".encode()) == (not character.strip()), character
@@ -81,7 +80,7 @@ COMPRESS = {
 }
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     lines=LINES,
     ending=st.sampled_from([*COMPRESS]),
