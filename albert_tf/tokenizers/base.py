@@ -24,7 +24,7 @@ import itertools
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
@@ -248,8 +248,8 @@ class Tokenizer(abc.ABC):
             raise InputError(f"`padding`={padding}: must be 'longest', 'max_length' or False")
         if padding == "max_length" and max_length is None:
             raise InputError("`padding`='max_length': needs `max_length`")
-        firsts = _checked_texts(texts, "texts")
-        seconds = None if pairs is None else _checked_texts(pairs, "pairs")
+        firsts = packing.checked_texts(texts, "texts")
+        seconds = None if pairs is None else packing.checked_texts(pairs, "pairs")
         if seconds is not None and len(seconds) != len(firsts):
             raise InputError(
                 f"`pairs`: {len(seconds)} texts; must be as many as in `texts`, {len(firsts)}"
@@ -389,24 +389,6 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str: ...
-
-
-def _checked_texts(texts: Any, argument: str) -> list[str]:
-    """Returns the texts as a list, or raises InputError."""
-    texts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):
-        raise InputError(
-            f"`{argument}`={texts!r}: must be a text or a sequence of texts, not "
-            f"{type(texts).__name__}"
-        )
-    texts = list(texts)
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"`{argument}`[{number}]={text!r}: must be a text, not {type(text).__name__}"
-            )
-        check_unicode(text, f"`{argument}`[{number}]")
-    return texts
 
 
 def _vocabulary_in(folder: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.files import check_unicode
 
 # Room for three special symbols and a token of each text.
 MIN_LENGTH = 5
@@ -84,3 +87,25 @@ def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
     for number, row in enumerate(rows):
         padded[number, : len(row)] = row
     return padded
+
+
+def checked_texts(texts: Any, argument: str) -> list[str]:
+    """Returns texts as a list.
+
+    Raises:
+        InputError: if one is not a string of valid Unicode; the message names `argument`.
+    """
+    texts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):
+        raise InputError(
+            f"`{argument}`={texts!r}: must be a text or a sequence of texts, not "
+            f"{type(texts).__name__}"
+        )
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(
+                f"`{argument}`[{number}]={text!r}: must be a text, not {type(text).__name__}"
+            )
+        check_unicode(text, f"`{argument}`[{number}]")
+    return texts

@@ -31,8 +31,8 @@ def test_each_set_has_a_line_if_its_share_is_notable(tokenizer, tmp_path, caplog
         read_sets(Classification(options, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]
     assert lines == [
-        "eval: 60.00% of the tokens (3 of 5) are unknown to the vocabulary, and with them 27.27% of "
-        "the characters, most often because of “ ”"
+        "eval: 60.00% of the tokens (3 of 5) are unknown to the vocabulary, and with them 27.27% "
+        "of the characters, most often because of “ ”"
     ]
 
 

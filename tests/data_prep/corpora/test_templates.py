@@ -15,6 +15,7 @@ from data_prep.corpora.wikitext import Page, Site, paragraphs
 from tests.data_prep.corpora.reading import read
 from tests.data_prep.corpora.test_wikipedia import HEADER, page
 
+NINES = "9" * 5000
 TABLES = sorted(pathlib.Path(templates.__file__).parent.glob("*.txt"))
 
 
@@ -64,7 +65,7 @@ def text_of(wikitext: str, language: str, rows: str = "", counts: Counts | None 
          "on February 1, 1903 or February 1903"),
         # Numbers with units
         ("en", "{{formatnum:1234567.25}} or {{formatnum:-8}} people", "1,234,567.25 or −8 people"),
-        ("en", f"{{{{formatnum:{'9' * 5000}}}}} or {{{{formatnum:007}}}} x", f"{'9' * 5000} or 007 x"),
+        ("en", f"{{{{formatnum:{NINES}}}}} or {{{{formatnum:007}}}} x", f"{NINES} or 007 x"),
         ("de", "{{FormatZahl|98765.5}} und {{formatnum:1234}} Leute",
          "98.765,5 und 1.234 Leute"),
         ("fr", "{{unité|7500|m|3}}, {{nombre|3|lits}} et {{unité|2.5|m|s|-1}}",
