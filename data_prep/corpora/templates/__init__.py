@@ -4,7 +4,7 @@ Most templates are boxes, citations and notices, and are removed. Others stand f
 sentence needs. Which ones, and what a reader of the page sees in their place, is data: one file of
 rows for each language next to this one, and `shared.txt` for what all wikis have in common. The
 rows follow the documentation that templates have on their own pages (Template:Convert and so on),
-as far as running text needs it.
+as far as running text needs it; they were not compared with rendered pages.
 """
 
 from data_prep.corpora.templates.expansion import (

@@ -158,6 +158,13 @@ def test_rows_of_the_user(row, wikitext, expected):
     assert text_of(wikitext, "en", row) == expected
 
 
+def test_the_rows_of_the_documentation():
+    page = (pathlib.Path(__file__).parents[3] / "docs" / "corpora.md").read_text("utf-8")
+    rows = page.partition("# Template names")[2].partition("```")[0].partition("\n")[2]
+    text = "L'{{étoile|Sirius}}, {{nobel|paix|année=1901}}, {{s-|X}}{{Palette Villes}}."
+    assert text_of(text, "xx", rows) == "L'Sirius, prix Nobel de paix en 1901, Xe siècle."
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
