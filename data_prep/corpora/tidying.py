@@ -30,7 +30,7 @@ _ATTRIBUTE = (
     r"(?:\"[^\"]*\"|'[^']*'|[\w%#.-]+)\s*"
 )
 _ATTRIBUTES = re.compile(
-    rf"\b(?:{_ATTRIBUTE})+\||^\s*(?:{_ATTRIBUTE})+$(?<=[\"'])|^\s*!\s*{_ATTRIBUTE}", re.I
+    rf"\b(?:{_ATTRIBUTE}){{1,20}}\||^\s*(?:{_ATTRIBUTE})+$(?<=[\"'])|^\s*!\s*{_ATTRIBUTE}", re.I
 )
 _TAG_END = re.compile(r"\b(?:style|class|id|title)\s*=\s*(?:\"[^\"]*\"|'[^']*')\s*/?>", re.I)
 _IMAGE = re.compile(
@@ -39,7 +39,7 @@ _IMAGE = re.compile(
     re.I,
 )
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
-_BRACES = re.compile(r"\{[^{}]*\}")
+_BRACE = re.compile(r"[{}]")
 
 
 def without_broken_markup(lines: Sequence[str]) -> tuple[list[str], int]:
@@ -93,9 +93,12 @@ def _has_template(line: str) -> bool:
     """Whether a line contains part of a template, and not only sets of sets."""
     if _TEMPLATE.search(line):
         return True
-    while (shorter := _BRACES.sub("", line)) != line:
-        line = shorter
-    return "{" in line or "}" in line
+    depth = 0
+    for brace in _BRACE.findall(line):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            return True
+    return depth > 0
 
 
 def clean_line(line: str) -> str:

@@ -197,13 +197,13 @@ def test_shipped_tables(path):
     assert [name for name, count in names.items() if count > 1] == []
 
 
-@pytest.mark.parametrize("arguments", ["", "|", "||||||", "|a|b|c|d|e|f", "|1|2|3", "|²|x=|-1=b"])
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-def test_no_arguments_stop_a_template(path, arguments):
+def test_no_arguments_stop_a_template(path):
     """An exception would leave out the page."""
     names = [row.split("|")[-1].replace("*", "x") for row in names_of_rows(path)]
-    text = " ".join(f"word {{{{{name.strip()}{arguments}}}}}" for name in names)
-    assert text_of(text, path.stem).count("word") == len(names)
+    for arguments in ("", "|", "||||||", "|a|b|c|d|e|f", "|1|2|3", "|²|x=|-1=b"):
+        text = " ".join(f"word {{{{{name.strip()}{arguments}}}}}" for name in names)
+        assert text_of(text, path.stem).count("word") == len(names)
 
 
 def test_the_twelve_largest_wikis_have_a_table():
