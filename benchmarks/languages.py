@@ -22,21 +22,27 @@ import tempfile
 import unicodedata
 from typing import Any
 
-import numpy as np
-
 from albert_tf.errors import InputError
 from albert_tf.options import command, option
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION
+from data_prep.languages import resolve_language
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
-from data_prep.sentences import check_language, split_sentences
+from data_prep.sentences import split_sentences
 from data_prep.vocabulary import train_vocabulary
 from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 
 LENGTH, PREDICTIONS = 64, 10
 _VOCAB_SIZE = 1000
+# Names of Unicode that are not those of scripts.
+_SCRIPTS = {
+    "CANADIAN": "Canadian Aboriginal",
+    "CJK": "Chinese",
+    "HIRAGANA": "Japanese",
+    "TAI": "Tai Tham, Tai Viet",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +76,7 @@ def measure(folder: pathlib.Path, language: dict[str, str]) -> dict[str, Any]:
     paragraphs = [line for line in text.splitlines() if line.strip()]
     code = language["lang"]
     try:
-        check_language(code)
+        resolve_language(code)
     except InputError:
         code = "en"  # a language without a code that is known
     sentences = [split_sentences(paragraph, code) for paragraph in paragraphs]
@@ -109,9 +115,9 @@ def _measure_vocabulary(corpus: pathlib.Path, model_type: str, lines: list[str])
     after = [tokenizer.preprocess(line) for line in lines]
     return {
         "keeps_accents": tokenizer.normalization.keep_accents,
-        "lost_by_default": 1 - _letters(before) / letters,
+        "lost_by_original": 1 - _letters(before) / letters,
         "lost": 1 - _letters(after) / letters,
-        "merged_by_default": _merged(lines, before),
+        "merged_by_original": _merged(lines, before),
         "merged": _merged(lines, after),
         "unknown": unknown / sum(map(len, lines)),
         "masked": manifest["masked_share"],
@@ -157,29 +163,29 @@ def table(rows: list[dict[str, Any]]) -> str:
     """Returns a table by script."""
     scripts: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows:
-        scripts[row["script"].capitalize()].append(row)
-
-    def cells(rows: list[dict[str, Any]], model_type: str) -> list[str]:
-        values = {
-            name: np.mean([row[model_type][name] for row in rows])
-            for name in ("lost_by_default", "lost", "merged_by_default", "unknown", "masked")
-        }
-        return [f"{value:.1%}" for value in values.values()]
-
+        scripts[row["script"]].append(row)
     lines = [
-        "| script | languages | keep accents | letters lost by the original | by default | words "
-        "merged by the original | unknown characters | masked tokens | masked, WordPiece | "
-        "sentences a paragraph |",
-        "|---|" + "---:|" * 9,
+        "| script | languages | that keep accents | letters that the original removes | BERT | "
+        "words that the original makes equal | letters removed by default | masked tokens, "
+        "WordPiece | sentences in a paragraph |",
+        "|---|" + "---:|" * 8,
     ]
     for script, of_script in sorted(scripts.items(), key=lambda item: (-len(item[1]), item[0])):
         kept = sum(row["unigram"]["keeps_accents"] for row in of_script)
+        shares = [
+            statistics.mean(row[model_type][name] for row in of_script)
+            for model_type, name in (
+                ("unigram", "lost_by_original"),
+                ("wordpiece", "lost_by_original"),
+                ("unigram", "merged_by_original"),
+                ("unigram", "lost"),
+                ("wordpiece", "masked"),
+            )
+        ]
         sentences = statistics.mean(row["sentences_per_paragraph"] for row in of_script)
-        masked = np.mean([row["wordpiece"]["masked"] for row in of_script])
+        cells = [str(len(of_script)), str(kept), *(f"{share:.1%}" for share in shares)]
         lines.append(
-            f"| {script} | {len(of_script)} | {kept} | "
-            + " | ".join(cells(of_script, "unigram"))
-            + f" | {masked:.1%} | {sentences:.2f} |"
+            f"| {_SCRIPTS.get(script, script.title())} | {' | '.join(cells)} | {sentences:.2f} |"
         )
     return "\n".join(lines)
 
