@@ -98,7 +98,7 @@ class Tokenizer(abc.ABC):
     def load(
         path: str,
         do_lower_case: bool | None = None,
-        normalization: Normalization = UNRECORDED,
+        normalization: Normalization | None = None,
     ) -> Tokenizer:
         """Loads a vocabulary; the suffix of its name determines the class.
 
@@ -125,7 +125,7 @@ class Tokenizer(abc.ABC):
                 f"{' or '.join(Tokenizer._by_suffix)}, not {suffix!r}"
             )
         recorded = read_normalization(os.path.dirname(path))
-        normalization = Normalization(do_lower_case).otherwise(normalization, recorded)
+        normalization = Normalization(do_lower_case).otherwise(normalization or recorded, recorded)
         return Tokenizer._by_suffix[suffix](path, normalization)
 
     @property
