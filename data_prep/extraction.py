@@ -13,8 +13,8 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, arguments_renamed
@@ -34,6 +34,9 @@ from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, t
 from data_prep.throughput import ThroughputLine
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
+
+if TYPE_CHECKING:
+    from data_prep.document_store import DocumentStore
 
 
 class _Job(NamedTuple):
@@ -106,6 +109,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         fingerprint(options, inputs, own_templates),
         resumable=not any(format.unique_paragraphs for format in formats)
         and not options.max_megabytes,
+        has_store=bool(options.near_duplicates),
     )
     names = {field.name for field in dataclasses.fields(ReaderOptions)}
     values = {name: getattr(options, name) for name in names}
@@ -191,19 +195,23 @@ class _Extraction:
             total = None if input_bytes is None else input_bytes / 1e6
             before = self._counts.input_bytes / 1e6
             progress = stack.enter_context(ThroughputLine("read", "MB", total, before))
+            write = sample.add if sample else work.write
+            collect = work.store.add if work.store else write
             tasks = itertools.islice(_tasks(self._job), units_done, None)
             for extracted in workers.map(_extract_unit, tasks):
                 units_done += 1
                 self._counts += extracted.counts
                 with work.writing():
                     for document in self._output_of(extracted):
-                        sample.add(document) if sample else work.write(document)
+                        collect(document)
                     if not sample:
                         work.save(self._state(units_done))
                 done = self._counts.input_bytes if is_size_known else self._counts.characters
-                documents = work.outputs[0].written["documents"]
+                documents = (work.store or work.outputs[0]).written["documents"]
                 progress.update(done / 1e6, f"{documents:,} documents" if documents else "")
             with work.writing():
+                if work.store:
+                    self._write_distinct(work.store, write)
                 for document in sample or ():
                     work.write(document)
             self._left_out_bytes = sample.left_out_bytes if sample else 0
@@ -226,6 +234,16 @@ class _Extraction:
                     self._seen.add(paragraph.key)
                     new.append(paragraph)
             yield from make_output_documents(document, new, extracted.weight, self._job.options)
+
+    def _write_distinct(
+        self, store: DocumentStore, write: Callable[[OutputDocument], None]
+    ) -> None:
+        """Writes the stored documents except near duplicates, and counts those."""
+        kept = 0
+        for document in store.without_near_duplicates(self._job.options.near_duplicates):
+            write(document)
+            kept += 1
+        self._counts.left_out["near duplicates"] = store.written["documents"] - kept
 
     def _state(self, units: int) -> dict[str, Any]:
         """What the journal records after a number of units."""

@@ -61,6 +61,13 @@ class ExtractionOptions:
     max_document_sentences: int = option(
         0, "Split longer documents into several, between paragraphs; 0: never.", minimum=0
     )
+    near_duplicates: float = option(
+        0,
+        "Leave out documents with at least this similarity, such as 0.8, to an earlier one: the "
+        "share of sequences of five words that both have, with all numbers alike; 0: keep all.",
+        minimum=0,
+        maximum=1,
+    )
     max_megabytes: float = option(
         0,
         "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all.",

@@ -28,6 +28,7 @@ class OutputDocument(NamedTuple):
         words: number of words; an ideograph counts as one.
         held_out: whether it is written to the evaluation output.
         copies: how often it is written.
+        signature: its signature, if near duplicates are left out (see `near_duplicates`).
     """
 
     name: str
@@ -37,6 +38,7 @@ class OutputDocument(NamedTuple):
     words: int
     held_out: bool
     copies: int
+    signature: bytes = b""
 
 
 class Paragraph(NamedTuple):
@@ -128,7 +130,14 @@ def _output_document(
         text.count(" ") + len(sentences) + _more_ideographs(text),
         held_out,
         1 if held_out else copies,  # evaluating on the same text twice gains nothing
+        _signature(text) if options.near_duplicates else b"",
     )
+
+
+def _signature(text: str) -> bytes:
+    from data_prep.near_duplicates import signature  # loads numba
+
+    return signature(text)
 
 
 def _more_ideographs(text: str) -> int:

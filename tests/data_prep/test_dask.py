@@ -135,7 +135,7 @@ def test_extraction(tmp_path, cluster, corpus):
         options = ExtractionOptions(
             format="text", input_file=(str(corpus),), output_file=str(output),
             eval_output_file=f"{output}.held_out", eval_fraction=0.3,
-            runner=runner, dask_scheduler=scheduler,
+            near_duplicates=0.3, runner=runner, dask_scheduler=scheduler,
         )  # fmt: skip
         extract(options)
         written.append({path.name: path.read_bytes() for path in output.parent.iterdir()})

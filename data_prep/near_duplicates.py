@@ -1,0 +1,197 @@
+"""Near duplicates among the documents of a corpus, by MinHash.
+
+The similarity of two documents is the Jaccard index of their sets of shingles: sequences of five
+tokens. A token is a word without regard to case, or a character of a script written without spaces.
+A sequence of numbers is one token, the same for all numbers; punctuation is none.
+
+Workers compute a signature of each document, 128 minima of hashes of its shingles. The similarity
+of two documents is the share of the minima that agree. Documents are compared if they have a band
+(a few minima) of their signatures in common.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import unicodedata
+
+import numpy as np
+
+from albert_tf.compiled import compiled
+from albert_tf.errors import InputError
+from albert_tf.tokenizers.word_starts import is_unspaced
+from data_prep.throughput import ThroughputLine
+
+try:
+    from rensa import RMinHash
+except ImportError:
+    raise InputError(
+        "`near_duplicates`: rensa is not installed; pip install 'albert-tf[clean]'"
+    ) from None
+
+SHINGLE_TOKENS = 5
+PERMUTATIONS = 128
+
+# At most this share of the pairs at the threshold have no band in common.
+_CANDIDATES_MISSED = 0.01
+# A document is compared with so many earlier ones per band, which bounds its time.
+_MAX_COMPARED = 1000
+_ROWS_AT_ONCE = 100_000
+
+_SEPARATOR, _WORD, _NUMBER, _SINGLE = range(4)  # kinds of characters
+_NUMBER_TOKEN = 1
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+def signature(text: str) -> bytes:
+    """Computes the signature of a text, uint16 `[PERMUTATIONS]` in little-endian order."""
+    shingles = shingle_hashes(text)
+    (row,) = RMinHash.digest_matrix_from_flat_token_hashes(
+        shingles, [0, len(shingles)], PERMUTATIONS, 0
+    ).to_rows()
+    # The low bits suffice: those of different hashes agree once in 65,536 times.
+    return np.array(row, np.uint32).astype("<u2").tobytes()
+
+
+def shingle_hashes(text: str) -> np.ndarray:
+    """The hashes of the shingles of a text, in order.
+
+    Returns:
+        uint64 `[shingles]`; a single one for fewer tokens than a shingle has.
+    """
+    codes = np.frombuffer(text.lower().encode("utf-32-le", "replace"), np.uint32)
+    return _shingle_hashes(codes, _kinds())
+
+
+@functools.cache
+def _kinds() -> np.ndarray:
+    """What each character is, uint8 `[characters]`."""
+    kinds = np.full(0x110000, _WORD, np.uint8)
+    for code in range(0x33480):  # the planes above have no text
+        category = unicodedata.category(chr(code))
+        if category[0] in "PZC":
+            kinds[code] = _SEPARATOR
+        elif category == "Nd":
+            kinds[code] = _NUMBER
+        elif category[0] in "LM" and is_unspaced(chr(code)):
+            kinds[code] = _SINGLE
+    return kinds
+
+
+@compiled
+def _shingle_hashes(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    tokens = np.empty(len(codes) + 1, np.uint64)
+    count = 0
+    before = _SEPARATOR
+    last_token = _SEPARATOR
+    for code in codes:
+        kind = kinds[code]
+        if kind == _NUMBER:
+            if last_token != _NUMBER:
+                tokens[count] = _NUMBER_TOKEN
+                count += 1
+        elif kind == _WORD and before == _WORD:
+            tokens[count - 1] = (tokens[count - 1] ^ code) * _MULTIPLIER
+        elif kind != _SEPARATOR:
+            tokens[count] = (_MULTIPLIER ^ code) * _MULTIPLIER
+            count += 1
+        if kind != _SEPARATOR:
+            last_token = kind
+        before = kind
+    length = min(count, SHINGLE_TOKENS)
+    shingles = np.zeros(count - length + 1, np.uint64)
+    for start in range(len(shingles)):
+        for token in tokens[start : start + length]:
+            mixed = (shingles[start] ^ token) * _MULTIPLIER
+            shingles[start] = mixed ^ (mixed >> np.uint64(32))
+    return shingles
+
+
+def bands(similarity: float) -> list[slice]:
+    """The columns of the bands by which nearly all pairs of a similarity become candidates.
+
+    The larger the bands, the fewer other pairs become candidates.
+    """
+    rows = PERMUTATIONS
+    while rows > 1 and (1 - similarity**rows) ** (PERMUTATIONS // rows) > _CANDIDATES_MISSED:
+        rows -= 1
+    return [slice(start, start + rows) for start in range(0, PERMUTATIONS - rows + 1, rows)]
+
+
+def find_near_duplicates(signatures: np.ndarray, similarity: float) -> np.ndarray:
+    """Finds the documents that are near duplicates of an earlier one.
+
+    No two of the others are near duplicates. One that is similar to a near duplicate, but not to
+    what that is similar to, may be among them.
+
+    Memory holds about 25 bytes per document, besides the signatures, which may be in a file.
+
+    Args:
+        signatures: uint16 `[documents, PERMUTATIONS]`, in the order of the corpus.
+        similarity: that of near duplicates, at least.
+
+    Returns:
+        Whether each document is one, bool `[documents]`.
+    """
+    is_duplicate = np.zeros(len(signatures), np.bool_)
+    agreeing = math.ceil(similarity * PERMUTATIONS)
+    keys = np.empty(len(signatures), np.uint64)
+    columns_of_bands = bands(similarity)
+    with ThroughputLine("compared", "bands of signatures", len(columns_of_bands)) as progress:
+        for number, columns in enumerate(columns_of_bands):
+            progress.update(number)
+            for start in range(0, len(keys), _ROWS_AT_ONCE):
+                part = slice(start, start + _ROWS_AT_ONCE)
+                keys[part] = _keys(np.ascontiguousarray(signatures[part, columns]))
+            order = np.argsort(keys, kind="stable")
+            _mark(signatures, keys, order, agreeing, is_duplicate, _MAX_COMPARED)
+    return is_duplicate
+
+
+@compiled
+def _keys(columns: np.ndarray) -> np.ndarray:
+    keys = np.zeros(len(columns), np.uint64)
+    for number in range(len(columns)):
+        for value in columns[number]:
+            mixed = (keys[number] ^ value) * _MULTIPLIER
+            keys[number] = mixed ^ (mixed >> np.uint64(32))
+    return keys
+
+
+@compiled
+def _mark(
+    signatures: np.ndarray,
+    keys: np.ndarray,
+    order: np.ndarray,
+    agreeing: int,
+    is_duplicate: np.ndarray,
+    max_compared: int,
+) -> None:
+    """Marks the near duplicates among documents that have the key of a band in common.
+
+    Args:
+        signatures: the signatures.
+        keys: the keys of all documents.
+        order: the documents by ascending keys, those with the same key in the order of the corpus.
+        agreeing: how much of the signatures of near duplicates agrees, at least.
+        is_duplicate: updated; what is marked already is compared with nothing.
+        max_compared: the number of earlier documents that a document is compared with.
+    """
+    earlier = np.empty(max_compared, np.int64)
+    count = 0
+    for place in range(len(order)):
+        document = order[place]
+        if place and keys[document] != keys[order[place - 1]]:
+            count = 0
+        if is_duplicate[document]:
+            continue
+        for other in earlier[:count]:
+            same = 0
+            for column in range(signatures.shape[1]):
+                same += signatures[document, column] == signatures[other, column]
+            if same >= agreeing:
+                is_duplicate[document] = True
+                break
+        if not is_duplicate[document] and count < max_compared:
+            earlier[count] = document
+            count += 1

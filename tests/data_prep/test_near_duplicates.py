@@ -1,0 +1,227 @@
+"""Near duplicates: found as an exact comparison finds them, counted, and the same in any run."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import pathlib
+import random
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from data_prep import near_duplicates, parallel, unfinished_corpus
+from data_prep.extraction import extract
+from data_prep.extraction_options import ExtractionOptions
+from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
+
+THRESHOLD = 0.8
+
+
+def shingles(text: str) -> set[tuple[str, ...]]:
+    """The shingles of an ASCII text, found by other means."""
+    words = re.sub(r"\W+", " ", re.sub(r"\d[\d\W]*", " 0 ", text.lower())).split()
+    return {tuple(words[n : n + 5]) for n in range(max(1, len(words) - 4))}
+
+
+def similarities(texts: list[str], others: list[str]) -> np.ndarray:
+    """The exact similarities, `[texts, others]`."""
+    rows, columns = [shingles(text) for text in texts], [shingles(text) for text in others]
+    return np.array([[len(a & b) / len(a | b) for b in columns] for a in rows])
+
+
+def planted(count: int, variants: int, seed: int = 0) -> list[str]:
+    """Texts and variants of them in which a known share of the words are others."""
+    draw = random.Random(seed)
+    words = ["".join(draw.choices("abcdefgh", k=4)) for _ in range(2000)]
+    found = []
+    for number in range(count):
+        base = draw.choices(words, k=150)
+        for _ in range(variants):
+            changed = draw.choice([0, 0.005, 0.01, 0.02, 0.05])
+            variant = [draw.choice(words) if draw.random() < changed else word for word in base]
+            found.append(f"No. {draw.randrange(10**6):,} of {number}: {' '.join(variant)}.")
+    draw.shuffle(found)
+    return found
+
+
+def found_in(texts: list[str], threshold: float = THRESHOLD) -> list[bool]:
+    rows = np.frombuffer(b"".join(map(signature, texts)), "<u2").reshape(-1, PERMUTATIONS)
+    return find_near_duplicates(rows, threshold).tolist()
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.8, 1])
+def test_what_is_found_is_what_an_exact_comparison_finds(threshold):
+    texts = planted(40, 6)
+    exact = np.tril(similarities(texts, texts), -1)  # to earlier documents
+    found = np.array(found_in(texts, threshold))
+    # The similarity of signatures has a standard deviation of 0.045 at most.
+    assert exact[found].max(axis=1).min() > threshold - 0.13
+    assert exact[~found][:, ~found].max() < threshold + 0.13
+    assert 20 < found.sum() < 220
+    right = exact[found].max(axis=1) >= threshold
+    missed = exact[~found][:, ~found].max(axis=1) >= threshold
+    assert right.mean() > 0.9, "precision"
+    assert right.sum() / (right.sum() + missed.sum()) > 0.9, "recall"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("The village has 1,234 people (2001).", "THE VILLAGE has 7 people - 1999", True),
+        ("Founded in 1900-1910 by monks", "founded in 12 by monks", True),
+        ("one two three four five six", "one two three four five seven", False),
+        ("one two", "one three", False),
+        ("", "...", True),
+        ("2001", "...", False),
+        ("e\u0301te\u0301", "ete", False),  # accents are letters
+        ("กรุงเทพมหานครเป็นเมืองหลวง 12", "กรุงเทพมหานครเป็นเมืองหลวง 7", True),
+        ("北京是中国的首都。", "北京是中国的首都", True),
+        ("北京是中国的首都", "上海是中国的城市", False),
+    ],
+)
+def test_what_counts_as_a_difference(one, other, expected):
+    assert (signature(one) == signature(other)) == expected
+
+
+@pytest.mark.parametrize(
+    "script", ["北京是中国的首都也是一座历史名城", "ประเทศไทยมีเมืองหลวงคือกรุงเทพ"]
+)
+def test_characters_are_compared_where_no_spaces_separate_words(script):
+    draw = random.Random(0)
+    one = "".join(draw.choices(script, k=2000))
+    other = one[:1000] + "".join(draw.choices(script, k=20)) + one[1000:]
+    assert found_in([one, other], 0.9) == [False, True]
+
+
+def test_a_signature_is_the_same_everywhere():
+    """On any processor, and in any version that can resume a run of this one."""
+    numbers = np.frombuffer(signature("The cat sat on the mat, and then it left. 猫"), "<u2")
+    assert numbers[:4].tolist() == [7109, 20649, 4747, 19661]
+
+
+def test_of_many_different_documents_only_some_are_compared(monkeypatch):
+    """Documents that share a band with more than the limit are not compared with all of them."""
+    monkeypatch.setattr(near_duplicates, "_MAX_COMPARED", 3)
+    rows = np.arange(20 * PERMUTATIONS, dtype=np.uint16).reshape(20, -1)
+    rows[:, :6] = 7
+    rows[18], rows[19] = rows[1], rows[10]
+    found = find_near_duplicates(rows, THRESHOLD)
+    assert np.flatnonzero(found).tolist() == [18, 19]  # another band of 19 has fewer
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch) -> ExtractionOptions:
+    monkeypatch.setattr(parallel, "_MIN_BYTES_PER_PROCESS", 1)
+    for number, text in enumerate(planted(40, 5)):
+        with open(tmp_path / f"in-{number // 25}.txt", "a") as file:
+            file.write(f"{text}\nEnd.\n\n")
+    return ExtractionOptions(
+        source=(f"text:{tmp_path}/in-*.txt@2",),
+        output_file=str(tmp_path / "out" / "train.txt"),
+        eval_output_file=str(tmp_path / "out" / "eval.txt"),
+        eval_fraction=0.3,
+        near_duplicates=THRESHOLD,
+        num_processes=1,
+    )
+
+
+def contents(options: ExtractionOptions) -> dict[str, str]:
+    folder = pathlib.Path(options.output_file).parent
+    found = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+    counts = json.loads(found.pop("train.corpus.json"))["left_out"]
+    return found | {"left out": str(counts)}
+
+
+def documents(path: str) -> list[str]:
+    return pathlib.Path(path).read_text("utf-8").rstrip("\n").split("\n\n")
+
+
+def test_of_similar_documents_the_first_is_written(options, tmp_path):
+    summary = extract(options)
+    train, held_out = documents(options.output_file), documents(options.eval_output_file)
+    texts = [text for n in range(8) for text in documents(str(tmp_path / f"in-{n}.txt"))]
+    is_left_out = found_in(texts)
+    kept = [text for text, left_out in zip(texts, is_left_out, strict=True) if not left_out]
+    assert train[::2] == train[1::2], "each is written twice, according to the weight"
+    assert sorted(train[::2] + held_out) == sorted(kept)
+    assert summary["left_out"] == {"near duplicates": sum(is_left_out)}
+    assert 50 < sum(is_left_out) < 160
+    assert [text for text in kept if text in set(train)] == train[::2], "in the order of the corpus"
+    assert similarities(train[::2], held_out).max() < THRESHOLD + 0.13
+    everything = extract(dataclasses.replace(options, near_duplicates=0))
+    assert everything["left_out"] == {}
+    train, held_out = documents(options.output_file), documents(options.eval_output_file)
+    leaks = similarities(train[::2], held_out) > THRESHOLD + 0.13
+    assert leaks.sum() > 20, "what the flag prevents"
+
+
+def test_a_sample_is_taken_of_what_is_left(options):
+    whole = extract(options)
+    sample = extract(dataclasses.replace(options, max_megabytes=0.03))
+    assert sample["left_out"] == whole["left_out"]
+    written = sum(output["bytes"] for output in sample["outputs"].values())
+    assert 25_000 < written <= 30_000
+
+
+@pytest.mark.integration
+def test_the_number_of_processes_changes_nothing(options):
+    extract(options)
+    expected = contents(options)
+    extract(dataclasses.replace(options, num_processes=2))
+    assert contents(options) == expected
+
+
+class Killed(BaseException):
+    """Stands for a kill, inside the process of the test."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [
+        ("UnfinishedCorpus", "save", 3),
+        ("CorpusOutput", "write", 0),
+        ("CorpusOutput", "write", 30),
+        ("CorpusOutput", "publish", 1),
+    ],
+)
+def test_an_interrupted_run_resumes(options, monkeypatch, capsys, owner, name, after):
+    extract(options)
+    expected = contents(options)
+    for path in pathlib.Path(options.output_file).parent.iterdir():
+        path.unlink()
+    patched = getattr(unfinished_corpus, owner)
+    original, calls = getattr(patched, name), itertools.count()
+
+    def until_killed(self, *arguments):
+        if next(calls) == after:
+            for appended in self._appended if owner == "UnfinishedCorpus" else [self]:
+                if name != "publish":
+                    appended.flushed()  # more than the last line of the journal records
+            raise Killed
+        return original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(patched, name, until_killed)
+        with pytest.raises(Killed):
+            extract(options)
+    extract(options)
+    assert contents(options) == expected
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, float("nan")])
+def test_invalid_similarities(options, value):
+    with pytest.raises(InputError, match=f"`near_duplicates`={value}: must be 0 to 1"):
+        extract(dataclasses.replace(options, near_duplicates=value))
+
+
+def test_a_missing_library_is_named_first(options, monkeypatch):
+    for name in ("near_duplicates", "document_store"):
+        monkeypatch.delitem(sys.modules, f"data_prep.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(InputError, match="rensa is not installed; pip install 'albert-tf.clean.'"):
+        extract(options)
