@@ -104,6 +104,18 @@ def test_a_signature_is_the_same_everywhere():
     assert numbers[:4].tolist() == [7109, 20649, 4747, 19661]
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.8, 0.95])
+def test_nearly_all_pairs_at_the_threshold_become_candidates(threshold):
+    draw = np.random.default_rng(0)
+    ones, others = draw.integers(0, 2**16, (2, 1000, PERMUTATIONS), np.uint16)
+    is_same = draw.permuted(
+        np.tile(np.arange(PERMUTATIONS) < np.ceil(threshold * PERMUTATIONS), (1000, 1)), axis=1
+    )
+    found = find_near_duplicates(np.concatenate([ones, np.where(is_same, ones, others)]), threshold)
+    assert not found[:1000].any()
+    assert found[1000:].mean() > 0.98
+
+
 def test_of_many_different_documents_only_some_are_compared(monkeypatch):
     """Documents that share a band with more than the limit are not compared with all of them."""
     monkeypatch.setattr(near_duplicates, "_MAX_COMPARED", 3)
