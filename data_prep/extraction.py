@@ -86,7 +86,11 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     start = time.monotonic()
     options.check()
     sources = parse_sources(options)
-    resolve_language(options.language)
+    language = resolve_language(options.language)
+    if options.language_share:
+        from data_prep.language_share import check_known
+
+        check_known(language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
     inputs = find_inputs(sources, argument)
@@ -307,12 +311,23 @@ def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
     output: list[OutputDocument] = []
     documents = []
     for document in format.documents(unit, _job.reader_options, counts):
+        if not _is_in_language(document, options):
+            counts.left_out["documents in other languages"] += 1
+            continue
         paragraphs = split_paragraphs(document, options.language, format.has_sentences, counts)
         if format.unique_paragraphs:
             documents.append((document._replace(paragraphs=[]), list(paragraphs)))
         else:
             output += make_output_documents(document, paragraphs, source.weight, options)
     return _ExtractedUnit(output, documents, source.weight, counts)
+
+
+def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
+    if not options.language_share:
+        return True
+    from data_prep.language_share import language_share  # loads a model
+
+    return language_share(document.paragraphs, options.language) >= options.language_share
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
@@ -328,7 +343,11 @@ def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
             "documents with `max_document_sentences`"
         )
     inputs = ", ".join(options.input_file or options.source) or "the packages"
-    return f"`{'source' if options.source else 'input_file'}`: no text found in {inputs}"
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in counts.left_out.items())
+    return (
+        f"`{'source' if options.source else 'input_file'}`: no text found in {inputs}"
+        + f" (left out: {left_out})" * bool(left_out)
+    )
 
 
 def published_checksum(path: str) -> str | None:

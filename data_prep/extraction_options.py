@@ -68,6 +68,12 @@ class ExtractionOptions:
         minimum=0,
         maximum=1,
     )
+    language_share: float = option(
+        0,
+        "Leave out documents of which a smaller share than this is in --language; 0: keep all.",
+        minimum=0,
+        maximum=1,
+    )
     max_megabytes: float = option(
         0,
         "Keep at most this much text, sampled uniformly from the whole corpus; 0: keep all.",

@@ -1,0 +1,82 @@
+"""The share of a document that is in a language, by py3langid."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from albert_tf.errors import InputError
+
+try:
+    import py3langid
+except ImportError:
+    raise InputError(
+        "`language_share`: py3langid is not installed; pip install 'albert-tf[clean]'"
+    ) from None
+
+# Shorter texts are identified together; of longer ones, the start suffices.
+_MIN_CHARACTERS, _MAX_CHARACTERS = 300, 1000
+# Codes of the same language or of members of a macrolanguage of ISO 639-3, which are often taken
+# for one another.
+_SAME = {
+    "arb": "ar", "ary": "ar", "arz": "ar", "bs": "sh", "cmn": "zh", "fil": "tl", "hr": "sh",
+    "id": "ms", "nb": "no", "nn": "no", "sr": "sh", "wuu": "zh", "yue": "zh",
+}  # fmt: skip
+_NO_LANGUAGE = "zxx"  # numbers and markup; also scripts that the model has not seen
+
+
+def check_known(language: str) -> None:
+    """Checks that the share of a language can be computed.
+
+    Raises:
+        InputError: if it is unknown.
+    """
+    known = {code for code, _ in py3langid.rank("")} - {_NO_LANGUAGE}
+    if _code(language) not in set(map(_code, known)):
+        raise InputError(
+            f"`language_share`: `language`={language} cannot be identified; the languages that "
+            f"can are {', '.join(sorted(known))}"
+        )
+
+
+def language_share(paragraphs: Iterable[str], language: str) -> float:
+    """Computes the share of a text in a language, in characters.
+
+    Args:
+        paragraphs: the text. What is in no language, such as numbers, does not count.
+        language: a code that `check_known` accepts.
+
+    Returns:
+        The share, from 0 to 1; 1 if nothing is in any language.
+    """
+    characters = dict.fromkeys([True, False], 0)
+    for text in _pieces(paragraphs):
+        found, _ = py3langid.classify(text[:_MAX_CHARACTERS])
+        if found != _NO_LANGUAGE or _is_mostly_letters(text):
+            characters[_code(found) == _code(language)] += len(text)
+    total = sum(characters.values())
+    return characters[True] / total if total else 1.0
+
+
+def _is_mostly_letters(text: str) -> bool:
+    return 2 * sum(unicodedata.category(character)[0] in "LM" for character in text) > len(text)
+
+
+@functools.cache
+def _code(language: str) -> str:
+    code = re.split("[-_]", language)[0]
+    return _SAME.get(code, code)
+
+
+def _pieces(paragraphs: Iterable[str]) -> Iterator[str]:
+    """Yields the paragraphs, short ones together with those that follow."""
+    piece = ""
+    for paragraph in paragraphs:
+        piece += f"\n{paragraph}" if piece else paragraph
+        if len(piece) >= _MIN_CHARACTERS:
+            yield piece
+            piece = ""
+    if piece:
+        yield piece
