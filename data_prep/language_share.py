@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -16,8 +17,10 @@ except ImportError:
         "`language_share`: py3langid is not installed; pip install 'albert-tf[clean]'"
     ) from None
 
-# Shorter texts are identified together; of longer ones, the start suffices.
-_MIN_CHARACTERS, _MAX_CHARACTERS = 300, 1000
+# Identifying is slow. Short paragraphs are identified together, longer ones by their start, and a
+# long document by so many pieces of it: not at equal distances, since languages can alternate.
+_PIECE_CHARACTERS = 300
+_MAX_PIECES = 100
 # Codes of the same language or of members of a macrolanguage of ISO 639-3, which are often taken
 # for one another.
 _SAME = {
@@ -52,8 +55,11 @@ def language_share(paragraphs: Iterable[str], language: str) -> float:
         The share, from 0 to 1; 1 if nothing is in any language.
     """
     characters = dict.fromkeys([True, False], 0)
-    for text in _pieces(paragraphs):
-        found, _ = py3langid.classify(text[:_MAX_CHARACTERS])
+    pieces = list(_pieces(paragraphs))
+    if len(pieces) > _MAX_PIECES:
+        pieces = random.Random(0).sample(pieces, _MAX_PIECES)
+    for text in pieces:
+        found, _ = py3langid.classify(text[:_PIECE_CHARACTERS])
         if found != _NO_LANGUAGE or _is_mostly_letters(text):
             characters[_code(found) == _code(language)] += len(text)
     total = sum(characters.values())
@@ -75,7 +81,7 @@ def _pieces(paragraphs: Iterable[str]) -> Iterator[str]:
     piece = ""
     for paragraph in paragraphs:
         piece += f"\n{paragraph}" if piece else paragraph
-        if len(piece) >= _MIN_CHARACTERS:
+        if len(piece) >= _PIECE_CHARACTERS:
             yield piece
             piece = ""
     if piece:

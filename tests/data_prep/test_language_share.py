@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 
+import py3langid
 import pytest
 
 from albert_tf.errors import InputError
@@ -56,6 +57,19 @@ def test_characters_decide():
     # Lines that are too short to identify count with the others.
     words = TEXTS["de"].split()
     assert language_share(words, "de") == 1
+
+
+def test_a_long_document_is_sampled(monkeypatch):
+    pieces = []
+    classify = py3langid.classify
+    monkeypatch.setattr(
+        py3langid, "classify", lambda text: (pieces.append(text), classify(text))[1]
+    )
+    long = [TEXTS["de"] * 3, TEXTS["ru"] * 3] * 500
+    share = language_share(long, "de")
+    assert len(pieces) <= 100
+    assert share == pytest.approx(len(TEXTS["de"]) / len(TEXTS["de"] + TEXTS["ru"]), abs=0.12)
+    assert language_share(long, "de") == share
 
 
 def test_what_is_in_no_language_does_not_count():
