@@ -27,7 +27,6 @@ _SAME = {
     "arb": "ar", "ary": "ar", "arz": "ar", "bs": "sh", "cmn": "zh", "fil": "tl", "hr": "sh",
     "id": "ms", "nb": "no", "nn": "no", "sr": "sh", "wuu": "zh", "yue": "zh",
 }  # fmt: skip
-_NO_LANGUAGE = "zxx"  # numbers and markup; also scripts that the model has not seen
 
 
 def check_known(language: str) -> None:
@@ -36,7 +35,7 @@ def check_known(language: str) -> None:
     Raises:
         InputError: if it is unknown.
     """
-    known = {code for code, _ in py3langid.rank("")} - {_NO_LANGUAGE}
+    known = {code for code, _ in py3langid.rank("")} - {"zxx"}  # no language
     if _code(language) not in set(map(_code, known)):
         raise InputError(
             f"`language_share`: `language`={language} cannot be identified; the languages that "
@@ -48,19 +47,20 @@ def language_share(paragraphs: Iterable[str], language: str) -> float:
     """Computes the share of a text in a language, in characters.
 
     Args:
-        paragraphs: the text. What is in no language, such as numbers, does not count.
+        paragraphs: the text. What is not mostly letters, such as numbers, does not count.
         language: a code that `check_known` accepts.
 
     Returns:
-        The share, from 0 to 1; 1 if nothing is in any language.
+        The share, from 0 to 1; 1 if nothing counts.
     """
     characters = dict.fromkeys([True, False], 0)
     pieces = list(_pieces(paragraphs))
     if len(pieces) > _MAX_PIECES:
         pieces = random.Random(0).sample(pieces, _MAX_PIECES)
     for text in pieces:
-        found, _ = py3langid.classify(text[:_PIECE_CHARACTERS])
-        if found != _NO_LANGUAGE or _is_mostly_letters(text):
+        start = text[:_PIECE_CHARACTERS]
+        if _is_mostly_letters(start):
+            found, _ = py3langid.classify(start)
             characters[_code(found) == _code(language)] += len(text)
     total = sum(characters.values())
     return characters[True] / total if total else 1.0
