@@ -124,7 +124,7 @@ def find_near_duplicates(signatures: np.ndarray, similarity: float) -> np.ndarra
     No two of the others are near duplicates. One that is similar to a near duplicate, but not to
     what that is similar to, may be among them.
 
-    Memory holds about 25 bytes per document, besides the signatures, which may be in a file.
+    Memory holds about 30 bytes per document, besides the signatures, which may be in a file.
 
     Args:
         signatures: uint16 `[documents, PERMUTATIONS]`, in the order of the corpus.
