@@ -21,6 +21,9 @@ except ImportError:
 # long document by so many pieces of it: not at equal distances, since languages can alternate.
 _PIECE_CHARACTERS = 300
 _MAX_PIECES = 100
+# Shorter texts are often given a wrong language. Bytes of UTF-8: two or three for a character of a
+# script that only few languages use.
+_MIN_BYTES = 100
 # Codes of the same language or of members of a macrolanguage of ISO 639-3, which are often taken
 # for one another.
 _SAME = {
@@ -47,7 +50,7 @@ def language_share(paragraphs: Iterable[str], language: str) -> float:
     """Computes the share of a text in a language, in characters.
 
     Args:
-        paragraphs: the text. What is not mostly letters, such as numbers, does not count.
+        paragraphs: the text. What is short or not mostly letters, such as numbers, does not count.
         language: a code that `check_known` accepts.
 
     Returns:
@@ -59,7 +62,7 @@ def language_share(paragraphs: Iterable[str], language: str) -> float:
         pieces = random.Random(0).sample(pieces, _MAX_PIECES)
     for text in pieces:
         start = text[:_PIECE_CHARACTERS]
-        if _is_mostly_letters(start):
+        if len(start.encode("utf-8", "replace")) >= _MIN_BYTES and _is_mostly_letters(start):
             found, _ = py3langid.classify(start)
             characters[_code(found) == _code(language)] += len(text)
     total = sum(characters.values())

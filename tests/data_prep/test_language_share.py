@@ -75,6 +75,8 @@ def test_a_long_document_is_sampled(monkeypatch):
 def test_what_is_in_no_language_does_not_count():
     assert language_share(["12.5 | 13.5 | 99 % " * 30, TEXTS["de"] * 3], "de") == 1
     assert language_share([], "de") == 1
+    assert language_share(["Ops for pfor, for_loop, jacobian."], "de") == 1, "too short to tell"
+    assert language_share([TEXTS["zh"]], "de") == 0, "long enough, although of 40 characters"
     chakma = "".join(chr(code) for code in range(0x11103, 0x11130))
     assert language_share([chakma * 9], "de") == 0, "letters of a script that is unknown"
     assert language_share(["\ud800"], "de") in (0, 1)
