@@ -105,7 +105,8 @@ def test_a_run_of_examples(tmp_path):
 
 
 @pytest.mark.parametrize("killed_in", ["save", "publish"])
-def test_a_corpus(tmp_path, monkeypatch, killed_in):
+@pytest.mark.parametrize("near_duplicates", [0, 0.9])
+def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     draw = random.Random(0)
     text = tmp_path / "in.txt"
     words = ["The", "cat", "sat", "on", "a", "mat."]
@@ -122,6 +123,7 @@ def test_a_corpus(tmp_path, monkeypatch, killed_in):
         output_file=str(out / "train.txt"),
         eval_output_file=str(out / "eval.txt"),
         eval_fraction=0.3,
+        near_duplicates=near_duplicates,
         num_processes=1,
     )
 
