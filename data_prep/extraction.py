@@ -327,7 +327,8 @@ def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
         return True
     from data_prep.language_share import language_share  # loads a model
 
-    return language_share(document.paragraphs, options.language) >= options.language_share
+    language = resolve_language(options.language)
+    return language_share(document.paragraphs, language) >= options.language_share
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:

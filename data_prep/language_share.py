@@ -51,7 +51,7 @@ def language_share(paragraphs: Iterable[str], language: str) -> float:
 
     Args:
         paragraphs: the text. What is short or not mostly letters, such as numbers, does not count.
-        language: a code that `check_known` accepts.
+        language: a code from `resolve_language` that `check_known` accepts.
 
     Returns:
         The share, from 0 to 1; 1 if nothing counts.

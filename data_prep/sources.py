@@ -20,7 +20,16 @@ _VERSION = 2
 # Options that affect where and how fast the work is done, but not its result.
 _WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "dask_scheduler"}
 # Packages that decide what is text and where a sentence ends.
-_TOOLS = ("albert-tf", "sentencex", "langcodes", "mwparserfromhell", "mwxml", "pyarrow", "rensa", "py3langid")
+_TOOLS = (
+    "albert-tf",
+    "sentencex",
+    "langcodes",
+    "mwparserfromhell",
+    "mwxml",
+    "pyarrow",
+    "rensa",
+    "py3langid",
+)
 
 
 class Source(NamedTuple):
