@@ -50,7 +50,7 @@ def path(request, tmp_path_factory) -> pathlib.Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["lower", "cased", "kept"])
+@pytest.fixture(scope="module", params=["lower", "kept"])
 def tokenizer(request, path) -> Tokenizer:
     form = "NFKC" if path.suffix == ".model" else "NFC"
     kept = Normalization(keep_accents=True, unicode_form=form)
