@@ -141,4 +141,5 @@ def test_exports_are_checked_in_another_process(project, pretrained, tmp_path):
     assert "mlm/mlm_logits: differs from the model by at most" in output
     assert "batch  8, length  16: " in output
     assets = {path.name for path in pathlib.Path(export, "encoder", "assets").iterdir()}
-    assert assets == {"albert_config.json", "vocabulary.model", "vocabulary.vocab"}
+    vocabulary = {"vocabulary.model", "vocabulary.vocab", "tokenizer_config.json"}
+    assert assets == {"albert_config.json", *vocabulary}
