@@ -175,6 +175,7 @@ def test_fine_tuning_keeps_the_best_checkpoint(bucket, run, project):
     assert b"eval_accuracy = " in found["eval_results.txt"]
 
 
+@pytest.mark.slow
 def test_a_quota_that_is_full_ends_training_with_the_explanation(bucket, run, project):
     for name in ("train", "eval"):
         for path in project.folder.glob(f"{name}*"):

@@ -14,6 +14,7 @@ from tests.end_to_end.test_stopping import assert_same_weights
 pytestmark = pytest.mark.integration
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_precision_on_another_machine(project, tmp_path, monkeypatch):
     def train(name: str, *flags: str) -> str:
         return call(*project.pretrain_words(tmp_path / name, "--do_train"), *flags)

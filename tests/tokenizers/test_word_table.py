@@ -186,5 +186,7 @@ def english(shared) -> Tokenizer:
 )
 def test_real_texts(vocabulary, shared):
     tokenizer = Tokenizer.load(str(shared(f"data/{vocabulary}")))
-    for path in sorted(shared("data").rglob("*.t[xs][tv]")):
+    paths = sorted(shared("data").rglob("*.t[xs][tv]"))
+    declarations = [path for path in paths if path.parent.name == "udhr"]
+    for path in sorted({*paths}.difference(declarations) | {*declarations[::6]}):
         check(tokenizer, path.read_text("utf-8")[:30_000].split("\n"))
