@@ -97,13 +97,13 @@ def _check_symbols(
 
 def _check_folder(folder: str, outputs: list[str], normalization: Normalization) -> None:
     """Raises InputError if the folder has another vocabulary, which is normalized otherwise."""
-    others = [
-        path
-        for path in files.matches(os.path.join(folder, "*"))
-        if path not in outputs and _is_vocabulary(path)
-    ]
-    for path in others:
-        found = Tokenizer.load(path).normalization
+    for path in files.matches(os.path.join(folder, "*")):
+        if path in outputs or not _may_be_vocabulary(path):
+            continue
+        try:
+            found = Tokenizer.load(path).normalization
+        except InputError:  # a file of another program
+            continue
         if found != normalization.otherwise(found):
             raise InputError(
                 f"`output_prefix`={outputs[0]}: {path} in the same folder is normalized otherwise "
@@ -112,7 +112,7 @@ def _check_folder(folder: str, outputs: list[str], normalization: Normalization)
             )
 
 
-def _is_vocabulary(path: str) -> bool:
+def _may_be_vocabulary(path: str) -> bool:
     if path.endswith(".model"):
         return True
     if not path.endswith(".txt"):

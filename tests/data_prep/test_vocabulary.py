@@ -202,6 +202,8 @@ def test_what_a_vocabulary_does_to_text_is_recorded_next_to_it(tmp_path, caplog)
 
 def test_a_folder_has_vocabularies_of_one_normalization(tmp_path):
     text = (GERMAN + "\n") * 20
+    (tmp_path / "vocabulary").mkdir()
+    (tmp_path / "vocabulary" / "trees.model").write_bytes(b"of another program")
     train(tmp_path, text)
     other = {"output_prefix": str(tmp_path / "vocabulary" / "w")}
     before = {path.name: path.read_bytes() for path in (tmp_path / "vocabulary").iterdir()}
