@@ -41,7 +41,7 @@ def _difference(actual, expected) -> float:
 
 def _originals(golden: str) -> Iterator[tuple[str, float]]:
     from albert_tf.modeling.losses import PretrainingObjective
-    from tests.backends import forward, gradient_function
+    from tests.support.backends import forward, gradient_function
 
     objective = PretrainingObjective()
     for name in ("tiny", "groups2", "nomap"):
@@ -107,7 +107,7 @@ def _optimizers(golden: str) -> Iterator[tuple[str, float]]:
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
     from albert_tf.optimization.schedules import WarmupPolynomialDecay
-    from tests.backends import gradient_function, update_function
+    from tests.support.backends import gradient_function, update_function
 
     objective = PretrainingObjective()
 
@@ -140,8 +140,8 @@ def _optimizers(golden: str) -> Iterator[tuple[str, float]]:
 
 def _huggingface(golden: str) -> Iterator[tuple[str, float]]:
     from albert_tf import AlbertConfig, load_weights
-    from tests.backends import forward
     from tests.modeling.test_huggingface_outputs import FEATURES, MODELS
+    from tests.support.backends import forward
 
     for name, (create, logits, _) in MODELS.items():
         folder = os.path.join(golden, f"hf_tiny_{name}")

@@ -110,11 +110,11 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     from albert_tf.engines.tensorflow.batches import memory_training_batches
     from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.engines.tensorflow.step import TrainStep
-    from albert_tf.finetuning.classification.readers import read_rows
     from albert_tf.input.examples import Features
     from albert_tf.modeling.heads import AlbertForSequenceClassification
     from albert_tf.modeling.losses import ClassificationObjective
     from albert_tf.optimization import create_optimizer
+    from albert_tf.tasks.classification.readers import read_rows
     from albert_tf.tokenizers import Tokenizer
     from albert_tf.training.loop import predict
 

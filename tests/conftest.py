@@ -17,7 +17,7 @@ import pytest
 from albert_tf.environment import KEPT_MEMORY
 from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
-from tests.bucket import Bucket
+from tests.support.bucket import Bucket
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Commands that tests start need not start again for it.

@@ -45,7 +45,7 @@ from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
 from tests.end_to_end.test_jax_engine import Processes
 from tests.end_to_end.test_multi_worker import FLAGS as WORKER_FLAGS
 from tests.end_to_end.test_multi_worker import Workers
-from tests.hub import serving
+from tests.support.hub import serving
 
 MARK = f"SOAK={uuid.uuid4()}"
 FAULTS = (

@@ -22,7 +22,7 @@ from albert_tf.modeling.losses import (
     TokenClassificationObjective,
 )
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 EXAMPLES = 2
 

@@ -10,11 +10,11 @@ from absl import flags
 
 from albert_tf import original_flags
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.options import define_flags
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.conftest import ROOT

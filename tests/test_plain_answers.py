@@ -14,12 +14,12 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, replacing, temporary_name, write_text
-from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.tasks.classification.classification import Classification
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import _warn_of_steps
 from tests.conftest import ROOT
-from tests.finetuning.small import options_of, write_files
+from tests.support.finetuning import options_of, write_files
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.squad.squad_options import SquadOptions
-from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
 from albert_tf.options import command
 from albert_tf.original_flags import OriginalFlag
 from albert_tf.quiet import quiet_import
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
 
 
 class TaskKind(NamedTuple):
@@ -48,20 +48,20 @@ class TaskKind(NamedTuple):
 TASK_KINDS = {
     "classification": TaskKind(
         ClassifierOptions,
-        "albert_tf.finetuning.classification.classification:Classification",
+        "albert_tf.tasks.classification.classification:Classification",
         original_flags.CLASSIFIER,
     ),
     "multiple_choice": TaskKind(
-        RaceOptions, "albert_tf.finetuning.race.multiple_choice:MultipleChoice"
+        RaceOptions, "albert_tf.tasks.multiple_choice.multiple_choice:MultipleChoice"
     ),
     "question_answering": TaskKind(
         SquadOptions,
-        "albert_tf.finetuning.squad.question_answering:QuestionAnswering",
+        "albert_tf.tasks.question_answering.question_answering:QuestionAnswering",
         original_flags.SQUAD,
     ),
     "token_classification": TaskKind(
         TaggerOptions,
-        "albert_tf.finetuning.tagging.token_classification:TokenClassification",
+        "albert_tf.tasks.tagging.token_classification:TokenClassification",
     ),
 }
 

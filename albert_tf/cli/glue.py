@@ -29,10 +29,15 @@ from albert_tf.files import (
     read_json,
     write_text,
 )
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.classification.glue import GLUE, glue_dataset
-from albert_tf.finetuning.classification.glue_hub import HUB_TASKS, REPOSITORY
-from albert_tf.finetuning.classification.glue_results import (
+from albert_tf.hub.datasets import PREFIX
+from albert_tf.interop.companions import find_companions
+from albert_tf.interop.layout import folder_of
+from albert_tf.locks import folder_of_one
+from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.glue import GLUE, glue_dataset
+from albert_tf.tasks.classification.glue_hub import HUB_TASKS, REPOSITORY
+from albert_tf.tasks.classification.glue_results import (
     PAGE_FILE,
     PAPER_TEXT,
     TABLE_FILE,
@@ -41,11 +46,6 @@ from albert_tf.finetuning.classification.glue_results import (
     result_table,
     write_results,
 )
-from albert_tf.hub.datasets import PREFIX
-from albert_tf.interop.companions import find_companions
-from albert_tf.interop.layout import folder_of
-from albert_tf.locks import folder_of_one
-from albert_tf.options import define_flags, from_flags, with_recipe_paths
 
 logger = logging.getLogger(__name__)
 

@@ -75,7 +75,7 @@ class ExportedMultipleChoice(ExportedTaskModel):
 
 
 def filled(question, options, in_names: bool):
-    """`albert_tf.finetuning.race.choice_question.fill` of every question with each of its options.
+    """Fills every question with each of its options, as `choice_question.fill` does.
 
     Args:
         question: `[batch]`.

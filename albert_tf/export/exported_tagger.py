@@ -149,7 +149,7 @@ class ExportedTagger(ExportedTaskModel):
         return tag, tf.reduce_max(probabilities, axis=-1)
 
     def _entities(self, rows: tf.Tensor, tags: tf.Tensor, scores: tf.Tensor) -> _Spans:
-        """Returns the entities, as `chunks` of `albert_tf.finetuning.tagging.entities` does."""
+        """Returns the entities, as `chunks` of `albert_tf.tasks.tagging.entities` does."""
         types = tf.gather(self._type_of, tags)
         same = (types[1:] == types[:-1]) & (rows[1:] == rows[:-1])
         continues = tf.gather(self._continues, tags[1:]) & tf.gather(self._begins, tags[:-1]) & same

@@ -1,6 +1,6 @@
 """Finds the best answer among the spans that a model scores, inside a TensorFlow graph.
 
-The counterpart of `albert_tf.finetuning.squad.spans` and `albert_tf.finetuning.squad.answers`.
+The counterpart of `spans` and `answers` in `albert_tf.tasks.question_answering`.
 """
 
 from __future__ import annotations

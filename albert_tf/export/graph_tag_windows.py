@@ -1,6 +1,6 @@
 """Windows of texts as a tagger reads them, inside a TensorFlow graph.
 
-The counterpart of `albert_tf.finetuning.tagging.windows`.
+The counterpart of `albert_tf.tasks.tagging.windows`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Windows of long contexts as a model reads them, inside a TensorFlow graph.
 
-The counterpart of `albert_tf.finetuning.squad.windows`.
+The counterpart of `albert_tf.tasks.question_answering.windows`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def make_windows(
 
 
 def _has_most_context(token, inside, place, length, tokens):
-    """Computes `max_context` of `albert_tf.finetuning.squad.windows` for all tokens."""
+    """Computes `max_context` of `albert_tf.tasks.question_answering.windows` for all tokens."""
     before, after = place, length[:, None] - 1 - place
     context = tf.cast(tf.minimum(before, after), tf.float64)
     context += 0.01 * tf.cast(length[:, None], tf.float64)

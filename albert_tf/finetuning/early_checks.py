@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.hub.names import may_be_published
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.training.model_config import check_model
 
 # What may be a name of published weights, which looks like a relative path.
@@ -41,6 +41,6 @@ def check_early(options: FineTuningOptions) -> None:
         if not exists(path) and not exists(f"{path}.index"):
             raise InputError(f"`{name}`={path}: no such file or folder")
     if isinstance(options, ClassifierOptions):
-        from albert_tf.finetuning.classification.tables import find_dataset
+        from albert_tf.tasks.classification.tables import find_dataset
 
         find_dataset(options)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
-from albert_tf.finetuning.classification.glue import SUBMISSION_ROWS
-from albert_tf.finetuning.classification.published import SUBMISSION_FOLDER
 from albert_tf.options import command, option
+from albert_tf.tasks.classification.glue import SUBMISSION_ROWS
+from albert_tf.tasks.classification.published import SUBMISSION_FOLDER
 
 _HEADER = "index\tprediction"
 

@@ -10,17 +10,17 @@ import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
-from albert_tf.finetuning.race import multiple_choice
-from albert_tf.finetuning.race.choice_question import (
+from albert_tf.interop.layout import CHOICE_FILE, LABELS_FILE, TARGET_FILE
+from albert_tf.tasks.multiple_choice import multiple_choice
+from albert_tf.tasks.multiple_choice.choice_question import (
     BLANK,
     RACE_BLANK,
     ChoiceQuestion,
     checked_choices,
     fill,
 )
-from albert_tf.finetuning.race.choices import answer_number
-from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.interop.layout import CHOICE_FILE, LABELS_FILE, TARGET_FILE
+from albert_tf.tasks.multiple_choice.choices import answer_number
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
 from albert_tf.text_models.presets import Preset
@@ -38,7 +38,7 @@ class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
     options fill; question or context may be empty.
 
     Attributes:
-        task: the multiple-choice task of `albert_tf.finetuning.race` behind it.
+        task: the multiple-choice task of `albert_tf.tasks.multiple_choice` behind it.
 
     Example:
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import parse_json, read_lines
-from albert_tf.finetuning.classification.readers import TABLE_FORMATS, read_rows
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches
+from albert_tf.tasks.classification.readers import TABLE_FORMATS, read_rows
 from albert_tf.text_models.predict_options import PredictOptions
 
 if TYPE_CHECKING:

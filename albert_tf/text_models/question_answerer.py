@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import keras
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.finetuning.squad.answer_metrics import choose_metric
-from albert_tf.finetuning.squad.answers import Prediction
-from albert_tf.finetuning.squad.question_answering import QuestionAnswering
-from albert_tf.finetuning.squad.squad_files import Answer as GivenAnswer
-from albert_tf.finetuning.squad.squad_files import SquadQuestion
-from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.interop.companions import RESULTS_FILE, THRESHOLD, results_text
+from albert_tf.tasks.question_answering.answer_metrics import choose_metric
+from albert_tf.tasks.question_answering.answers import Prediction
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_files import Answer as GivenAnswer
+from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,

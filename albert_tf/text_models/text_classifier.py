@@ -14,12 +14,12 @@ import numpy as np
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, read_json
-from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.classification.datasets import Example, normalized_label
-from albert_tf.finetuning.classification.tables import find_dataset
-from albert_tf.finetuning.classification.targets import TARGETS, SavedTarget, Target
 from albert_tf.interop.layout import LABELS_FILE, TARGET_FILE
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.datasets import Example, normalized_label
+from albert_tf.tasks.classification.tables import find_dataset
+from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target
 from albert_tf.text_models.classifier_weights import (
     has_classifier,
     labels_of_outputs,

@@ -12,8 +12,11 @@ import keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.finetuning.tagging.entities import Entity
-from albert_tf.finetuning.tagging.tag_files import (
+from albert_tf.input.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
+from albert_tf.interop.layout import TAGGING_FILE
+from albert_tf.interop.models import MODEL_KINDS
+from albert_tf.tasks.tagging.entities import Entity
+from albert_tf.tasks.tagging.tag_files import (
     Span,
     TaggedExample,
     TaggedText,
@@ -23,12 +26,9 @@ from albert_tf.finetuning.tagging.tag_files import (
     kind_of_tags,
     labels_of,
 )
-from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
-from albert_tf.finetuning.tagging.token_classification import TaggerSettings, TokenClassification
-from albert_tf.finetuning.tagging.windows import TagWindows, predict_tags, raw_words
-from albert_tf.input.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
-from albert_tf.interop.layout import TAGGING_FILE
-from albert_tf.interop.models import MODEL_KINDS
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.token_classification import TaggerSettings, TokenClassification
+from albert_tf.tasks.tagging.windows import TagWindows, predict_tags, raw_words
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,

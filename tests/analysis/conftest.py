@@ -8,8 +8,8 @@ import keras
 import pytest
 
 import albert_tf
-from tests import tiny
-from tests.interop.models import letters, random_model
+from tests.support import tiny
+from tests.support.models import letters, random_model
 
 CONFIG = dataclasses.replace(tiny.CONFIG, max_position_embeddings=12)
 

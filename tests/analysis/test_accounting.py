@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.flops import encoder_flops, pretraining_flops
 from albert_tf.modeling.heads import AlbertForPreTraining
 from tests.conftest import ROOT
-from tests.interop.models import CONFIGS
+from tests.support.models import CONFIGS
 
 # The first pattern in the path of a variable -> its part.
 PATTERNS = {

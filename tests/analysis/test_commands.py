@@ -16,8 +16,8 @@ from albert_tf.analysis.__main__ import ANALYSES, run_analysis
 from albert_tf.analysis.attention_page import attention_page
 from albert_tf.analysis.layers import labeled_models
 from albert_tf.errors import InputError
-from tests.interop.models import write_trained
-from tests.report.html import Reader
+from tests.support.html import Reader
+from tests.support.models import write_trained
 
 HOSTILE = ["[CLS]", "</script><script>alert(1)", "<img src=x onerror=alert(1)>", '"&\u2028']
 

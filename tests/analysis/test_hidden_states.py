@@ -1,6 +1,6 @@
 """Distances of layers and statistics of attention against plain loops.
 
-Needs no TensorFlow: tests/test_jax_backend.py runs it on JAX.
+Needs no TensorFlow: tests/modeling/test_jax_backend.py runs it on JAX.
 """
 
 from __future__ import annotations

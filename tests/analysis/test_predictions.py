@@ -11,7 +11,7 @@ import albert_tf
 from albert_tf.analysis.embeddings import ids_of, nearest_neighbors
 from albert_tf.analysis.probe import probe
 from albert_tf.errors import InputError
-from tests import tiny
+from tests.support import tiny
 
 
 @pytest.mark.integration

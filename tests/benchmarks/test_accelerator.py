@@ -14,8 +14,8 @@ from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
 from benchmarks import accelerator
 from benchmarks.interleaving import ProcessFailed
-from tests import tiny
 from tests.conftest import ROOT
+from tests.support import tiny
 
 pytestmark = pytest.mark.integration
 

@@ -22,8 +22,8 @@ from data_prep.sentence_sample import sample_sentences
 from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
-from tests.data_prep import texts
-from tests.data_prep.texts import create
+from tests.support import texts
+from tests.support.texts import create
 
 pytestmark = pytest.mark.integration
 

@@ -25,7 +25,7 @@ from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples, write_records
-from tests import references
+from tests.support import references
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -25,8 +25,8 @@ from data_prep import parallel, text_units
 from data_prep.create_pretraining_data import run
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples
-from tests import references
-from tests.data_prep.texts import contents, create, tokenized
+from tests.support import references
+from tests.support.texts import contents, create, tokenized
 
 
 def unmasked(examples) -> np.ndarray:

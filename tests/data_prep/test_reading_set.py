@@ -16,7 +16,7 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.reading_set import make_reading_set
-from tests.data_prep.texts import create
+from tests.support.texts import create
 
 # Not the defaults, so they must come from the manifest.
 SETTINGS = {

@@ -12,7 +12,7 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import local_runner, pretraining_data, shards, work_folder
 from tests.conftest import slow
-from tests.data_prep.texts import contents, create
+from tests.support.texts import contents, create
 
 pytestmark = pytest.mark.integration
 

@@ -19,8 +19,8 @@ from data_prep.segments import (
     make_pairs,
 )
 from data_prep.tfrecords import read_examples
-from tests import references
-from tests.data_prep.texts import tokenized
+from tests.support import references
+from tests.support.texts import tokenized
 
 LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_size=6)
 

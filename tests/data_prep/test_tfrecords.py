@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 from albert_tf.errors import InputError
 from albert_tf.input.features import Feature, pretraining_features
 from data_prep.tfrecords import read_examples, serialize, write_records
-from tests import references
+from tests.support import references
 
 FEATURES = {"ids": Feature((3,), "int64"), "weights": Feature((2,), "float32")}
 

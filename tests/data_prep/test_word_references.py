@@ -15,7 +15,7 @@ from albert_tf.tokenizers import Tokenizer
 from data_prep import text_units, word_references
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.data_prep.test_word_segments import SENTENCES, vocabulary
-from tests.data_prep.texts import contents, create
+from tests.support.texts import contents, create
 
 __all__ = ["vocabulary"]  # a fixture
 

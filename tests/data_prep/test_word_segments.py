@@ -17,7 +17,7 @@ from albert_tf.tokenizers import Tokenizer
 from data_prep import word_segments
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.word_segments import WORD_SEGMENTERS, continuing_tokens, load_segmenter
-from tests.data_prep.texts import contents, create
+from tests.support.texts import contents, create
 
 SENTENCES = [
     "我们使用语言模型来预测句子中的下一个词。",

@@ -12,15 +12,15 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop import orbax_checkpoints, tensorflow_checkpoints
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import open_weights
+from albert_tf.tasks.classification.classification import Classification
 from tests.conftest import slow
-from tests.finetuning.small import options_of, write_files
-from tests.interop.models import random_model
+from tests.support.finetuning import options_of, write_files
+from tests.support.models import random_model
 
 pytestmark = pytest.mark.integration
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bucket import Bucket, error
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS, VOCAB_SIZE
-from tests.ports import free_addresses
+from tests.support.bucket import Bucket, error
+from tests.support.ports import free_addresses
 
 pytest.importorskip("gcsfs", reason="gcsfs is not installed (the extra `gcs`)")
 pytestmark = pytest.mark.integration

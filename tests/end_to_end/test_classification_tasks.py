@@ -11,11 +11,11 @@ from absl import flags
 
 from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.options import define_flags, from_flags
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from tests.end_to_end.conftest import results_of
-from tests.finetuning.glue_files import write_task
-from tests.finetuning.workbooks import FILMS, MERGED, write_xls, write_xlsx
+from tests.support.glue_files import write_task
+from tests.support.workbooks import FILMS, MERGED, write_xls, write_xlsx
 
 pytestmark = pytest.mark.integration
 

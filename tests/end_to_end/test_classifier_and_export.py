@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.end_to_end.conftest import call, results_of
-from tests.finetuning.clue_files import (
+from tests.support.clue_files import (
     CMRC_CONTEXT,
     cmrc,
     write_c3,

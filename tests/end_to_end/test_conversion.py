@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers.normalization import Normalization, read_normalization
 from tests.conftest import once
 from tests.end_to_end.conftest import call, results_of, run
-from tests.references import OWN_VOCABULARY
+from tests.support.references import OWN_VOCABULARY
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.conftest import ROOT
-from tests.finetuning.small import write_files
+from tests.support.finetuning import write_files
 
 pytestmark = pytest.mark.integration
 

@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, flags_of, results_of
-from tests.ports import free_addresses
+from tests.support.ports import free_addresses
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("orbax.checkpoint", reason="orbax is not installed (the extra `jax`)")

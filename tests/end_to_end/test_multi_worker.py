@@ -17,7 +17,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, results_of
-from tests.ports import free_addresses
+from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
 

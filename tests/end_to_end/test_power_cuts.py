@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS
-from tests.power_cuts import faults_of, needs_strace
+from tests.support.power_cuts import faults_of, needs_strace
 
 pytestmark = [pytest.mark.integration, needs_strace]
 

@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from tests.end_to_end.conftest import LENGTH, call, results_of, run
-from tests.report.html import read_page
+from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
 

@@ -14,15 +14,15 @@ from albert_tf.errors import InputError
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
-from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.race.multiple_choice import MultipleChoice
-from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.squad.question_answering import QuestionAnswering
-from albert_tf.finetuning.squad.squad_options import SquadOptions
-from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
-from albert_tf.finetuning.tagging.token_classification import TokenClassification
-from tests.finetuning import small
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.token_classification import TokenClassification
+from tests.support import finetuning
 
 try:
     tensorflow_text()
@@ -31,13 +31,13 @@ except InputError as error:
 
 pytestmark = pytest.mark.manual
 
-WORDS = [word for words in small.WORDS.values() for word in words]
+WORDS = [word for words in finetuning.WORDS.values() for word in words]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    small.write_files(folder)
+    finetuning.write_files(folder)
     return folder
 
 
@@ -56,7 +56,7 @@ def common(files, output_dir):
         "albert_config_file": str(files / "config.json"),
         "vocab_file": str(files / "vocab.txt"),
         "output_dir": str(output_dir),
-        "max_seq_length": small.LENGTH,
+        "max_seq_length": finetuning.LENGTH,
         "train_batch_size": 8,
         "train_step": 12,
         "warmup_step": 0,
@@ -68,7 +68,7 @@ def common(files, output_dir):
 
 
 def test_probabilities(files, tmp_path):
-    options = small.options_of(files, tmp_path / "out", train_step=12, do_predict=True)
+    options = finetuning.options_of(files, tmp_path / "out", train_step=12, do_predict=True)
     fine_tune(options, Classification)
     lines = (files / "predict.tsv").read_text().splitlines()[1:]
     answer = exported(tmp_path / "out", "classifier")(

@@ -13,8 +13,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.sources import find_tokenizer
-from albert_tf.finetuning.squad.question_answering import QuestionAnswering
-from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ import pytest
 from albert_tf.errors import InputError
 from tests.conftest import JAX_ENVIRONMENT
 from tests.end_to_end.conftest import call, results_of, run
-from tests.report.html import read_page
+from tests.support.html import read_page
 
 pytestmark = pytest.mark.integration
 

@@ -67,10 +67,10 @@ def test_commands_load_no_library_before_they_need_it(engine):
     modules = (
         "albert_tf.training.pretraining",
         "albert_tf.finetuning.run",
-        "albert_tf.finetuning.classification.classification",
-        "albert_tf.finetuning.squad.question_answering",
-        "albert_tf.finetuning.race.multiple_choice",
-        "albert_tf.finetuning.tagging.token_classification",
+        "albert_tf.tasks.classification.classification",
+        "albert_tf.tasks.question_answering.question_answering",
+        "albert_tf.tasks.multiple_choice.multiple_choice",
+        "albert_tf.tasks.tagging.token_classification",
     )
     done = _run(LOADED, {}, engine, *modules)
     assert (done.stdout.split(), done.stderr) == ([], "")

@@ -52,7 +52,7 @@ def test_stored_outputs_are_complete_and_of_no_machine(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    from tests.published import write_published
+    from tests.support.published import write_published
 
     write_published(f"{tmp_path}/published")
     monkeypatch.setenv("ALBERT_WEIGHTS", f"{tmp_path}/published")

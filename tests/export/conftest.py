@@ -13,8 +13,8 @@ from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from tests.conftest import once
 from tests.end_to_end.conftest import run
-from tests.export.served import LABELS, trained_folder
-from tests.interop.models import write_trained
+from tests.support.models import write_trained
+from tests.support.served import LABELS, trained_folder
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,9 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.tokenizers import Tokenizer
-from tests import tiny
-from tests.interop.models import write_trained
+from tests.conftest import ROOT
+from tests.support import tiny
+from tests.support.models import write_trained
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +29,7 @@ try:
 except InputError as error:
     pytest.skip(str(error), allow_module_level=True)
 
-USAGE = pathlib.Path(__file__).with_name("published_usage.py")
+USAGE = ROOT / "tests/support/published_usage.py"
 
 
 @pytest.mark.slow

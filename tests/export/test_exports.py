@@ -18,16 +18,16 @@ from albert_tf.export import check as export_check
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests import tiny
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from tests.conftest import GOLDEN, slow
-from tests.interop.models import (
+from tests.support import tiny
+from tests.support.models import (
     CONFIGS,
     TRAINED,
     features,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
-from tests.interop.models import TRAINED, write_trained
+from tests.support.models import TRAINED, write_trained
 
 pytestmark = pytest.mark.slow
 

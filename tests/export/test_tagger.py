@@ -13,23 +13,23 @@ from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.graph_words import WordSplitter
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
 from albert_tf.export.task_settings import TaggerSettings
-from albert_tf.finetuning.tagging.windows import (
+from albert_tf.interop.companions import Companions
+from albert_tf.tasks.tagging.windows import (
     encoded_form,
     make_windows,
     predict_tags,
     raw_words,
 )
-from albert_tf.interop.companions import Companions
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.words import split_words
 from tests.conftest import slow
-from tests.export.served import (
+from tests.support.models import letters, random_model
+from tests.support.served import (
     assert_nothing_is_answered,
     config_for,
     texts,
     write_vocabulary,
 )
-from tests.interop.models import letters, random_model
 
 try:
     tensorflow_text()

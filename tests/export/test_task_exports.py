@@ -18,7 +18,7 @@ from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASK_EXPORTS
 from albert_tf.interop.formats import open_weights
-from tests.export.served import LABELS, LONGEST, texts, trained_folder
+from tests.support.served import LABELS, LONGEST, texts, trained_folder
 
 pytestmark = pytest.mark.integration
 

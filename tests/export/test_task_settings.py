@@ -15,10 +15,10 @@ from albert_tf.export.task_settings import (
     TaggerSettings,
     read_settings,
 )
-from albert_tf.finetuning.classification.datasets import ClassificationDataset
-from albert_tf.finetuning.classification.targets import OneLabel
-from albert_tf.finetuning.race.choices import DATASETS
 from albert_tf.interop.companions import TARGET_FILE
+from albert_tf.tasks.classification.datasets import ClassificationDataset
+from albert_tf.tasks.classification.targets import OneLabel
+from albert_tf.tasks.multiple_choice.choices import DATASETS
 
 
 def test_what_training_notes_is_what_exports_read(tmp_path):

@@ -15,22 +15,23 @@ from albert_tf.export.exported_multiple_choice import filled
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
 from albert_tf.export.task_settings import ChoiceSettings, ClassifierSettings, SpanSettings
-from albert_tf.finetuning.classification.classification import featurize
-from albert_tf.finetuning.classification.datasets import ClassificationDataset, Example
-from albert_tf.finetuning.classification.targets import TARGETS
-from albert_tf.finetuning.race import multiple_choice
-from albert_tf.finetuning.race.choice_question import BLANK, RACE_BLANK, ChoiceQuestion, fill
-from albert_tf.finetuning.squad.answer_heads import ANSWER_HEADS
-from albert_tf.finetuning.squad.answers import predict_answers
-from albert_tf.finetuning.squad.squad_files import SquadQuestion
-from albert_tf.finetuning.squad.windows import make_windows
 from albert_tf.interop.companions import Companions
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
+from albert_tf.tasks.classification.classification import featurize
+from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.multiple_choice import multiple_choice
+from albert_tf.tasks.multiple_choice.choice_question import BLANK, RACE_BLANK, ChoiceQuestion, fill
+from albert_tf.tasks.question_answering.answer_heads import ANSWER_HEADS
+from albert_tf.tasks.question_answering.answers import predict_answers
+from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer
 from tests.conftest import slow
-from tests.export.served import (
+from tests.support.models import random_model
+from tests.support.served import (
     LABELS,
     LONGEST,
     assert_nothing_is_answered,
@@ -38,7 +39,6 @@ from tests.export.served import (
     texts,
     write_vocabulary,
 )
-from tests.interop.models import random_model
 
 pytestmark = pytest.mark.integration
 

@@ -17,8 +17,8 @@ from albert_tf import files
 from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import remote
 from albert_tf.interop.checkpoint_folders import check_engine
-from tests.bucket import Bucket, error
 from tests.conftest import ROOT
+from tests.support.bucket import Bucket, error
 
 FOLDER = "gs://bucket/run"
 DENIED = "a@b.iam.gserviceaccount.com does not have storage.objects.create access to the object."

@@ -12,13 +12,13 @@ from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.ensemble_folders import member_options
-from albert_tf.finetuning.squad.answers import null_of_class, predict_answers
-from albert_tf.finetuning.squad.averaging import mean_of_spans
-from albert_tf.finetuning.squad.spans import conditional_spans
-from albert_tf.finetuning.squad.squad_files import SquadQuestion
-from albert_tf.finetuning.squad.windows import Window
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.question_answering.answers import null_of_class, predict_answers
+from albert_tf.tasks.question_answering.averaging import mean_of_spans
+from albert_tf.tasks.question_answering.spans import conditional_spans
+from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.windows import Window
 
 CONTEXT = "a b c d e f"
 POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes

@@ -14,9 +14,9 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.finetuning import frozen_runs
-from tests.finetuning.small import options_of
-from tests.tiny import CONFIG
+from tests.support import frozen_runs
+from tests.support.finetuning import options_of
+from tests.support.tiny import CONFIG
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_frozen_variables_stay_as_they_are(tmp_path, capsys):
 @pytest.mark.slow
 def test_so_do_they_on_jax(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.finetuning.frozen_runs", "jax", str(tmp_path)],
+        [sys.executable, "-m", "tests.support.frozen_runs", "jax", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from absl import flags
 
-from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run_report import command_line, versions, write_report
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Table
-from tests.report.html import read_page
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from tests.support.html import read_page
 
 NASTY = "<script>alert(1)</script>"
 

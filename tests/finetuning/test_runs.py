@@ -13,11 +13,11 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
-from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.tasks.classification.classification import Classification
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of
-from tests.finetuning.small import options_of, write_files
+from tests.support.finetuning import options_of, write_files
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,6 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
-from albert_tf.finetuning.classification.classification import featurize
 from albert_tf.finetuning.sources import (
     companion_files,
     find_config,
@@ -20,9 +19,10 @@ from albert_tf.finetuning.sources import (
     with_hub_module,
 )
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.tasks.classification.classification import featurize
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.model_config import check_trained_folder
-from tests.finetuning.small import options_of, write_files
+from tests.support.finetuning import options_of, write_files
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_arrays_are_kept_by_content(tmp_path, capsys):
 
 
 def test_token_ids_are_read_again_instead_of_made(files, monkeypatch):
-    from albert_tf.finetuning.classification.datasets import Example
+    from albert_tf.tasks.classification.datasets import Example
 
     tokenizer = Tokenizer.load(str(files / "vocab.txt"))
     examples = [Example("", "cat dog " * n, "saw", None) for n in range(1, 9)]

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.classification.tables import find_dataset
 from albert_tf.finetuning.opening import find_metric
-from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run_comparison import finish, finished_record
-from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.tables import find_dataset
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 
 
 def record(folder, options_class, **values) -> str:

@@ -6,19 +6,19 @@ import json
 
 import pytest
 
-from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.opening import read_sets
-from albert_tf.finetuning.race.multiple_choice import MultipleChoice
-from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.squad.question_answering import QuestionAnswering
-from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.tokenizers import Tokenizer
-from tests.finetuning import small
+from tests.support import finetuning
 
 
 @pytest.fixture
 def tokenizer(tmp_path):
-    small.write_files(tmp_path)
+    finetuning.write_files(tmp_path)
     return Tokenizer.load(str(tmp_path / "vocab.txt"))
 
 
@@ -26,7 +26,7 @@ def test_each_set_has_a_line_if_its_share_is_notable(tokenizer, tmp_path, caplog
     train = "".join(f"cat dog\t{label}\n" for label in ["animal", "tool"] * 600)
     (tmp_path / "train.tsv").write_text(f"text\tlabel\n{train}cat “dog”\tanimal\n")
     (tmp_path / "eval.tsv").write_text("text\tlabel\ncat “saw” “\tanimal\n")
-    options = small.options_of(tmp_path, tmp_path / "out", max_seq_length=8)
+    options = finetuning.options_of(tmp_path, tmp_path / "out", max_seq_length=8)
     with caplog.at_level("INFO"):
         read_sets(Classification(options, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]

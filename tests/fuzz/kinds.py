@@ -30,17 +30,6 @@ from albert_tf.export.task_settings import (
 )
 from albert_tf.files import read_json
 from albert_tf.finetuning import run_comparison, run_report
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
-from albert_tf.finetuning.classification.glue import glue_dataset
-from albert_tf.finetuning.classification.readers import read_examples
-from albert_tf.finetuning.classification.readers import read_rows as read_table
-from albert_tf.finetuning.classification.targets import SavedTarget
-from albert_tf.finetuning.race.choices import read_questions
-from albert_tf.finetuning.race.race_options import RaceOptions
-from albert_tf.finetuning.squad.squad_files import read_squad
-from albert_tf.finetuning.squad.squad_options import SquadOptions
-from albert_tf.finetuning.tagging.tag_files import ReadOptions, read_tagged
-from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
@@ -59,16 +48,27 @@ from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.glue import glue_dataset
+from albert_tf.tasks.classification.readers import read_examples
+from albert_tf.tasks.classification.readers import read_rows as read_table
+from albert_tf.tasks.classification.targets import SavedTarget
+from albert_tf.tasks.multiple_choice.choices import read_questions
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.squad_files import read_squad
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.tagging.tag_files import ReadOptions, read_tagged
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint, read_rows
 from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
-from tests.finetuning import workbooks
-from tests.interop.models import CONFIGS, random_model
-from tests.references import OWN_VOCABULARY
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support import workbooks
+from tests.support.models import CONFIGS, random_model
+from tests.support.references import OWN_VOCABULARY
+from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 CONFIG = CONFIGS["shared"]
 _ALBERT_ZH = {"directionality": "bidi", "pooler_fc_size": 768, "ln_type": "postln"} | {

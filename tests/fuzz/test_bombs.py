@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.spreadsheets import sheet_rows
+from albert_tf.tasks.classification.spreadsheets import sheet_rows
 from data_prep.corpora import table
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.dumps import pages_of, split_dump
 from data_prep.corpora.wikipedia import documents
-from tests.finetuning.workbooks import write_xlsx
+from tests.support.workbooks import write_xlsx
 
 pytestmark = pytest.mark.integration
 

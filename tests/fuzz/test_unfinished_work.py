@@ -18,8 +18,8 @@ from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
 from tests.data_prep.conftest import corpus, model_file, options, small_pieces
-from tests.data_prep.texts import contents
 from tests.fuzz.damage import Damage, cases, damages
+from tests.support.texts import contents
 
 pytestmark = pytest.mark.integration
 __all__ = ["corpus", "model_file", "options", "small_pieces"]  # fixtures

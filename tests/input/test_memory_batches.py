@@ -10,7 +10,7 @@ import pytest
 from albert_tf.input.examples import Features
 from albert_tf.input.memory_batches import MemoryEvaluationBatches, MemoryTrainingBatches
 from albert_tf.input.share import Share
-from tests.input.batches import SHARES, assert_same, joined
+from tests.support.batches import SHARES, assert_same, joined
 
 
 def make_features(count: int, choices: int = 0) -> Features:

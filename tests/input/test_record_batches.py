@@ -20,8 +20,8 @@ from albert_tf.input.share import Share
 from data_prep.tfrecords import frame, serialize
 from data_prep.tfrecords import write_records as write
 from tests.conftest import slow
-from tests.input.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
-from tests.tiny import LENGTH, VOCAB, batch
+from tests.support.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
+from tests.support.tiny import LENGTH, VOCAB, batch
 
 MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
 FORMS = pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
     ],
 )
 def test_wrong_values_are_named(tmp_path, name, place, value, message):
-    from tests.tiny import write_records  # TensorFlow writes negative numbers too
+    from tests.support.tiny import write_records  # TensorFlow writes negative numbers too
 
     examples = batch(130)
     examples[name][place] = value

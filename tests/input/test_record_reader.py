@@ -21,7 +21,7 @@ from albert_tf.input.record_reader import (
 )
 from data_prep.tfrecords import frame
 from data_prep.tfrecords import write_records as write
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch
+from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch
 
 FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 

@@ -18,7 +18,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests.interop.models import features, letters
+from tests.support.models import features, letters
 
 # albert_config_tiny.json of albert_zh, with smaller numbers.
 ALBERT_ZH = {

@@ -21,7 +21,7 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from tests.conftest import GOLDEN, slow
-from tests.interop.models import CONFIGS, features, random_model
+from tests.support.models import CONFIGS, features, random_model
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 

@@ -26,8 +26,8 @@ from albert_tf.modeling.heads import (
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.interop.models import CONFIGS, random_model
 from tests.interop.test_convert import keras_file
+from tests.support.models import CONFIGS, random_model
 
 CONFIG = CONFIGS["shared"]
 LAYER = "bert/encoder/transformer/group_0/inner_group_0"

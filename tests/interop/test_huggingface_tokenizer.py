@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.normalization import Normalization
-from tests import references
+from tests.support import references
 
 KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
 KEPT_WORDS = Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC")

@@ -16,8 +16,8 @@ from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.saved_model_weights import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests import tiny
-from tests.interop.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
+from tests.support import tiny
+from tests.support.model_garden import HEAD, ModelGardenAlbert, Variables, shapes
 
 pytestmark = pytest.mark.integration
 

@@ -36,7 +36,7 @@ from albert_tf.training.log import METRICS_FILE
 from albert_tf.training.pretraining import ORDER_FILE
 from albert_tf.training.run import DTYPE_FILE
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.tiny import CONFIG
+from tests.support.tiny import CONFIG
 
 pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
 

@@ -16,9 +16,9 @@ from albert_tf.modeling.attention import ATTENTION, dot_product_attention
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.ops import PLAIN_OPS
-from tests.backends import forward
 from tests.modeling.test_forward_pass import LENGTH, PLAIN, SHAPES, random_features, randomise
-from tests.tiny import CONFIG, batch
+from tests.support.backends import forward
+from tests.support.tiny import CONFIG, batch
 
 NO_DROPOUT = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 

@@ -16,7 +16,7 @@ from tests.conftest import KERAS_ON_JAX, ROOT
 @pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 def test_two_devices_train_as_one():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.modeling.distributed_fit"],
+        [sys.executable, "-m", "tests.support.distributed_fit"],
         cwd=ROOT,
         env={
             **os.environ,

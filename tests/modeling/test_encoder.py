@@ -11,8 +11,8 @@ from keras import ops
 
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
-from tests.backends import forward
-from tests.tiny import CONFIG, LENGTH, batch
+from tests.support.backends import forward
+from tests.support.tiny import CONFIG, LENGTH, batch
 
 
 def changed(**fields):

@@ -25,8 +25,8 @@ from albert_tf.modeling.losses import (
     SpanObjective,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from tests.backends import as_numpy, forward
-from tests.tiny import CONFIG, batch
+from tests.support.backends import as_numpy, forward
+from tests.support.tiny import CONFIG, batch
 
 PLAIN = dataclasses.replace(
     CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0

@@ -13,9 +13,9 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.backends import BACKEND, forward
 from tests.conftest import GOLDEN
-from tests.modeling.oracle import Oracle, random_weights
+from tests.support.backends import BACKEND, forward
+from tests.support.oracle import Oracle, random_weights
 
 LENGTH = 11  # of sequences, in tokens
 

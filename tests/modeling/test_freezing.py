@@ -7,7 +7,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.modeling.freezing import freeze
 from albert_tf.modeling.heads import AlbertForSequenceClassification
-from tests.tiny import CONFIG
+from tests.support.tiny import CONFIG
 
 
 def test_matching_variables_are_frozen():

@@ -18,8 +18,8 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.backends import as_numpy, forward
-from tests.tiny import CONFIG, batch
+from tests.support.backends import as_numpy, forward
+from tests.support.tiny import CONFIG, batch
 
 # Large weights, so that the output at a position depends on the others.
 SHARED = dataclasses.replace(CONFIG, initializer_range=0.3)

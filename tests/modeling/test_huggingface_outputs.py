@@ -16,8 +16,8 @@ from albert_tf.modeling.heads import (
 )
 from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.backends import forward
 from tests.conftest import GOLDEN
+from tests.support.backends import forward
 
 FEATURES = {
     "input_ids": "input_ids",

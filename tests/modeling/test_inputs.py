@@ -14,8 +14,8 @@ from albert_tf.modeling.heads import (
     AlbertForSequenceClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from tests.backends import as_numpy
-from tests.tiny import CONFIG, LENGTH, VOCAB, batch
+from tests.support.backends import as_numpy
+from tests.support.tiny import CONFIG, LENGTH, VOCAB, batch
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 PLAIN = {name: batch(3)[name] for name in INPUTS}

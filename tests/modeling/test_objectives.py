@@ -11,7 +11,7 @@ from albert_tf.modeling.losses import (
     MultiLabelObjective,
     RegressionObjective,
 )
-from tests.backends import BACKEND
+from tests.support.backends import BACKEND
 
 DRAW = np.random.default_rng(0)
 EXAMPLES, LABELS = 7, 3

@@ -11,8 +11,8 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
-from tests.backends import as_numpy, forward, gradient_function
 from tests.conftest import GOLDEN
+from tests.support.backends import as_numpy, forward, gradient_function
 
 
 def losses(outputs, batch):

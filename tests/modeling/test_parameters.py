@@ -19,8 +19,8 @@ from albert_tf.modeling.heads import (
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
-from tests.backends import as_numpy, gradient_function
-from tests.tiny import CONFIG, batch
+from tests.support.backends import as_numpy, gradient_function
+from tests.support.tiny import CONFIG, batch
 
 ATTENTION = (
     *(f"attention_1/self/{name}/{leaf}" for name in ("query", "key", "value") for leaf in "kb"),

@@ -12,8 +12,8 @@ from albert_tf.modeling.question_answering import (
     AlbertForConditionalQuestionAnswering,
     possible_positions,
 )
-from tests.backends import as_numpy, forward, gradient_function
 from tests.modeling.test_forward_pass import PLAIN, randomise
+from tests.support.backends import as_numpy, forward, gradient_function
 
 CONFIG = AlbertConfig(
     **PLAIN, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.3

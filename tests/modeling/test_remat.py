@@ -11,8 +11,8 @@ from keras import ops
 
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.heads import AlbertForPreTraining
-from tests.backends import BACKEND, as_numpy, gradient_function, operations
-from tests.tiny import CONFIG, batch
+from tests.support.backends import BACKEND, as_numpy, gradient_function, operations
+from tests.support.tiny import CONFIG, batch
 
 SOFTMAX = "Softmax" if BACKEND == "tensorflow" else "exp"
 

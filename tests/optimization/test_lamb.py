@@ -9,7 +9,7 @@ from albert_tf.errors import InputError
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from tests.backends import variable
+from tests.support.backends import variable
 
 
 def test_excluded_variables_have_neither_decay_nor_trust_ratio():

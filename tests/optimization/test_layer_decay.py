@@ -11,8 +11,8 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.layer_decay import layer_decay_scales
-from tests.backends import as_numpy, update_function, variable
-from tests.tiny import CONFIG
+from tests.support.backends import as_numpy, update_function, variable
+from tests.support.tiny import CONFIG
 
 GROUPS = dataclasses.replace(CONFIG, num_hidden_layers=12, num_hidden_groups=12)
 RATE, DECAY = 0.01, 0.5

@@ -14,8 +14,8 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from tests.backends import compiled, gradient_function, update_function, variable
 from tests.conftest import GOLDEN
+from tests.support.backends import compiled, gradient_function, update_function, variable
 
 START = GOLDEN / "google_tf1_tiny"
 

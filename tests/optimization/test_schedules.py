@@ -11,8 +11,8 @@ import pytest
 from keras import ops
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.squad.squad_options import SquadOptions
 from albert_tf.optimization.schedules import SCHEDULES, create_schedule
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.training.options import SCHEDULE_OPTIONS, PretrainingOptions
 
 PEAK = 0.00176

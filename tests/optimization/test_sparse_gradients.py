@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.optimization.lamb import Lamb
-from tests.backends import variable
+from tests.support.backends import variable
 
 
 def test_repeated_rows_of_a_sparse_gradient_are_added_up_first():

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.optimization import create_optimizer
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from tests.backends import update_function, variable
+from tests.support.backends import update_function, variable
 
 SHAPES = {
     "embeddings/word_embeddings": (3000, 24),

@@ -12,7 +12,7 @@ from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import wilson
 from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import MOST_ERRORS, Section, Shade, Table, error_section, excerpt
-from tests.report.html import Reader, read_page
+from tests.support.html import Reader, read_page
 
 NASTY = "<script>alert(1)</script> & \"q\" 'a' $x_{$ \u4e2d"
 

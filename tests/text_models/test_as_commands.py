@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.text_models.as_command import CHECKS
+from tests.support.as_command import CHECKS
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_on_tensorflow(tmp_path, check):
 @pytest.mark.slow
 def test_on_jax_without_tensorflow(peers, tmp_path):
     process = subprocess.run(
-        [peers, "-m", "tests.text_models.as_command", str(tmp_path), "classification"],
+        [peers, "-m", "tests.support.as_command", str(tmp_path), "classification"],
         cwd=ROOT,
         env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,

@@ -17,7 +17,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.text_models.sentence_encoder import POOLING
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.interop.models import write_trained
+from tests.support.models import write_trained
 
 TEXTS = ["a [MASK] b.", "[MASK] cat [MASK]", "abc [MASK]"]
 PLAIN = ["a cat sat", "b", "cd e", "", "a very long text, longer than it reads"]

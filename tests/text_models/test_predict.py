@@ -17,7 +17,7 @@ from albert_tf.errors import InputError
 from albert_tf.text_models.predict_options import PredictOptions
 from albert_tf.text_models.prediction_files import WRITERS, row_writer
 from tests.conftest import ROOT
-from tests.interop.models import write_trained
+from tests.support.models import write_trained
 
 TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
 

@@ -12,9 +12,9 @@ from albert_tf.errors import InputError
 from albert_tf.text_models import preprocessor as module
 from albert_tf.text_models.preprocessor import Preprocessor
 from albert_tf.tokenizers import Tokenizer
-from tests import references, tiny
 from tests.conftest import slow
-from tests.interop.models import letters
+from tests.support import references, tiny
+from tests.support.models import letters
 
 TEXTS = ["A cat, 1999, sat.", "", "Ünï  [MASK] 中文\x00 " * 9, "b"]
 PAIRS = ["of it", "é", "x " * 30, ""]

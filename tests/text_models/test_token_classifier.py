@@ -11,9 +11,9 @@ import pytest
 from albert_tf import TokenClassifier
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.tagging.tagger_options import TaggerOptions
-from albert_tf.finetuning.tagging.token_classification import TokenClassification
-from tests.interop.models import write_trained
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.token_classification import TokenClassification
+from tests.support.models import write_trained
 
 PLACES, OTHERS = ("paris", "rome", "new york"), ("we", "like", "to", "see", "it", ".")
 

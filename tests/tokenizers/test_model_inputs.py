@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classification import featurize
-from albert_tf.finetuning.classification.datasets import Example
+from albert_tf.tasks.classification.classification import featurize
+from albert_tf.tasks.classification.datasets import Example
 from albert_tf.tokenizers import Tokenizer, packing
-from tests import references
-from tests.interop.models import letters
+from tests.support import references
+from tests.support.models import letters
 
 WORDS = st.text(st.sampled_from("ab é9,[] ßI\n中"), max_size=30)
 

@@ -19,7 +19,7 @@ from albert_tf.tokenizers.normalization import (
     preprocess_with_spans,
 )
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
-from tests import references
+from tests.support import references
 
 NASTY = st.text(
     st.one_of(

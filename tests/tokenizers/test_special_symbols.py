@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
-from tests import references
+from tests.support import references
 
 SYMBOLS = "[CLS],[SEP],[MASK],<pad>"
 

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization, preprocess
 from albert_tf.tokenizers.word_starts import starts_word
-from tests import references
+from tests.support import references
 
 
 @pytest.fixture(scope="module", params=references.NAMES)

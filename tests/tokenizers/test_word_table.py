@@ -16,7 +16,7 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers import sentencepiece as sentencepiece_tokenizer
 from albert_tf.tokenizers.normalization import Normalization
-from tests import references
+from tests.support import references
 
 SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 WORDPIECES = [

@@ -10,7 +10,7 @@ import pytest
 from albert_tf.hardware.slices import GIB, parse_slice
 from albert_tf.tpu.preflight import Compiler
 from albert_tf.tpu.preflight_options import PreflightOptions
-from tests.tiny import CONFIG, PREDICTIONS
+from tests.support.tiny import CONFIG, PREDICTIONS
 
 MISSING = [
     name

@@ -16,7 +16,7 @@ from albert_tf.tpu import lowering, preflight
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import PreflightOptions
 from tests.conftest import ROOT
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS
 
 MISSING = [name for name in ("jax", "libtpu") if importlib.util.find_spec(name) is None]
 needs_compiler = pytest.mark.skipif(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.training.advice import suitable_rate, warnings, what_to_try
 from albert_tf.training.options import PretrainingOptions
 

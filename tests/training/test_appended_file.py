@@ -7,7 +7,7 @@ import pytest
 from albert_tf import files
 from albert_tf.training import appended_file
 from albert_tf.training.appended_file import AppendedFile
-from tests.bucket import error
+from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
 

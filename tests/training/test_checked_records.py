@@ -18,7 +18,7 @@ from albert_tf.training import pretraining
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.records import CHECKED_FILE, Records
 from tests.conftest import ROOT
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 
 pytestmark = pytest.mark.integration
 

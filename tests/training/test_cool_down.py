@@ -11,7 +11,7 @@ import pytest
 from albert_tf.interop.formats import open_weights
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch, write_records
 
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 

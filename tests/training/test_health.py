@@ -25,7 +25,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
 from tests.conftest import slow
-from tests.tiny import CONFIG, batch
+from tests.support.tiny import CONFIG, batch
 
 # Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
 # alone is not finite.

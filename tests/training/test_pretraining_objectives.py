@@ -18,7 +18,7 @@ from albert_tf.training import objectives
 from albert_tf.training.objectives import PretrainingTask, find_objective, register_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 
 def test_objectives_are_found_by_name():

@@ -13,13 +13,13 @@ import pytest
 
 from albert_tf.engines.steps import StepResults
 from albert_tf.engines.workers import Workers
-from albert_tf.finetuning.classification.classification import Classification
 from albert_tf.finetuning.run import fine_tune
+from albert_tf.tasks.classification.classification import Classification
 from albert_tf.training import loop
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
-from tests.finetuning.small import options_of, write_files
+from tests.support.finetuning import options_of, write_files
 
 COMPILING = 60.0
 

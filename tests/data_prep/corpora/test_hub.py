@@ -18,7 +18,7 @@ from pyarrow import parquet
 from albert_tf import files
 from albert_tf.errors import InputError
 from tests.conftest import ROOT
-from tests.hub import Hub, serving
+from tests.support.hub import Hub, serving
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,7 @@ from albert_tf.engines.jax.batches import prefetched
 from albert_tf.errors import InputError
 from albert_tf.input.record_batches import RecordTrainingBatches
 from albert_tf.input.record_index import RecordIndex
-from tests.input.batches import STATIC, assert_same, write_files
+from tests.support.batches import STATIC, assert_same, write_files
 
 
 class Numbers:

@@ -12,7 +12,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from tests.conftest import GOLDEN
 from tests.engines.jax.training_runs import Request, run
-from tests.tiny import CONFIG, batch
+from tests.support.tiny import CONFIG, batch
 
 pytest.importorskip("jax", reason="JAX is not installed (the extra `jax`)")
 pytest.importorskip("grain", reason="grain is not installed (the extra `jax`)")

@@ -26,7 +26,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import predict, train
-from tests.tiny import CONFIG, LENGTH, batch, in_memory
+from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
 
 STEPS = 6
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)

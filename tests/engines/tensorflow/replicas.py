@@ -24,7 +24,7 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 STEPS, BATCH = 20, 16
 

@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.optimization import create_optimizer
-from tests.tiny import CONFIG
+from tests.support.tiny import CONFIG
 
 
 def saved(folder, optimizer_name="lamb", step=5):

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.input.features import limited, pretraining_features
 from albert_tf.input.record_index import RecordIndex
 from tests.engines.tensorflow.test_step import ONE_LAYER, create_step
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 
 @pytest.fixture(scope="module")

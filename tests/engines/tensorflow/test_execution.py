@@ -17,7 +17,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization import create_optimizer
-from tests.tiny import CONFIG, batch
+from tests.support.tiny import CONFIG, batch
 
 # Few layers: tracing them is what takes long.
 CONFIGS = {

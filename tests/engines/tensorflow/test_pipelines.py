@@ -16,7 +16,7 @@ from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.share import WHOLE, Share
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
+from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
 
 BATCH, COUNT = 8, 29
 STATIC = (pretraining_features(LENGTH, PREDICTIONS), None)

@@ -12,8 +12,8 @@ from albert_tf.input.masking import Masking
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_reader import check_files
 from data_prep.tfrecords import read_examples
-from tests import references
-from tests.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
+from tests.support import references
+from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ import pytest
 from albert_tf.engines.tensorflow import rendezvous
 from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.errors import InputError, WorkerLost
-from tests.ports import free_addresses
+from tests.support.ports import free_addresses
 
 
 def start(outcomes: dict, index: int, addresses, settings=None) -> threading.Thread:

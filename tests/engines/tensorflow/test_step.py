@@ -25,7 +25,7 @@ from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
 from albert_tf.modeling.self_attention import SelfAttention
 from albert_tf.optimization import create_optimizer
-from tests.tiny import CONFIG, LENGTH, PREDICTIONS, batch
+from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 # Where the number of layers makes no difference: tracing them is what takes long.
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)

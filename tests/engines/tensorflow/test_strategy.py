@@ -16,9 +16,9 @@ from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classifier_options import ClassifierOptions
 from albert_tf.finetuning.opening import check_batches
 from albert_tf.input.record_index import RecordIndex
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import _check_masks

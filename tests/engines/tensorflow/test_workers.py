@@ -15,7 +15,7 @@ from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
 from tests.conftest import ROOT
-from tests.ports import free_addresses
+from tests.support.ports import free_addresses
 
 
 @pytest.mark.integration

@@ -27,16 +27,15 @@ from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 
 from albert_tf.engines.tensorflow import replicas
 from albert_tf.errors import InputError
-from albert_tf.finetuning.classification.classification import Classification
-from albert_tf.finetuning.race.multiple_choice import MultipleChoice
-from albert_tf.finetuning.race.race_options import RaceOptions
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.finetuning.squad.question_answering import QuestionAnswering
-from albert_tf.finetuning.squad.squad_options import SquadOptions
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
-from tests import tiny
-from tests.finetuning import small
+from tests.support import finetuning, tiny
 
 CORES = 2
 NO_KERNEL = "No OpKernel was registered to support Op 'TPUReplicatedInput'"
@@ -153,9 +152,9 @@ def main() -> None:
         )
         folder = pathlib.Path(name)
         check_pretraining(folder)
-        small.write_files(folder)
+        finetuning.write_files(folder)
         short = {"train_step": 1, "pad_to_max_length": True}
-        classifier = small.options_of(folder, folder / "classifier", **short)
+        classifier = finetuning.options_of(folder, folder / "classifier", **short)
         # From its training steps, those of the others differ in the objective alone.
         both = (PLAIN, IN_MICRO_BATCHES)
         check_fine_tuning(Classification, classifier, "prediction", "prediction", trainings=both)

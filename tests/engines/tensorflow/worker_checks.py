@@ -19,7 +19,7 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.training.loop import predict
-from tests.tiny import CONFIG, LENGTH, batch, in_memory
+from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
 
 COUNT = 13  # neither a multiple of the batch nor of a worker's share
 

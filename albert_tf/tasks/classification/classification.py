@@ -1,0 +1,320 @@
+"""Classification of texts and pairs of texts, and regression on them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, make_folder, read_json, write_text
+from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.metrics import METRICS
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
+from albert_tf.flops import classification_flops
+from albert_tf.input.examples import Features
+from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.modeling.heads import AlbertForSequenceClassification
+from albert_tf.report.sections import Section
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.datasets import Example, RowSet
+from albert_tf.tasks.classification.published import SUBMISSION_FOLDER
+from albert_tf.tasks.classification.readers import read_examples
+from albert_tf.tasks.classification.tables import find_dataset, hold_out
+from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target, restore
+from albert_tf.tokenizers import Tokenizer, packing
+
+logger = logging.getLogger(__name__)
+
+
+class Classification(FineTuningTask):
+    """Predicts one label, several labels or a number for each text, or pair of texts.
+
+    Predictions are `test_results.tsv` (a row of probabilities, or a number, per input row),
+    `predictions.tsv` (the rows' ids and labels) and, for tasks of a benchmark, `submit_results.tsv`
+    or `.json`, in the form that its server expects.
+
+    Args:
+        options: of run_classifier.py.
+        tokenizer: of the model.
+        target: what the outputs mean, where neither training rows nor a trained folder say it.
+
+    Attributes:
+        dataset: where rows are, and what their labels mean.
+
+    Raises:
+        InputError: options exclude each other, or a file is missing.
+    """
+
+    options: ClassifierOptions
+    reads_standard_input = True
+
+    def __init__(
+        self, options: ClassifierOptions, tokenizer: Tokenizer, target: Target | None = None
+    ):
+        super().__init__(options, tokenizer)
+        self.dataset = find_dataset(options)
+        self.metric = METRICS[self.dataset.metrics[0]].key
+        self.objective = TARGETS[self.dataset.target].objective
+        self._row_sets: dict[str, RowSet] = {"": RowSet(())}
+        self._learned_target = target
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        keys = [*(METRICS[name].key for name in self.dataset.metrics), "eval_loss"]
+        suffixes = [rows.suffix for rows in self.dataset.sets["eval"]] or [""]
+        return tuple(f"{key}{suffix}" for suffix in suffixes for key in keys)
+
+    def read(self, split: str) -> dict[str, list[Example]]:
+        dataset = self.dataset
+        if dataset.held_out and split in ("train", "eval"):
+            examples = {"": self._train_and_held_out[split == "eval"]}
+        else:
+            if not dataset.sets[split]:
+                raise InputError(dataset.missing[split])
+            self._row_sets |= {rows.name: rows for rows in dataset.sets[split]}
+            examples = {
+                rows.name: read_examples(dataset, rows, labeled=split != "predict")
+                for rows in dataset.sets[split]
+            }
+        if split == "train":
+            (train,) = examples.values()
+            self._learned_target = self._learn_target(train)
+        return examples
+
+    @functools.cached_property
+    def _train_and_held_out(self) -> tuple[list[Example], list[Example]]:
+        if not self.dataset.sets["train"]:
+            raise InputError(self.dataset.missing["train"])
+        (rows,) = self.dataset.sets["train"]
+        return hold_out(self.dataset, read_examples(self.dataset, rows, labeled=True))
+
+    def _learn_target(self, examples: list[Example]) -> Target:
+        target = TARGETS[self.dataset.target].learn(self.dataset, examples)
+        trained = self._trained_target()
+        if trained is None:
+            return target
+        if (trained.kind, set(trained.labels)) != (target.kind, set(target.labels)):
+            raise self._other_labels(trained)
+        return type(target)(self.dataset, trained.labels, target.spread)
+
+    @property
+    def target(self) -> Target:
+        """What the outputs mean: from the training rows, else of the model in `output_dir`."""
+        if self._learned_target is None:
+            folder = self.options.output_dir
+            trained = self._trained_target()
+            if trained is None:
+                raise InputError(
+                    f"`output_dir`={folder}: contains no trained classifier ({LABELS_FILE})"
+                )
+            if trained.kind != self.dataset.target:
+                raise InputError(
+                    f"`output_dir`={folder}: contains a model for {trained.kind}, not for "
+                    f"{self.dataset.target}"
+                )
+            if set(self.dataset.labels or trained.labels) != set(trained.labels):
+                raise self._other_labels(trained)
+            self._learned_target = trained
+        return self._learned_target
+
+    def _saved_target(self) -> SavedTarget | None:
+        path = f"{self.options.output_dir}/{TARGET_FILE}"
+        return read_json(path, SavedTarget) if exists(path) else None
+
+    def _trained_target(self) -> Target | None:
+        labels_file = f"{self.options.output_dir}/{LABELS_FILE}"
+        saved = self._saved_target()
+        labels = read_json(labels_file, tuple[str, ...]) if exists(labels_file) else ()
+        pairs = self.dataset.pairs
+        # That it is for another target is reported first.
+        if saved and saved.kind == self.dataset.target and saved.pairs not in (None, pairs):
+            kinds = ("single texts", "pairs of texts")
+            raise InputError(
+                f"`output_dir`={self.options.output_dir}: contains a model for "
+                f"{kinds[saved.pairs]}, not for {kinds[pairs]}"
+            )
+        return restore(self.dataset, saved, labels) if saved or labels else None
+
+    def _other_labels(self, trained: Target) -> InputError:
+        what = f"other labels ({', '.join(trained.labels[:10])})" if trained.labels else "numbers"
+        return InputError(
+            f"`output_dir`={self.options.output_dir}: contains a classifier of {what}"
+        )
+
+    def encode(self, split: str, examples: Sequence[Example]) -> Features:
+        options = self.options
+        cached_dir = options.cached_dir if split in options.splits() else None
+        features = featurize(examples, self.tokenizer, options.max_seq_length, cached_dir)
+        if split != "predict":
+            features.arrays[self.target.feature] = self.target.encode(examples)
+        return features
+
+    def texts(self, examples: Sequence[Example]) -> Iterator[str]:
+        for example in examples:
+            yield example.text
+            yield example.text_pair or ""
+
+    def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForSequenceClassification:
+        return AlbertForSequenceClassification(
+            config, self.target.outputs, self.options.classifier_dropout, dtype=dtype
+        )
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        return classification_flops(config, self.options.max_seq_length, self.target.outputs)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        dataset = self.dataset
+        if dataset.held_out:
+            (rows,) = dataset.sets["train"]
+            return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
+        (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
+        return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
+
+    def companion_files(self) -> dict[str, str]:
+        return self.target.companion_files(
+            pairs=self.dataset.pairs,
+            max_seq_length=self.options.max_seq_length,
+            label_separator=self.dataset.label_separator,
+            **self.dataset.record,
+        )
+
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        truth = examples.features.arrays[self.target.feature]
+        scores = self.target.score(truth, outputs["logits"])
+        suffix = self._row_sets[examples.name].suffix
+        return {f"{name}{suffix}": value for name, value in scores.items()}
+
+    def collapse(self, outputs: Outputs) -> str | None:
+        return self.target.collapse(outputs["logits"])
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        truth = examples.features.arrays[self.target.feature]
+        answer, logits = self.target.majority(truth)
+        return Majority(answer, self.score(examples, {"logits": logits}))
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        saved = self._saved_target() or SavedTarget()
+        kind, labels = self.target.kind, list(self.target.labels)
+        return {"task": saved.task_name, "kind of labels": kind, "labels": labels}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": self.target.average([each["logits"] for each in outputs])}
+
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """The label, and the probability of every label in the order of `labels.json`."""
+        logits = outputs["logits"]
+        rows = zip(self.target.decode(logits), self.target.values(logits), strict=True)
+        return ["\t".join([label, *map(_short, values)]) for label, values in rows]
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        logits, rows = outputs["logits"], self._row_sets[examples.name]
+        ids = [example.id for example in examples.examples]
+        values = ("\t".join(map(_short, row)) for row in self.target.values(logits))
+        write_text(f"{folder}/test_results{rows.suffix}.tsv", "".join(f"{v}\n" for v in values))
+        path = f"{folder}/predictions{rows.suffix}.tsv"
+        _write_columns(path, ("id", "label"), ids, self.target.decode(logits))
+        logger.info("%s predictions in %s", f"{len(ids):,}", path)
+        if rows.submission and self.dataset.submitted:
+            content = self.dataset.submitted(ids, self.target.submitted(logits))
+            ending = os.path.splitext(rows.submission)[1]
+            write_text(f"{folder}/submit_results{rows.suffix}{ending}", content)
+            if self.options.submission:
+                make_folder(f"{folder}/{SUBMISSION_FOLDER}", "output_dir")
+                path = f"{folder}/{SUBMISSION_FOLDER}/{rows.submission}"
+                write_text(path, content)
+                logger.info("to submit: %s", path)
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        truth = examples.features.arrays.get(self.target.feature)
+        suffix = self._row_sets[examples.name].suffix
+        # Loads Matplotlib and scikit-learn.
+        from albert_tf.tasks.classification.target_report import target_sections
+
+        return target_sections(self.target, examples, truth, outputs["logits"], suffix)
+
+    def parse_lines(self, lines: Sequence[str], first: int) -> list[Example]:
+        has_pair = self.dataset.pairs
+        examples = []
+        for number, line in enumerate(lines, start=first):
+            location = f"standard input, line {number}"
+            fields = line.split("\t") if has_pair else [line]
+            if has_pair and len(fields) != 2:
+                raise InputError(
+                    f"{location}: {len(fields)} texts; must be a pair, separated by a tab"
+                )
+            examples.append(Example(location, fields[0], fields[1] if has_pair else None, None))
+        return examples
+
+
+def _short(value: float) -> str:
+    return f"{value:.8g}"
+
+
+def _write_columns(path: str, header: tuple[str, str], ids: list[str], values: list[str]) -> None:
+    lines = ("\t".join(row) for row in (header, *zip(ids, values, strict=True)))
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def featurize(
+    examples: Sequence[Example],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    cached_dir: str | None = None,
+) -> Features:
+    """Encodes texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
+
+    A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
+    original's `_truncate_seq_pair`.
+
+    Args:
+        examples: all with pairs of texts, or all without.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens of an example, special symbols included.
+        cached_dir: where encoded examples are cached; None for no cache.
+
+    Raises:
+        InputError: `max_seq_length` leaves no room for a text.
+    """
+    if max_seq_length < packing.MIN_LENGTH:
+        raise InputError(
+            f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
+        )
+    if not cached_dir:
+        return _encode(examples, tokenizer, max_seq_length)
+    arrays = cached_arrays(
+        cached_dir,
+        [json.dumps([(e.text, e.text_pair) for e in examples]).encode(), tokenizer.path],
+        {
+            "features": "text and pair",
+            "max_seq_length": max_seq_length,
+            **tokenizer.normalization.to_dict(),
+        },
+        lambda: _encode(examples, tokenizer, max_seq_length).to_arrays(),
+    )
+    return Features.from_arrays(arrays)
+
+
+def _encode(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
+    texts = tokenizer.encode_batch([example.text for example in examples])
+    pairs: list[np.ndarray | None] = [None] * len(texts)
+    if examples[0].text_pair is not None:
+        pairs = [*tokenizer.encode_batch([example.text_pair or "" for example in examples])]
+    sequences = []
+    dropped = []
+    for text, pair in zip(texts, pairs, strict=True):
+        first, second = packing.truncate(text, pair, max_seq_length)
+        ids = packing.join(first, second, tokenizer.cls_id, tokenizer.sep_id)
+        sequences.append((ids, packing.segment_ids(first, second)))
+        dropped.append(_length(text, pair) - _length(first, second))
+    return Features(sequences, tokenizer.pad_id, tokens_cut=dropped)
+
+
+def _length(text: np.ndarray, pair: np.ndarray | None) -> int:
+    return len(text) + (0 if pair is None else len(pair))

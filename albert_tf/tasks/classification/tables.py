@@ -1,0 +1,227 @@
+"""The data set that the options name: one of GLUE or CLUE, or the user's own tables."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.clue import CLUE, clue_dataset
+from albert_tf.tasks.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Example,
+    RowSet,
+    TableFile,
+)
+from albert_tf.tasks.classification.glue import GLUE, glue_dataset
+
+_METRICS = {
+    "classification": ("accuracy", "macro_f1"),
+    "regression": ("pearson", "spearman", "mse"),
+    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
+}
+
+# Task -> the function that finds its files.
+_PUBLISHED = {**dict.fromkeys(GLUE, glue_dataset), **dict.fromkeys(CLUE, clue_dataset)}
+
+_OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
+
+_TABLE_OPTIONS = (
+    "train_file",
+    "eval_file",
+    "predict_file",
+    "class_files",
+    "text_column",
+    "text_pair_column",
+    "label_column",
+    "id_column",
+    "regression",
+    "multi_label",
+    "test_size",
+)
+
+
+def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
+    """The data set named by `task_name`, ignoring case and hyphens.
+
+    Raises:
+        InputError: there is none of that name, or options exclude each other.
+    """
+    names = {_plain(name): name for name in (*_PUBLISHED, "table")} | _OTHER_NAMES
+    name = names.get(_plain(options.task_name or "table"))
+    if name is None:
+        raise InputError(
+            f"`task_name`={options.task_name}: must be one of "
+            f"{', '.join((*_PUBLISHED, 'all', 'table'))}"
+        )
+    if options.submission and (name == "table" or not options.do_predict):
+        raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
+    if name == "table":
+        return table_dataset(options)
+    for option in _TABLE_OPTIONS:
+        if getattr(options, option) and not (option == "predict_file" and options.streams):
+            raise InputError(
+                f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
+            )
+    return _PUBLISHED[name](name, options.data_dir, options.splits())
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
+    """The data set of `task_name`=table.
+
+    Raises:
+        InputError: options exclude each other.
+    """
+    target = _target(options)
+    header = None if _has_header(options) else ()
+    columns = Columns(
+        _column(options, "text_column") or "text",
+        _column(options, "text_pair_column"),
+        _column(options, "label_column"),
+        _column(options, "id_column"),
+    )
+    sets: dict[str, tuple[RowSet, ...]] = {}
+    for split, path in (
+        ("train", options.train_file),
+        ("eval", options.eval_file),
+        ("predict", None if options.streams else options.predict_file),
+    ):
+        sets[split] = (RowSet((TableFile(path, columns, header),)),) if path else ()
+    if options.class_files:
+        sets["train"] = (RowSet(_class_files(options)),)
+    if options.test_size:
+        _check_test_size(options)
+    return ClassificationDataset(
+        name="table",
+        sets=sets,
+        pairs=columns.pair is not None,
+        metrics=_METRICS[target],
+        target=target,
+        label_separator=options.label_separator or ",",
+        missing={
+            "train": "`train_file`: training needs a file, or `class_files`",
+            "eval": "`eval_file`: evaluation needs a file, or `test_size`, which holds out some of "
+            "the training rows",
+            "predict": "`predict_file`: prediction needs a file",
+        },
+        held_out=options.test_size,
+        held_out_seed=options.test_seed,
+        record=_record(options, columns),
+    )
+
+
+def _record(options: ClassifierOptions, columns: Columns) -> dict[str, Any]:
+    """How the rows are read; the files of `class_files` have their texts in the first column."""
+    if options.class_files:
+        return {"header": False, "text_column": "1"}
+    return {
+        "header": _has_header(options),
+        "text_column": columns.text,
+        "text_pair_column": columns.pair,
+        "label_column": columns.label,
+    }
+
+
+def _target(options: ClassifierOptions) -> str:
+    if options.regression and options.multi_label:
+        raise InputError("`regression` and `multi_label` exclude each other")
+    if options.multi_label and options.label_separator == "":
+        raise InputError("`label_separator`: must not be empty")
+    if options.regression:
+        return "regression"
+    return "multi_label" if options.multi_label else "classification"
+
+
+# Default columns of files that do not name them, and of files that do.
+_BY_NUMBER = {"text_column": "1", "text_pair_column": None, "label_column": "2", "id_column": None}
+_BY_NAME = {"text_column": "text", "label_column": "label"}
+
+
+def _has_header(options: ClassifierOptions) -> bool:
+    return options.header is not False
+
+
+def _column(options: ClassifierOptions, option: str) -> str | None:
+    name = getattr(options, option)
+    if _has_header(options):
+        return name or _BY_NAME.get(option)
+    if name and not name.isdecimal():
+        raise InputError(f"`{option}`={name}: must be a number, from 1, because `header` is false")
+    return name or _BY_NUMBER[option]
+
+
+def _class_files(options: ClassifierOptions) -> tuple[TableFile, ...]:
+    """One file per label, named after it, with the texts in the first column."""
+    if options.train_file or options.regression or options.multi_label or options.text_pair_column:
+        raise InputError(
+            "`class_files`: excludes `train_file`, `regression`, `multi_label` and "
+            "`text_pair_column`"
+        )
+    files: dict[str, TableFile] = {}
+    for path in options.class_files:
+        label = os.path.splitext(os.path.basename(path))[0]
+        if label in files:
+            raise InputError(
+                f"`class_files`: both {files[label].path} and {path} stand for {label!r}, "
+                "the label that is the name of the file"
+            )
+        files[label] = TableFile(path, Columns("1"), header=(), label=label)
+    if len(files) < 2:
+        raise InputError(
+            f"`class_files`={','.join(options.class_files)}: must be at least two files, one per "
+            "label, separated by commas"
+        )
+    return tuple(files.values())
+
+
+def _check_test_size(options: ClassifierOptions) -> None:
+    if not 0 < options.test_size < 1:
+        raise InputError(f"`test_size`={options.test_size}: must be above 0 and below 1")
+    if options.eval_file:
+        raise InputError("`test_size` and `eval_file` exclude each other")
+
+
+def hold_out(
+    dataset: ClassificationDataset, examples: list[Example]
+) -> tuple[list[Example], list[Example]]:
+    """Splits the training rows into those to train on and those held out, both in file order.
+
+    Every label keeps its share, as closely as whole rows allow.
+
+    Raises:
+        InputError: too few rows, or a label has only one.
+    """
+    labels = [str(example.label) for example in examples]
+    stratify = labels if dataset.target == "classification" else None
+    groups = 1
+    if stratify:
+        names, counts = np.unique(labels, return_counts=True)
+        groups, rarest = len(names), str(names[counts.argmin()])
+        if counts.min() < 2:
+            raise InputError(
+                f"`test_size`={dataset.held_out}: label {rarest!r} has only one row, which cannot "
+                "serve both training and evaluation"
+            )
+    count = int(np.ceil(dataset.held_out * len(examples)))
+    if count < groups or len(examples) - count < groups:
+        raise InputError(
+            f"`test_size`={dataset.held_out}: would hold out {count} of {len(examples)} rows; at "
+            f"least {groups} (one per label) must be held out, and as many trained on"
+        )
+    from sklearn.model_selection import train_test_split  # slow to load, and rarely needed
+
+    train, held_out = train_test_split(
+        np.arange(len(examples)),
+        test_size=count,
+        random_state=dataset.held_out_seed,
+        stratify=stratify,
+    )
+    return [examples[row] for row in sorted(train)], [examples[row] for row in sorted(held_out)]

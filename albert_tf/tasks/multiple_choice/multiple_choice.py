@@ -1,0 +1,312 @@
+"""Multiple choice: chooses the text that fits a context best (RACE, C3)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import make_folder, write_text
+from albert_tf.finetuning.averaging import mean_log_probabilities
+from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.task import (
+    PREDICT_RESULTS_FILE,
+    ExampleSet,
+    FineTuningTask,
+    Majority,
+    Outputs,
+)
+from albert_tf.flops import classification_flops
+from albert_tf.input.examples import Features
+from albert_tf.interop.companions import CHOICE_FILE
+from albert_tf.modeling.heads import AlbertForMultipleChoice
+from albert_tf.modeling.losses import MISSING_CHOICE, MultipleChoiceObjective
+from albert_tf.report.sections import Section
+from albert_tf.tasks.multiple_choice.c3 import submission_file
+from albert_tf.tasks.multiple_choice.choice_question import LETTERS, ChoiceQuestion
+from albert_tf.tasks.multiple_choice.choices import FOLDERS, groups_of, read_questions
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+class Featurized(NamedTuple):
+    """Features of questions, and how many texts of question and choice were truncated.
+
+    Attributes:
+        features: with `choice_mask` `[questions, choices]`, float32, 0 for choices that pad a
+            question with fewer choices than others; `tokens_cut` is that of the choice whose
+            sequence lost most.
+        candidates_truncated: texts of question and choice that lost tokens.
+    """
+
+    features: Features
+    candidates_truncated: int
+
+
+def featurize(
+    questions: Sequence[ChoiceQuestion],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_qa_length: int,
+    cached_dir: str | None = None,
+) -> Featurized:
+    """Encodes questions, one sequence per choice: `[CLS] context [SEP] question with choice [SEP]`.
+
+    Question and choice keep their last `max_qa_length` tokens, and the context is truncated until
+    everything fits, as in the original's `race_utils.convert_single_example`.
+
+    Args:
+        questions: at least one.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens of a sequence, special symbols included.
+        max_qa_length: maximum tokens of question and choice.
+        cached_dir: where encoded questions are cached; None for no cache.
+
+    Raises:
+        InputError: the lengths leave no room.
+    """
+    if max_qa_length < 1:
+        raise InputError(f"`max_qa_length`={max_qa_length}: must be at least 1")
+    if max_qa_length > max_seq_length - 3:
+        raise InputError(
+            f"`max_qa_length`={max_qa_length}: must be at most {max_seq_length - 3}, which is "
+            f"`max_seq_length`={max_seq_length} minus three special tokens"
+        )
+    sources: list[str | bytes] = []
+    settings: dict[str, str | int] = {}
+    if cached_dir:
+        texts = [(question.context, question.candidates) for question in questions]
+        sources = [json.dumps(texts).encode(), tokenizer.path]
+        settings = {
+            "features": "multiple choice",
+            "max_seq_length": max_seq_length,
+            "max_qa_length": max_qa_length,
+            **tokenizer.normalization.to_dict(),
+        }
+    arrays = cached_arrays(
+        cached_dir,
+        sources,
+        settings,
+        lambda: _encode(questions, tokenizer, max_seq_length, max_qa_length),
+    )
+    return Featurized(Features.from_arrays(arrays), int(arrays["candidates_cut"]))
+
+
+def _encode(
+    questions: Sequence[ChoiceQuestion],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_qa_length: int,
+) -> dict[str, np.ndarray]:
+    """The arrays of `Features`, and `candidates_cut`."""
+    # Several questions share an article.
+    contexts = sorted({question.context for question in questions})
+    ids = tokenizer.encode_batch(contexts)
+    encoded = {text: np.array(i, np.int32) for text, i in zip(contexts, ids, strict=True)}
+    texts = [text for question in questions for text in question.candidates]
+    candidates = iter(tokenizer.encode_batch(texts))
+    most = max(len(question.choices) for question in questions)
+    mask = np.zeros((len(questions), most), np.float32)
+    sequences: list[tuple[np.ndarray, np.ndarray]] = []
+    tokens_cut = np.zeros(len(questions), np.int32)
+    candidates_truncated = 0
+    for row, question in enumerate(questions):
+        context = encoded[question.context]
+        for candidate in itertools.islice(candidates, len(question.choices)):
+            kept = candidate[-max_qa_length:]
+            room = max_seq_length - 3 - len(kept)
+            sequences.append(_sequence(tokenizer, context[:room], kept))
+            candidates_truncated += len(kept) < len(candidate)
+            lost = len(candidate) - len(kept) + max(len(context) - room, 0)
+            tokens_cut[row] = max(tokens_cut[row], lost)
+        missing = most - len(question.choices)
+        sequences += [_sequence(tokenizer, context[:0], [])] * missing
+        mask[row, : len(question.choices)] = 1
+    arrays = {"choice_mask": mask}
+    features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
+    return {**features.to_arrays(), "candidates_cut": np.array(candidates_truncated)}
+
+
+def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
+    special = [[tokenizer.cls_id], [tokenizer.sep_id]]
+    ids = np.concatenate([special[0], context, special[1], candidate, special[1]])
+    segments = np.zeros(len(ids), np.int8)
+    segments[len(context) + 2 :] = 1
+    return ids.astype(np.int32), segments
+
+
+class MultipleChoice(FineTuningTask):
+    """Chooses an answer to each question.
+
+    Predictions are `test_results.tsv` (a row of probabilities per question, 0 for choices that it
+    does not have) and `predictions.tsv` (id and letter); if the answers are known,
+    `predict_results.txt` contains the accuracy. For C3, `submission/` contains the file that the
+    CLUE server accepts, if the options ask for it.
+
+    Args:
+        options: of run_race.py.
+        tokenizer: of the model.
+
+    Raises:
+        InputError: an argument or file is invalid.
+    """
+
+    options: RaceOptions
+    metric = "eval_accuracy"
+
+    def __init__(self, options: RaceOptions, tokenizer: Tokenizer):
+        super().__init__(options, tokenizer)
+        self.objective = MultipleChoiceObjective()
+        self._choices = 0  # most of any question
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        groups = groups_of(self.options)
+        return ("eval_accuracy", *(f"eval_accuracy_{group}" for group in groups), "eval_loss")
+
+    def read(self, split: str) -> dict[str, list[ChoiceQuestion]]:
+        return {"": read_questions(self.options, split)}
+
+    def encode(self, split: str, examples: Sequence[ChoiceQuestion]) -> Features:
+        options = self.options
+        features, candidates_truncated = featurize(
+            examples,
+            self.tokenizer,
+            options.max_seq_length,
+            options.max_qa_length,
+            options.cached_dir,
+        )
+        if split != "predict":
+            answers = [question.answer for question in examples]
+            features.arrays["label_ids"] = np.array(answers, np.int32)
+        if candidates_truncated:
+            logger.info(
+                "%s: %s texts of question and choice truncated to %d tokens",
+                split,
+                f"{candidates_truncated:,}",
+                options.max_qa_length,
+            )
+        self._choices = max(self._choices, features.choices)
+        return features
+
+    def texts(self, examples: Sequence[ChoiceQuestion]) -> Iterator[str]:
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (text for question in questions for text in question.candidates)
+
+    def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForMultipleChoice:
+        return AlbertForMultipleChoice(config, self.options.classifier_dropout, dtype=dtype)
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        return self._choices * classification_flops(config, self.options.max_seq_length, 1)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        if self.options.reads_json:
+            return super().data_name(examples)
+        name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
+        return f"{name}, {FOLDERS[examples.split]} ({groups})"
+
+    def companion_files(self) -> dict[str, str]:
+        options = self.options
+        settings = {
+            "task_name": options.task_name.lower(),
+            "max_seq_length": options.max_seq_length,
+            "max_qa_length": options.max_qa_length,
+        }
+        return {CHOICE_FILE: json.dumps(settings) + "\n"}
+
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        answers = np.array([question.answer for question in examples.examples])
+        letter = np.bincount(answers).argmax()
+        choices = examples.features.arrays["choice_mask"].shape[-1]
+        logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
+        return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": mean_log_probabilities([_masked(examples, each) for each in outputs])}
+
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """The question's id and the letter of its answer."""
+        predicted = probabilities(examples, outputs).argmax(axis=-1)
+        return [
+            f"{question.id}\t{LETTERS[choice]}"
+            for question, choice in zip(examples.examples, predicted, strict=True)
+        ]
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        values = probabilities(examples, outputs)
+        rows = ("\t".join(f"{value:.8g}" for value in row) for row in values)
+        write_text(f"{folder}/test_results.tsv", "".join(f"{row}\n" for row in rows))
+        lines = self.decode(examples, outputs)
+        write_text(f"{folder}/predictions.tsv", "\n".join(["id\tanswer", *lines]) + "\n")
+        logger.info("%s predictions in %s/predictions.tsv", f"{len(lines):,}", folder)
+        if self.options.submission:
+            self._write_submission(f"{folder}/submission", values.argmax(axis=-1))
+        if all(question.answer is not None for question in examples.examples):
+            scores = sorted(_scores(examples, outputs).items())
+            text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
+            write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
+            logger.info("%s", text.rstrip("\n"))
+
+    def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
+        """Writes the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
+        make_folder(folder, "output_dir")
+        path = f"{folder}/{submission_file(self.options.data_dir)}"
+        objects = ({"id": row, "label": choice} for row, choice in enumerate(predicted.tolist()))
+        write_text(path, "".join(f"{json.dumps(each)}\n" for each in objects))
+        logger.info("to submit: %s", path)
+
+    def collapse(self, outputs: Outputs) -> str | None:
+        """Describes a model that answers every question with the same letter."""
+        predicted = set(outputs["logits"].argmax(axis=-1).tolist())
+        if len(predicted) > 1:
+            return None
+        return f"every answer is {LETTERS[predicted.pop()]}"
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        from albert_tf.tasks.multiple_choice.choice_report import (
+            choice_sections,  # loads Matplotlib
+        )
+
+        return choice_sections(examples, probabilities(examples, outputs))
+
+
+def _masked(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
+    mask = examples.features.arrays["choice_mask"]
+    return np.where(mask > 0, outputs["logits"], np.float32(MISSING_CHOICE))
+
+
+def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
+    """`[questions, choices]`, 0 for choices that do not exist."""
+    return softmax(_masked(examples, outputs).astype(np.float64), axis=-1)
+
+
+def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+    """Accuracy over all questions and per group, and the mean cross-entropy."""
+    from sklearn import metrics  # slow to load, and needed after training
+
+    answers = np.array([question.answer for question in examples.examples])
+    groups = np.array([question.group for question in examples.examples])
+    logits = _masked(examples, outputs)
+    predicted = logits.argmax(axis=-1)
+    scores = {"accuracy": float(metrics.accuracy_score(answers, predicted))}
+    for group in sorted(set(groups) - {""}):
+        of = groups == group
+        scores[f"accuracy_{group}"] = float(metrics.accuracy_score(answers[of], predicted[of]))
+    labels = np.arange(logits.shape[-1])
+    scores["loss"] = float(
+        metrics.log_loss(answers, probabilities(examples, outputs), labels=labels)
+    )
+    return scores

@@ -1,0 +1,342 @@
+"""Answers questions with spans of a text, or with none (SQuAD 1.1 and 2.0)."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
+
+import keras
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, read_json
+from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
+from albert_tf.input.examples import Features
+from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
+from albert_tf.interop.companions import THRESHOLD, find_companions
+from albert_tf.report.sections import Section
+from albert_tf.tasks.question_answering.answer_heads import ANSWER_HEADS
+from albert_tf.tasks.question_answering.answer_metrics import METRICS, AnswerMetric, choose_metric
+from albert_tf.tasks.question_answering.answers import (
+    Prediction,
+    predict_answers,
+    write_answers,
+)
+from albert_tf.tasks.question_answering.squad_files import SquadFile, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.squad_metrics import (
+    best_threshold,
+    evaluate,
+    question_scores,
+)
+from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.squad_sets import split_file
+from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
+from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+# Options that exports need to answer questions.
+_FOR_EXPORTS = (
+    "max_seq_length",
+    "max_query_length",
+    "doc_stride",
+    "max_answer_length",
+    "start_n_top",
+    "end_n_top",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _TrainedHead:
+    """What `question_answering.json` says about the head of a trained model."""
+
+    squad_head: Literal["span", "conditional"] | None = None
+    version_2_with_negative: bool | None = None
+    answer_metric: Literal["squad", "cmrc", "characters"] | None = None
+
+
+class QuestionAnswering(FineTuningTask):
+    """Finds the answers to questions in their contexts.
+
+    Predictions are `predictions.json` (question id -> answer, "" for none),
+    `nbest_predictions.json` and, if questions may have no answer, `null_odds.json`.
+
+    Args:
+        options: of run_squad.py.
+        tokenizer: of the model.
+
+    Raises:
+        InputError: a file is invalid, or files and options contradict each other.
+    """
+
+    options: SquadOptions
+    averages_tokens = True
+
+    def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
+        self._files = _read_files(options)
+        super().__init__(options, tokenizer)
+        self._version_2, self._head_name = self._settings()
+        self._head = ANSWER_HEADS[self._head_name]
+        self._answer_metric, self._metric_reason = self._choose_metric()
+        self.metric = f"{self._answer_metric.prefix}f1"
+        self.objective = self._head.objective()
+        self.outputs = self._head.outputs
+        self._windows_by_path: dict[str, Windows] = {}
+        room = self.options.max_seq_length - self.options.max_query_length - 3
+        if self.options.doc_stride >= room:
+            logger.warning(
+                "doc_stride=%d: windows of long contexts do not overlap if the question is long; "
+                "below %d, they do",
+                self.options.doc_stride,
+                room,
+            )
+
+    def _trained(self) -> _TrainedHead:
+        folder = self.options.output_dir
+        path = f"{folder}/{SETTINGS_FILE}"
+        return read_json(path, _TrainedHead) if folder and exists(path) else _TrainedHead()
+
+    def _choose_metric(self) -> tuple[AnswerMetric, str]:
+        """The metric, and why: the flag, else the answers, else what the model was scored by."""
+        name = self.options.answer_metric
+        if name != "auto":
+            return METRICS[name], ""
+        for split in ("eval", "train"):
+            if file := self._files.get(split):
+                answers = [a.text for question in file.questions for a in question.answers]
+                metric, reason = choose_metric(answers)
+                logger.info("%s: answer_metric=%s, because %s", file.path, metric.name, reason)
+                return metric, reason
+        return METRICS[self._trained().answer_metric or "squad"], ""
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        exact, f1 = (f"{self._answer_metric.prefix}{name}" for name in ("exact", "f1"))
+        if not self._version_2:
+            return (f1, f"{exact}_match")
+        groups = [
+            f"{group}_{name}" for group in ("HasAns", "NoAns", "best") for name in (exact, f1)
+        ]
+        return (f1, f"{exact}_match", *groups)
+
+    def _settings(self) -> tuple[bool, str]:
+        """Whether questions may have no answer, and the name of the head."""
+        options, files, trained = self.options, self._files, self._trained()
+        version_2 = options.version_2_with_negative
+        if version_2 is None:
+            by_file = [file.version_2 for file in files.values()]
+            version_2 = trained.version_2_with_negative
+            if version_2 is None:
+                version_2 = any(by_file)
+            if any(by_file) and not version_2 and "train" not in files:
+                version_2 = True
+        head = options.squad_head
+        if head == "auto":
+            head = trained.squad_head or ("conditional" if version_2 else "span")
+        for name, value in (("squad_head", head), ("version_2_with_negative", version_2)):
+            if name == "version_2_with_negative" and "train" not in files:
+                continue
+            before = getattr(trained, name)
+            if before not in (None, value):
+                raise InputError(
+                    f"`{name}`={value}: `output_dir`={options.output_dir} contains a model that "
+                    f"was trained with {before}"
+                )
+        return version_2, head
+
+    def read(self, split: str) -> dict[str, list[SquadQuestion]]:
+        return {"": self._files[split].questions}
+
+    def encode(self, split: str, examples: Sequence[SquadQuestion]) -> Features:
+        file = self._files.get(split)
+        if split == "train":
+            return self._train_windows(examples, file.path if file else split)
+        if file is None:
+            return self._windows(split, examples)
+        # The same file can serve evaluation and prediction.
+        if file.path not in self._windows_by_path:
+            self._windows_by_path[file.path] = self._windows(split, examples)
+        return self._windows_by_path[file.path]
+
+    def texts(self, examples: Sequence[SquadQuestion]) -> Iterator[str]:
+        # Questions on the same context are next to each other.
+        for context, questions in itertools.groupby(examples, lambda question: question.context):
+            yield context
+            yield from (question.text for question in questions)
+
+    def _train_windows(self, questions: Sequence[SquadQuestion], source: str) -> Windows:
+        """The windows of the questions with usable answers; others are listed."""
+        placed = {question: question.placed_answer() for question in questions}
+        misplaced = [q for q, answer in placed.items() if q.answers and answer is None]
+        for question in misplaced:
+            del placed[question]
+        windows = self._windows("train", list(placed), list(placed.values()))
+        moved = sum(bool(answer) and answer not in q.answers for q, answer in placed.items())
+        if moved:
+            logger.info(
+                "%s: %s answers are not at answer_start, but were found in the context",
+                source,
+                f"{moved:,}",
+            )
+        for skipped, reason in (
+            (misplaced, "the context does not contain the answer at answer_start"),
+            (windows.skipped, "no token covers any of the answer"),
+        ):
+            list_skipped(source, len(questions), skipped, reason)
+        if not windows.windows:
+            raise InputError(
+                f"`train_file`={source}: none of its {len(questions)} questions is usable"
+            )
+        impossible = windows.arrays["is_impossible"].sum()
+        logger.info("train: %s windows without the answer", f"{impossible:,}")
+        if windows.answers_in_no_window:
+            logger.info(
+                "train: %s answers do not fit into any window", f"{windows.answers_in_no_window:,}"
+            )
+        return windows
+
+    def _windows(
+        self, split: str, questions: Sequence[SquadQuestion], answers: Sequence | None = None
+    ) -> Windows:
+        length, query = self.options.max_seq_length, self.options.max_query_length
+        stride = self.options.doc_stride
+        windows = make_windows(questions, self.tokenizer, length, query, stride, answers)
+        truncated = windows.questions_truncated
+        logger.info(
+            "%s: %s questions%s; %s windows",
+            split,
+            f"{len(questions):,}",
+            f", {truncated:,} truncated to {query} tokens" if truncated else "",
+            f"{len(windows.windows):,}",
+        )
+        return windows
+
+    def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
+        return self._head.build(self.options, config, dtype)
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        return self._head.flops(config, self.options.max_seq_length)
+
+    def data_name(self, examples: ExampleSet) -> str:
+        return os.path.basename(self._files[examples.split].path)
+
+    def companion_files(self) -> dict[str, str]:
+        settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
+        settings |= {"answer_metric": self._answer_metric.name}
+        settings |= {name: getattr(self.options, name) for name in _FOR_EXPORTS}
+        return {SETTINGS_FILE: json.dumps(settings) + "\n"}
+
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        """Results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.
+
+        The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
+        """
+        questions, metric = examples.examples, self._answer_metric
+        predictions = self.predictions(examples, outputs)
+        if not self._version_2:
+            answers = {id: each.answer() for id, each in predictions.items()}
+            return evaluate(questions, answers, False, metric)
+        scores = np.array(
+            [question_scores(q, predictions[q.id].answer(), True, metric) for q in questions]
+        )
+        nulls = np.array([predictions[question.id].null_score for question in questions])
+        has_answer = np.array([bool(question.answers) for question in questions])
+        thresholds: dict[str, float] = {}
+        for column, name in enumerate((f"{metric.prefix}exact", self.metric)):
+            best, threshold = best_threshold(scores[:, column], has_answer, nulls)
+            thresholds |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+        chosen = self.options.null_score_diff_threshold
+        found = thresholds[f"best_{self.metric}_thresh"]
+        thresholds[THRESHOLD] = found if chosen is None else chosen
+        answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
+        return {**evaluate(questions, answers, True, metric), **thresholds}
+
+    def majority(self, examples: ExampleSet) -> Majority | None:
+        questions = examples.examples
+        if not self._version_2:
+            return None
+        nothing = {question.id: "" for question in questions}
+        results = evaluate(questions, nothing, True, self._answer_metric)
+        return Majority("never an answer", results)
+
+    def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
+        """The answers by the ids of their questions, with all candidates."""
+        return predict_answers(
+            cast(Windows, examples.features).windows,
+            outputs,
+            self._head.find,
+            self._head.null,
+            self.options.max_answer_length,
+            self.options.n_best_size,
+        )
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        return {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return self._head.average(outputs)
+
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """The question's id and its answer."""
+        threshold = self.threshold()
+        predictions = self.predictions(examples, outputs)
+        return [f"{id}\t{each.answer(threshold)}" for id, each in predictions.items()]
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        write_answers(folder, self.predictions(examples, outputs), self.threshold())
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        # Loads Matplotlib.
+        from albert_tf.tasks.question_answering.squad_report import answered_section, squad_sections
+
+        threshold = self.threshold()
+        predictions = self.predictions(examples, outputs)
+        if examples.split == "predict":
+            return [answered_section([each.answer(threshold) for each in predictions.values()])]
+        return squad_sections(
+            examples.examples,
+            predictions,
+            threshold,
+            self._version_2,
+            self._answer_metric,
+            self._metric_reason,
+        )
+
+    def threshold(self) -> float | None:
+        """The null threshold from the flag, else from the last evaluation, else 0.
+
+        None if every question has an answer.
+        """
+        if not self._version_2:
+            return None
+        if self.options.null_score_diff_threshold is not None:
+            return self.options.null_score_diff_threshold
+        folder = self.options.output_dir
+        return float(find_companions(folder).results.get(THRESHOLD, 0.0)) if folder else 0.0
+
+
+def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
+    """Split -> its file; evaluation and prediction share theirs."""
+    by_path: dict[str, SquadFile] = {}
+    files = {}
+    for split in options.splits():
+        name = "train_file" if split == "train" else "predict_file"
+        path = split_file(options, split)
+        if path not in by_path:
+            by_path[path] = read_squad(path)
+        file = files[split] = by_path[path]
+        if split != "predict" and not file.labeled:
+            raise InputError(f"`{name}`={path}: contains no answers, which `do_{split}` needs")
+        without = file.without_answer() if file.labeled else 0
+        if without and options.version_2_with_negative is False:
+            raise InputError(
+                f"`{name}`={path}: {without:,} of {len(file.questions):,} questions have no "
+                "answer; omit or set `version_2_with_negative`"
+            )
+    return files

@@ -1,0 +1,196 @@
+"""Encodes questions and contexts: `[CLS] question [SEP] part of the context [SEP]`.
+
+A context that is too long is split into overlapping parts. The character offsets of tokens are
+kept, so that answers are substrings of the original context, never joined tokens.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.input.examples import Features
+from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+# How many skipped questions are listed.
+_MOST_LISTED = 20
+
+
+class Part(NamedTuple):
+    """A part of a context: its first token, and the number of tokens."""
+
+    first: int
+    length: int
+
+
+def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
+    """The parts of a context, in order; the last one ends where the context ends.
+
+    Args:
+        tokens: number of tokens in the context; 0 gives one empty part.
+        room: maximum tokens of a part.
+        stride: tokens from the start of one part to the start of the next, at most `room`.
+    """
+    parts, first = [], 0
+    while first + room < tokens:
+        parts.append(Part(first, room))
+        first += min(room, stride)
+    return [*parts, Part(first, tokens - first)]
+
+
+def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
+    """The part in which each token has the most context, int `[tokens]`.
+
+    The score is the smaller of the numbers of tokens before and after it, plus 0.01 times the
+    length of the part; the first of equals wins, as in BERT.
+    """
+    first, length = np.array(parts)[:, :, None].swapaxes(0, 1)
+    before = np.arange(tokens) - first
+    after = length - 1 - before
+    inside = (before >= 0) & (after >= 0)
+    return np.where(inside, np.minimum(before, after) + 0.01 * length, -1.0).argmax(axis=0)
+
+
+def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:
+    """The first and last of the tokens that contain the characters of an answer.
+
+    Args:
+        answer: in the context.
+        offsets: int `[tokens, 2]`, first character of each token, and the one after its last.
+
+    Returns:
+        None if no token covers any of them.
+    """
+    stripped = answer.text.strip()
+    start = answer.start + answer.text.find(stripped)
+    end = start + len(stripped)
+    starts, ends = offsets.T
+    inside = np.flatnonzero((starts < end) & (ends > start) & (starts < ends))
+    return (int(inside[0]), int(inside[-1])) if len(inside) else None
+
+
+class Window(NamedTuple):
+    """The part of a context that a sequence contains.
+
+    Attributes:
+        question: that it belongs to.
+        position: of the part's first token in the sequence.
+        first: index of this token in the context.
+        offsets: int `[length, 2]`, characters of the part's tokens in the context.
+        may_start: bool `[length]`, whether this window has the most context of each token.
+    """
+
+    question: SquadQuestion
+    position: int
+    first: int
+    offsets: np.ndarray
+    may_start: np.ndarray
+
+
+class Windows(Features):
+    """The windows of questions as features, those of a question next to each other.
+
+    With answers there are `start_positions`, `end_positions` and `is_impossible`, int32
+    `[windows]`: a window that does not contain the whole answer points to `[CLS]` and is
+    impossible.
+
+    Attributes:
+        windows: what each row of the features contains.
+        questions_truncated: number of questions that lost their end.
+        answers_in_no_window: number of answers longer than a window, or across the ends of two.
+        skipped: questions without windows, because no token covers any of the answer.
+    """
+
+    def __init__(
+        self,
+        sequences: Sequence[tuple[list[int], list[int]]],
+        pad_id: int,
+        arrays: dict[str, np.ndarray],
+        windows: list[Window],
+        questions_truncated: int,
+        answers_in_no_window: int,
+        skipped: list[SquadQuestion],
+    ):
+        super().__init__(sequences, pad_id, arrays=arrays)
+        self.windows = windows
+        self.questions_truncated = questions_truncated
+        self.answers_in_no_window = answers_in_no_window
+        self.skipped = skipped
+
+
+def make_windows(
+    questions: Sequence[SquadQuestion],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    max_query_length: int,
+    doc_stride: int,
+    answers: Sequence[Answer | None] | None = None,
+) -> Windows:
+    """Encodes questions as windows.
+
+    Args:
+        questions: with their contexts.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens in a sequence.
+        max_query_length: maximum tokens of a question.
+        doc_stride: tokens from the start of one part to the start of the next.
+        answers: of each question, in its context, or None for none; without them the features
+            contain no positions.
+    """
+    # Questions on the same context are next to each other.
+    encode = functools.lru_cache(maxsize=64)(tokenizer.encode_with_offsets)
+    encoded = tokenizer.encode_batch([question.text for question in questions])
+    windows, sequences, positions, skipped, truncated, lost = [], [], [], [], 0, 0
+    for number, (question, query) in enumerate(zip(questions, encoded, strict=True)):
+        ids, offsets = encode(question.context)
+        answer = answers[number] if answers is not None else None
+        span = tokens_of(answer, offsets) if answer is not None else None
+        if answer is not None and span is None:
+            skipped.append(question)
+            continue
+        truncated += len(query) > max_query_length
+        start = [tokenizer.cls_id, *query[:max_query_length], tokenizer.sep_id]
+        parts = parts_of(len(ids), max_seq_length - len(start) - 1, doc_stride)
+        best = max_context(parts, len(ids))
+        found = False
+        for place, (first, length) in enumerate(parts):
+            part = slice(first, first + length)
+            sequence = [*start, *ids[part], tokenizer.sep_id]
+            sequences.append((sequence, [0] * len(start) + [1] * (length + 1)))
+            may_start = best[part] == place
+            windows.append(Window(question, len(start), first, offsets[part], may_start))
+            if span is not None and first <= span[0] and span[1] < first + length:
+                positions.append([token - first + len(start) for token in span])
+                found = True
+            else:
+                positions.append([0, 0])
+        lost += span is not None and not found
+    arrays = {}
+    if answers is not None:
+        starts, ends = np.array(positions, np.int32).reshape(-1, 2).T
+        arrays = {
+            "start_positions": starts,
+            "end_positions": ends,
+            "is_impossible": (starts == 0).astype(np.int32),
+        }
+    return Windows(sequences, tokenizer.pad_id, arrays, windows, truncated, lost, skipped)
+
+
+def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:
+    """Reports which questions are not trained on, and why."""
+    if not questions:
+        return
+    counts = f"{len(questions):,} of {total:,}"
+    logger.info("%s: skipped %s questions, because %s:", source, counts, reason)
+    for question in questions[:_MOST_LISTED]:
+        answer = question.answers[0]
+        logger.info("  %s: %r at %d", question.id, answer.text[:60], answer.start)
+    if len(questions) > _MOST_LISTED:
+        logger.info("  and %d more", len(questions) - _MOST_LISTED)

@@ -1,0 +1,335 @@
+"""Reads and writes tagged texts: CoNLL columns, JSON lines and Parquet files."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import converted, exists, open_file, parse_json, read_lines, shown
+from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.input.tags import OUTSIDE, PLAIN_TAGS, split_tag
+from albert_tf.tasks.tagging.columns import read_columns
+from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
+from albert_tf.tasks.tagging.windows import TEXT, WORDS
+
+
+class TaggedText(NamedTuple):
+    """A text to tag.
+
+    Attributes:
+        location: "file:line", for errors.
+        id: identifies its predictions.
+        text: as given, or the given words joined by single spaces.
+        words: characters of each word in `text`; None for a raw text, which is not split yet.
+        tags: of the words, as in the file; None for a raw text, and if they are unknown.
+        entities: in a raw text; None if they are unknown, or if there are tags.
+    """
+
+    location: str
+    id: str | int
+    text: str
+    words: tuple[tuple[int, int], ...] | None = None
+    tags: tuple[str, ...] | None = None
+    entities: tuple[Entity, ...] | None = None
+
+    @property
+    def unit(self) -> str:
+        return TEXT if self.words is None else WORDS
+
+    @property
+    def labeled(self) -> bool:
+        return self.tags is not None or self.entities is not None
+
+
+class TaggedExample(NamedTuple):
+    """A text with its words.
+
+    Attributes:
+        source: as read.
+        words: characters of each word in the text.
+        tags: IOB2 tags of the words, whatever the scheme of the file; or their plain tags. None if
+            they are unknown.
+        entities: in the text; None if they are unknown, or tags are plain.
+    """
+
+    source: TaggedText
+    words: Sequence[tuple[int, int]]
+    tags: list[str] | None
+    entities: list[Entity] | None
+
+
+class ReadOptions(NamedTuple):
+    """How files are read.
+
+    Attributes:
+        word_column: number of the column with the words, from 1; negative from the last.
+        tag_column: the same for the tags.
+        tag_names: the tags that numbers stand for, in their order.
+        labeled: whether tags or entities are required.
+    """
+
+    word_column: int = 1
+    tag_column: int = -1
+    tag_names: tuple[str, ...] = ()
+    labeled: bool = True
+
+
+def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
+    """Reads a file; its ending selects the format: .json and .jsonl, .parquet, else columns.
+
+    Raises:
+        InputError: the file is missing or invalid, or contains no text.
+    """
+    if not exists(path):
+        raise InputError(f"{path}: no such file")
+    read = next((READERS[end] for end in READERS if path.endswith(end)), _read_columns)
+    texts = list(read(path, options))
+    if not texts:
+        raise InputError(f"{path}: contains no text")
+    units = {each.unit for each in texts}
+    if len(units) > 1 and options.labeled:
+        raise InputError(
+            f"{path}: some lines have 'text', others 'tokens'; must be the same in all"
+        )
+    return texts
+
+
+def from_words(
+    location: str, id: str | int, words: Sequence[str], tags: Sequence[str] | None = None
+) -> TaggedText:
+    """A text of given words."""
+    ends = list(itertools.accumulate(len(word) + 1 for word in words))
+    spans = tuple((end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True))
+    tags = None if tags is None else tuple(tags)
+    return TaggedText(location, id, " ".join(words), spans, tags)
+
+
+def _read_columns(path: str, options: ReadOptions) -> Iterator[TaggedText]:
+    sentences = read_columns(path, options.word_column, options.tag_column, options.labeled)
+    for number, sentence in enumerate(sentences):
+        yield from_words(f"{path}:{sentence.line}", number, sentence.words, sentence.tags)
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """An entity as files contain it: characters of a text, and a label."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """What JSON lines and Parquet files may contain; other fields are ignored."""
+
+    id: Any = None
+    text: str | None = None
+    tokens: list[str] | None = None
+    ner_tags: list[str | int] | None = None
+    tags: list[str | int] | None = None
+    entities: list[Span] | None = None
+    spans: list[Span] | None = None
+    label: Any = None
+
+
+def _read_json(path: str, options: ReadOptions) -> Iterator[TaggedText]:
+    rows = enumerate(read_lines(path), start=1)
+    lines = ((f"{path}:{number}", line) for number, line in rows if line.strip())
+    for number, (location, line) in enumerate(lines):
+        row = parse_json(line, location, _Row)
+        yield _text_of(location, number, row, options)
+
+
+def _read_parquet(path: str, options: ReadOptions) -> Iterator[TaggedText]:
+    if not options.tag_names:
+        options = options._replace(tag_names=_names_in_parquet(path))
+    for number, (location, values) in enumerate(parquet_rows(path)):
+        yield _text_of(location, number, converted(values, location, _Row), options)
+
+
+READERS: dict[str, Callable[[str, ReadOptions], Iterator[TaggedText]]] = {
+    ".json": _read_json,
+    ".jsonl": _read_json,
+    ".parquet": _read_parquet,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Feature:
+    names: list[str] | None = None
+    feature: _Feature | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Info:
+    features: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Metadata:
+    info: _Info = _Info()
+
+
+def _names_in_parquet(path: str) -> tuple[str, ...]:
+    """The names of the tags, which the datasets library stores with the schema; () if none."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with open_file(path, "rb") as file, parquet.ParquetFile(file) as table:
+            stored = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
+        return ()  # reading its rows reports what is wrong
+    features = parse_json(stored, f"{path}: metadata", _Metadata).info.features
+    tags = features.get("ner_tags", features.get("tags"))
+    found = converted(tags, f"{path}: metadata", _Feature) if isinstance(tags, dict) else _Feature()
+    return tuple((found.names or (found.feature and found.feature.names)) or ())
+
+
+def _text_of(location: str, number: int, row: _Row, options: ReadOptions) -> TaggedText:
+    id = row.id if isinstance(row.id, (str, int)) else number
+    if row.tokens is not None:
+        tags = row.ner_tags if row.ner_tags is not None else row.tags
+        if tags is None and options.labeled:
+            raise InputError(f"{location}: lacks 'ner_tags' (or 'tags'), a tag for each token")
+        if tags is not None and len(tags) != len(row.tokens):
+            raise InputError(f"{location}: {len(row.tokens)} tokens, but {len(tags)} tags")
+        names = None
+        if tags is not None:
+            names = [_tag_name(location, tag, options.tag_names) for tag in tags]
+        return from_words(location, id, row.tokens, names)
+    if row.text is None:
+        raise InputError(f"{location}: must have 'tokens' or 'text'")
+    spans = row.entities if row.entities is not None else row.spans
+    if spans is None and isinstance(row.label, dict):
+        spans = _cluener_spans(location, row.text, row.label)
+    if spans is None and options.labeled:
+        raise InputError(
+            f"{location}: lacks 'entities' (or 'spans'), a list of {{start, end, label}}"
+        )
+    entities = None
+    if spans is not None:
+        entities = tuple(entity_of(location, row.text, span) for span in spans)
+    return TaggedText(location, id, row.text, entities=entities)
+
+
+def _tag_name(location: str, tag: str | int, names: tuple[str, ...]) -> str:
+    if isinstance(tag, str):
+        return tag
+    if not 0 <= tag < len(names):
+        valid = f"0 to {len(names) - 1}, the numbers of `tag_names`" if names else "texts"
+        hint = "" if names else "; name what the numbers stand for with `tag_names`"
+        raise InputError(f"{location}: tag {tag}: tags must be {valid}{hint}")
+    return names[tag]
+
+
+def entity_of(location: str, text: str, span: Span) -> Entity:
+    """An entity of a text, without white space at its edges.
+
+    Raises:
+        InputError: the span is not in the text, or is white space.
+    """
+    start, end = span.start, span.end
+    if not 0 <= start < end <= len(text) or not text[start:end].strip():
+        raise InputError(
+            f"{location}: entity {shown(span.label)} from {start} to {end}: must be characters of "
+            f"the text, 0 to {len(text)}, the end not included"
+        )
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    covered = text[start:end].rstrip()
+    return Entity(span.label, start, start + len(covered), covered)
+
+
+def _cluener_spans(location: str, text: str, label: dict[str, Any]) -> list[Span]:
+    """Spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
+    by_type = converted(label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]])
+    spans = [
+        Span(start, end + 1, type_)
+        for type_, by_text in by_type.items()
+        for places in by_text.values()
+        for start, end in places
+    ]
+    return sorted(spans, key=lambda span: (span.start, span.end, span.label))
+
+
+def as_example(
+    text: TaggedText, words: Sequence[tuple[int, int]], finds_entities: bool
+) -> TaggedExample:
+    """The tags of some words of a text, and its entities.
+
+    Args:
+        text: as read.
+        words: characters of each.
+        finds_entities: whether tags are those of entities; otherwise they are plain.
+    """
+    if not finds_entities:
+        return TaggedExample(text, words, None if text.tags is None else [*text.tags], None)
+    if text.tags is not None and all(map(split_tag, text.tags)):
+        found = chunks(text.tags)
+        spans = [(label, words[i][0], words[j - 1][1]) for label, i, j in found]
+        entities = [Entity(label, i, j, text.text[i:j]) for label, i, j in spans]
+        return TaggedExample(text, words, iob2(found, len(words)), entities)
+    if text.entities is None:
+        return TaggedExample(text, words, None, None)
+    entities = sorted(text.entities, key=lambda each: (each.start, -each.end))
+    found = [(each.label, *_words_of(each, words)) for each in entities]
+    return TaggedExample(text, words, iob2(found, len(words)), entities)
+
+
+def kind_of_tags(texts: Sequence[TaggedText]) -> Literal["entities", "plain"]:
+    """Whether the tags of a file are those of entities.
+
+    Raises:
+        InputError: some are, and others are not.
+    """
+    places = {tag: text for text in texts for tag in text.tags or ()}
+    invalid = [tag for tag in places if split_tag(tag) is None]
+    if not invalid:
+        return "entities"
+    if any(split_tag(tag) and "-" in tag for tag in places):
+        raise InputError(
+            f"{places[invalid[0]].location}: tag {shown(invalid[0])}: must be O, or B-, I-, E- or "
+            'S- with a type, such as "B-LOC", as other tags in the file'
+        )
+    return "plain"
+
+
+def labels_of(texts: Sequence[TaggedText], kind: str) -> list[str]:
+    """The tags to learn, in the order of their ids."""
+    if kind == PLAIN_TAGS:
+        return sorted({tag for text in texts for tag in text.tags or ()})
+    types = {label for text in texts for label, _, _ in chunks(text.tags or ())}
+    types |= {entity.label for text in texts for entity in text.entities or ()}
+    if not types:
+        raise InputError(f"{texts[0].location}: neither this nor any other text has an entity")
+    return [OUTSIDE, *(f"{prefix}-{type_}" for type_ in sorted(types) for prefix in "BI")]
+
+
+def _words_of(entity: Entity, words: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The first word that an entity overlaps, and the one after the last."""
+    inside = [
+        number
+        for number, (start, end) in enumerate(words)
+        if start < entity.end and end > entity.start
+    ]
+    return inside[0], inside[-1] + 1
+
+
+def conll_lines(words: Sequence[str], *tags: Sequence[str]) -> str:
+    """A line for each word: the word, and one tag of each sequence, separated by spaces."""
+    shown_words = ("_".join(word.split()) or "_" for word in words)
+    return "".join(f"{' '.join(row)}\n" for row in zip(shown_words, *tags, strict=True))
+
+
+def cluener_line(id: str | int, entities: Iterable[Entity]) -> str:
+    """The JSON object of CLUENER: type -> text -> first and last character of each place."""
+    label: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    for each in entities:
+        places = label.setdefault(each.label, {}).setdefault(each.text, [])
+        places.append((each.start, each.end - 1))
+    return json.dumps({"id": id, "label": label}, ensure_ascii=False)

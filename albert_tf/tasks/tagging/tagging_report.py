@@ -1,0 +1,224 @@
+"""Report sections for tagging."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from albert_tf.report.intervals import Interval, bootstrap, wilson
+from albert_tf.report.sections import Section, Shade, Table, error_section
+from albert_tf.tasks.tagging.entities import Entity, Scores, count_matches
+from albert_tf.tasks.tagging.windows import WordTags
+
+# Columns of the confusion table after the types: what else can become of an entity.
+_BOUNDARY, _MISSED = "other boundaries", "missed"
+_SPURIOUS = "(no entity)"
+# Larger tables of types are hard to read.
+_MOST_TYPES = 15
+_CONTEXT = 60  # characters shown around the errors of a text
+
+
+def entity_sections(
+    texts: Sequence[str],
+    truth: Sequence[Sequence[Entity]],
+    predicted: Sequence[Sequence[Entity]],
+) -> list[Section]:
+    """Results by type, confused types, and the worst errors.
+
+    Args:
+        texts: that were tagged.
+        truth: per text, its entities.
+        predicted: per text, those of the model.
+    """
+    counts = count_matches(truth, predicted)
+    rows = [_type_row(label or "all types", scores) for label, scores in counts.items()]
+    columns = ("type", "precision", "recall", "F1", "entities", "predicted")
+    by_type = Table(columns, rows[1:] + rows[:1], frozenset(range(1, 6)))
+    errors = [find_errors(true, found) for true, found in zip(truth, predicted, strict=True)]
+    return [
+        Section("Entities", tables=[by_type], intervals=_intervals(truth, predicted)),
+        _confusion(truth, errors),
+        _worst_errors(texts, truth, predicted, errors),
+    ]
+
+
+def _type_row(name: str, scores: Scores) -> tuple[str, ...]:
+    shares = (f"{100 * share:.2f}" for share in (scores.precision, scores.recall, scores.f1))
+    return name, *shares, f"{scores.support:,}", f"{scores.predicted:,}"
+
+
+def _intervals(
+    truth: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
+) -> dict[str, Interval]:
+    """Of texts drawn with replacement."""
+    counts = np.array(
+        [count_matches([true], [found])[""] for true, found in zip(truth, predicted, strict=True)]
+    )
+
+    def statistic(name: str, counts: np.ndarray) -> float:
+        return getattr(Scores(*counts.sum(axis=0)), name)
+
+    return {
+        f"eval_{name}": bootstrap(lambda rows, name=name: statistic(name, rows), counts)
+        for name in ("precision", "recall", "f1")
+    }
+
+
+Error = tuple[str, Entity | None, Entity | None]
+
+
+def find_errors(truth: Iterable[Entity], predicted: Iterable[Entity]) -> list[Error]:
+    """Pairs the wrong entities of a text with the true ones.
+
+    Returns:
+        What is wrong ("wrong type", "wrong boundaries", "wrong type and boundaries", "missed",
+        "spurious"), the true entity and the predicted one, in the order of the text.
+    """
+    true_by_key = {each.key: each for each in truth}
+    found_by_key = {each.key: each for each in predicted}
+    missed = [each for key, each in true_by_key.items() if key not in found_by_key]
+    spurious = [each for key, each in found_by_key.items() if key not in true_by_key]
+    errors: list[Error] = []
+    for kind, matches in (
+        ("wrong type", lambda one, other: one.span == other.span),
+        ("wrong boundaries", lambda one, other: one.label == other.label and _overlap(one, other)),
+        ("wrong type and boundaries", lambda one, other: _overlap(one, other)),
+    ):
+        for entity in list(missed):
+            other = next((each for each in spurious if matches(entity, each)), None)
+            if other is not None:
+                missed.remove(entity)
+                spurious.remove(other)
+                errors.append((kind, entity, other))
+    errors += [("missed", entity, None) for entity in missed]
+    errors += [("spurious", None, entity) for entity in spurious]
+    return sorted(errors, key=lambda error: (error[1] or error[2]).start)  # type: ignore[union-attr]
+
+
+def _overlap(one: Entity, other: Entity) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _confusion(truth: Sequence[Sequence[Entity]], errors: Sequence[list[Error]]) -> Section:
+    """What became of the entities of each type."""
+    confused: collections.Counter[tuple[str, str]] = collections.Counter()
+    support = collections.Counter(label for each in truth for label, *_ in {e.key for e in each})
+    for kind, true, found in (error for of_text in errors for error in of_text):
+        if true is None or found is None:
+            confused[true.label if true else _SPURIOUS, found.label if found else _MISSED] += 1
+        else:
+            confused[true.label, found.label if kind == "wrong type" else _BOUNDARY] += 1
+    for label in support:
+        wrong = sum(count for (of, _), count in confused.items() if of == label)
+        confused[label, label] += support[label] - wrong
+    seen = {label for pair in confused for label in pair} - {_SPURIOUS, _BOUNDARY, _MISSED}
+    types = sorted(seen, key=lambda label: (-support[label], label))[:_MOST_TYPES]
+    columns = (*types, _BOUNDARY, _MISSED)
+    rows: list[Sequence[str | Shade]] = []
+    for label in (*types, _SPURIOUS):
+        counts = [confused[label, column] for column in columns]
+        total = max(sum(counts), 1)
+        rows.append((label, *(Shade(f"{count:,}", count / total) for count in counts)))
+    table = Table(("type", *columns), rows, frozenset(range(1, len(columns) + 1)), wide=True)
+    text = "Rows are the entities of the data by type, columns what was predicted for them."
+    return Section("Confusion of types", text, tables=[table])
+
+
+def _worst_errors(
+    texts: Sequence[str],
+    truth: Sequence[Sequence[Entity]],
+    predicted: Sequence[Sequence[Entity]],
+    errors: Sequence[list[Error]],
+) -> Section:
+    """Texts with the most errors first, and among these the most confident."""
+    order = sorted(
+        (number for number, of_text in enumerate(errors) if of_text),
+        key=lambda number: (
+            -len(errors[number]),
+            -sum(found.score for _, _, found in errors[number] if found),
+        ),
+    )
+    rows = []
+    for number in order:
+        of_text = errors[number]
+        places = [entity for _, *pair in of_text for entity in pair if entity]
+        start = max(min(each.start for each in places) - _CONTEXT, 0)
+        end = max(each.end for each in places) + _CONTEXT
+        marked = [
+            marked_text(texts[number], entities, start, end)
+            for entities in (truth[number], predicted[number])
+        ]
+        rows.append((*marked, "\n".join(map(_described, of_text))))
+    return error_section(("text", "prediction", "errors"), rows, len(texts), unit="texts")
+
+
+def marked_text(text: str, entities: Iterable[Entity], start: int, end: int) -> str:
+    """Part of a text with its entities in brackets: "flew to [Paris LOC] today"."""
+    parts, place = ["... " if start else ""], start
+    for each in sorted(entities, key=lambda each: (each.start, each.end)):
+        if each.start < place or each.end > end:
+            continue  # outside of the part, or inside of another entity
+        parts += [text[place : each.start], f"[{each.text} {each.label}]"]
+        place = each.end
+    return "".join([*parts, text[place:end], " ..." if end < len(text) else ""])
+
+
+def _described(error: Error) -> str:
+    kind, true, found = error
+    names = (f"{each.text} ({each.label})" for each in (true, found) if each is not None)
+    score = f", {found.score:.1%}" if found is not None else ""
+    return f"{kind}: {' → '.join(names)}{score}"
+
+
+def tag_sections(
+    words: Sequence[Sequence[str]], truth: Sequence[Sequence[str]], predicted: Sequence[WordTags]
+) -> list[Section]:
+    """Plain tags: results by tag, and the most frequent errors.
+
+    Args:
+        words: per text.
+        truth: per text, the tag of each word.
+        predicted: per text.
+    """
+    rows = [
+        (word, tag, found)
+        for of_text, tags, prediction in zip(words, truth, predicted, strict=True)
+        for word, tag, found in zip(of_text, tags, prediction.tags, strict=True)
+    ]
+    support = collections.Counter(tag for _, tag, _ in rows)
+    found_counts = collections.Counter(found for _, _, found in rows)
+    correct = collections.Counter(tag for _, tag, found in rows if tag == found)
+    table = [
+        _type_row(tag, Scores(support[tag], found_counts[tag], correct[tag]))
+        for tag in sorted(support | found_counts)
+    ]
+    columns = ("tag", "precision", "recall", "F1", "words", "predicted")
+    interval = wilson(correct.total(), len(rows))
+    errors = collections.Counter(row for row in rows if row[1] != row[2])
+    confused = [(*row, f"{count:,}") for row, count in errors.most_common()]
+    return [
+        Section(
+            "Tags",
+            tables=[Table(columns, table, frozenset(range(1, 6)))],
+            intervals={"eval_accuracy": interval},
+        ),
+        error_section(("word", "tag", "prediction", "times"), confused, len(rows), unit="words"),
+    ]
+
+
+def predicted_section(predicted: Sequence[WordTags]) -> Section:
+    """How often each tag is predicted, and with what mean probability."""
+    scores: dict[str, list[float]] = collections.defaultdict(list)
+    for each in predicted:
+        for tag, score in zip(each.tags, each.scores, strict=True):
+            scores[tag].append(score)
+    rows = [
+        (tag, f"{len(of):,}", f"{np.mean(of):.1%}")
+        for tag, of in sorted(scores.items(), key=lambda item: -len(item[1]))
+    ]
+    return Section(
+        "Predictions",
+        tables=[Table(("tag", "words", "mean probability"), rows, frozenset({1, 2}))],
+    )

@@ -1,0 +1,389 @@
+"""Tags the words of texts: named entities, chunks, parts of speech."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import exists, make_folder, read_json, shown, write_text
+from albert_tf.finetuning.averaging import mean_log_probabilities
+from albert_tf.finetuning.task import (
+    PREDICT_RESULTS_FILE,
+    ExampleSet,
+    FineTuningTask,
+    Majority,
+    Outputs,
+)
+from albert_tf.flops import token_classification_flops
+from albert_tf.input.examples import Features
+from albert_tf.input.tags import ENTITY_TAGS, OUTSIDE
+from albert_tf.interop.companions import LABELS_FILE, find_companions
+from albert_tf.interop.layout import TAGGING_FILE
+from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
+from albert_tf.modeling.token_classification import AlbertForTokenClassification
+from albert_tf.report.sections import Section
+from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
+from albert_tf.tasks.tagging.tag_files import (
+    ReadOptions,
+    TaggedExample,
+    TaggedText,
+    as_example,
+    cluener_line,
+    conll_lines,
+    kind_of_tags,
+    labels_of,
+    read_tagged,
+)
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.tagging_report import (
+    entity_sections,
+    predicted_section,
+    tag_sections,
+)
+from albert_tf.tasks.tagging.windows import (
+    TEXT,
+    TagWindows,
+    WordTags,
+    encoded_form,
+    make_windows,
+    predict_tags,
+    raw_words,
+)
+from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggerSettings:
+    """What `tagging.json` says about a trained model, besides the recorded options.
+
+    Attributes:
+        unit: what it was trained on, words or raw texts.
+        tags: whether its tags are those of entities, or plain.
+    """
+
+    unit: Literal["words", "text"] = "words"
+    tags: Literal["entities", "plain"] = "entities"
+
+
+class TokenClassification(FineTuningTask):
+    """Predicts a tag for each word, and the entities that these tags mean.
+
+    Predictions are `predictions.jsonl` (texts with their entities) and `predictions.conll` (words
+    with their tags). If the tags of all texts are known, `predict_results.txt` contains the scores.
+
+    Args:
+        options: of run_tagger.py.
+        tokenizer: of the model.
+        target: the settings and the tags of the model; by default, they are learned from the
+            training file, or read from `output_dir`.
+
+    Raises:
+        InputError: an argument or file is invalid.
+    """
+
+    options: TaggerOptions
+    averages_tokens = True
+    reads_standard_input = True
+
+    def __init__(
+        self,
+        options: TaggerOptions,
+        tokenizer: Tokenizer,
+        target: tuple[TaggerSettings, list[str]] | None = None,
+    ):
+        super().__init__(options, tokenizer)
+        self.objective = TokenClassificationObjective()
+        self._texts = {split: self._read_files(split) for split in options.splits()}
+        self.settings, self.labels = target or self._target()
+        self.metric = "eval_f1" if self.finds_entities else "eval_accuracy"
+        self._eval_windows: TagWindows | None = None
+
+    @property
+    def finds_entities(self) -> bool:
+        return self.settings.tags == ENTITY_TAGS
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        entities = ("eval_f1", "eval_precision", "eval_recall") if self.finds_entities else ()
+        return (*entities, "eval_accuracy", "eval_loss")
+
+    def _read_files(self, split: str) -> list[TaggedText]:
+        options, tag_set = self.options, self.options.tag_set
+        read = ReadOptions(
+            options.word_column,
+            options.tag_column,
+            options.tag_names or (tag_set.tag_names if tag_set else ()),
+            labeled=split != "predict",
+        )
+        return [text for path in options.split_files(split) for text in read_tagged(path, read)]
+
+    def _target(self) -> tuple[TaggerSettings, list[str]]:
+        """What is learned from the training file, or was learned by the model in `output_dir`."""
+        folder = self.options.output_dir
+        path = f"{folder}/{TAGGING_FILE}"
+        trained_labels = list(find_companions(folder).labels) if exists(path) else []
+        if not self.options.do_train:
+            if not trained_labels:
+                raise InputError(
+                    f"`output_dir`={folder}: contains no {TAGGING_FILE} and {LABELS_FILE}, so no "
+                    "trained tagger"
+                )
+            return read_json(path, TaggerSettings), trained_labels
+        texts = self._texts["train"]
+        kind = kind_of_tags(texts)
+        labels = labels_of(texts, kind)
+        if trained_labels and trained_labels != labels:
+            raise InputError(
+                f"`output_dir`={folder}: contains a model with the tags "
+                f"{shown(trained_labels)}, but the training file has {shown(labels)}"
+            )
+        unit: Literal["words", "text"] = "text" if texts[0].unit == TEXT else "words"
+        return TaggerSettings(unit, kind), labels
+
+    def read(self, split: str) -> dict[str, list[TaggedExample]]:
+        texts = self._texts[split]
+        examples = [self._example(text) for text in texts]
+        self._report(split, texts, examples)
+        return {"": examples}
+
+    def _example(self, text: TaggedText) -> TaggedExample:
+        words = raw_words(text.text, self.settings.unit) if text.words is None else text.words
+        return as_example(text, words, self.finds_entities)
+
+    def _report(
+        self, split: str, texts: Sequence[TaggedText], examples: Sequence[TaggedExample]
+    ) -> None:
+        """Logs what of the data cannot be learned, or is repaired."""
+        words = sum(len(example.words) for example in examples)
+        logger.info("%s: %s texts, %s words", split, f"{len(texts):,}", f"{words:,}")
+        if not self.finds_entities:
+            return
+        if tagged := [text.tags for text in texts if text.tags]:
+            scheme, invalid = invalid_tags(tagged)
+            repaired = f"; {invalid:,} invalid tags, read as seqeval does" if invalid else ""
+            logger.info("%s: tags in %s%s", split, scheme, repaired)
+        widened = overlapping = 0
+        unknown: collections.Counter[str] = collections.Counter()
+        known = {label[2:] for label in self.labels}
+        for _, spans, tags, entities in examples:
+            if tags is None or entities is None:
+                continue
+            expressed = {(label, spans[i][0], spans[j - 1][1]) for label, i, j in chunks(tags)}
+            overlapping += len(entities) - len(expressed)
+            widened += len(expressed - {entity.key for entity in entities})
+            unknown.update(each.label for each in entities if each.label not in known)
+        if widened:
+            logger.warning(
+                "%s: %s entities begin or end within a word and are widened to whole words",
+                split,
+                f"{widened:,}",
+            )
+        if overlapping:
+            logger.warning(
+                "%s: %s entities overlap another one and cannot be predicted",
+                split,
+                f"{overlapping:,}",
+            )
+        if unknown:
+            logger.warning(
+                "%s: %s entities are of types that the model does not know: %s",
+                split,
+                f"{unknown.total():,}",
+                ", ".join(sorted(unknown)),
+            )
+
+    def encode(self, split: str, examples: Sequence[TaggedExample]) -> Features:
+        options = self.options
+        texts = [encoded_form(e.source.text, e.words, self.settings.unit) for e in examples]
+        # Texts of standard input differ every time.
+        cached_dir = None if options.streams else options.cached_dir
+        windows = make_windows(texts, self.tokenizer, options.max_seq_length, cached_dir)
+        if windows.texts_split:
+            logger.info(
+                "%s: %s texts longer than %d tokens, split into windows",
+                split,
+                f"{windows.texts_split:,}",
+                options.max_seq_length,
+            )
+        if split != "predict":
+            windows.label(self._label_ids(examples), options.max_seq_length)
+        if split == "eval":
+            self._eval_windows = windows
+        return windows
+
+    def _label_ids(self, examples: Sequence[TaggedExample]) -> list[int]:
+        ids = {label: number for number, label in enumerate(self.labels)}
+        return [ids.get(tag, NO_LABEL) for example in examples for tag in example.tags or ()]
+
+    def texts(self, examples: Sequence[TaggedExample]) -> Iterator[str]:
+        return (example.source.text for example in examples)
+
+    def build_model(self, config: AlbertConfig, dtype: str) -> AlbertForTokenClassification:
+        return AlbertForTokenClassification(
+            config, len(self.labels), self.options.classifier_dropout, dtype=dtype
+        )
+
+    def flops_per_example(self, config: AlbertConfig) -> float:
+        return token_classification_flops(config, self.options.max_seq_length, len(self.labels))
+
+    def data_name(self, examples: ExampleSet) -> str:
+        files = self.options.split_files(examples.split)
+        name = os.path.basename(files[0])
+        return f"{self.options.task_name}, {name}" if self.options.task_name else name
+
+    def companion_files(self) -> dict[str, str]:
+        recorded = {name: getattr(self.options, name) for name in self.options.inherited}
+        settings = {**recorded, **dataclasses.asdict(self.settings)}
+        labels = json.dumps(self.labels, ensure_ascii=False)
+        return {TAGGING_FILE: json.dumps(settings) + "\n", LABELS_FILE: labels + "\n"}
+
+    def _predict(self, examples: ExampleSet, outputs: Outputs) -> list[WordTags]:
+        windows = cast(TagWindows, examples.features)
+        return predict_tags(windows, outputs["logits"], self.labels)
+
+    def _entities(self, examples: ExampleSet, tags: Sequence[WordTags]) -> list[list[Entity]]:
+        return [
+            predicted.entities(example.source.text, example.words)
+            for example, predicted in zip(examples.examples, tags, strict=True)
+        ]
+
+    def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
+        """Precision, recall and F1 of entities, as seqeval; accuracy of tags; and the loss."""
+        scores = self._scores(examples, self._predict(examples, outputs))
+        windows = cast(TagWindows, examples.features)
+        own = windows.places[:, 0] >= 0
+        ids = np.array(self._label_ids(examples.examples))
+        counted = own & (ids != NO_LABEL)
+        logits = windows.of_words(outputs["logits"]).astype(np.float64)[counted]
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        log_sums = np.log(np.exp(shifted).sum(axis=-1))
+        losses = log_sums - shifted[np.arange(len(shifted)), ids[counted]]
+        scores["loss"] = float(losses.mean()) if len(losses) else 0.0
+        return {f"eval_{name}": value for name, value in scores.items()}
+
+    def _scores(self, examples: ExampleSet, tags: Sequence[WordTags]) -> dict[str, float]:
+        pairs = zip(examples.examples, tags, strict=True)
+        correct = [
+            tag == predicted
+            for example, found in pairs
+            for tag, predicted in zip(example.tags, found.tags, strict=True)
+        ]
+        scores = {"accuracy": float(np.mean(correct)) if correct else 0.0}
+        if self.finds_entities:
+            truth = [example.entities for example in examples.examples]
+            counts = count_matches(truth, self._entities(examples, tags))[""]
+            scores |= {"f1": counts.f1, "precision": counts.precision, "recall": counts.recall}
+        return scores
+
+    def majority(self, examples: ExampleSet) -> Majority:
+        tags = [tag for example in examples.examples for tag in example.tags]
+        answer = OUTSIDE
+        if not self.finds_entities:
+            answer = collections.Counter(tags).most_common(1)[0][0]
+        constant = [
+            WordTags([answer] * len(example.words), np.ones(len(example.words)))
+            for example in examples.examples
+        ]
+        scores = self._scores(examples, constant)
+        return Majority(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
+
+    def collapse(self, outputs: Outputs) -> str | None:
+        """Describes a model that gives every word the same tag."""
+        if self._eval_windows is None:
+            return None
+        found = predict_tags(self._eval_windows, outputs["logits"], self.labels)
+        tags = {tag for predicted in found for tag in predicted.tags}
+        return f"every predicted tag is {tags.pop()!r}" if len(tags) == 1 else None
+
+    def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
+        """A JSON object for each text, as in `predictions.jsonl`."""
+        tags = self._predict(examples, outputs)
+        entities = self._entities(examples, tags) if self.finds_entities else [[] for _ in tags]
+        lines = []
+        for example, predicted, found in zip(examples.examples, tags, entities, strict=True):
+            text = example.source.text
+            result: dict[str, object] = {"id": example.source.id, "text": text}
+            if self.finds_entities:
+                result["entities"] = [
+                    {**each._asdict(), "score": float(f"{each.score:.6g}")} for each in found
+                ]
+            else:
+                result["words"] = [text[start:end] for start, end in example.words]
+                result["tags"] = predicted.tags
+            lines.append(json.dumps(result, ensure_ascii=False))
+        return lines
+
+    def ensemble_settings(self) -> dict[str, Any]:
+        return {"tags": self.labels, **dataclasses.asdict(self.settings)}
+
+    def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
+        return {"logits": mean_log_probabilities([each["logits"] for each in outputs])}
+
+    def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
+        lines = self.decode(examples, outputs)
+        write_text(f"{folder}/predictions.jsonl", "".join(f"{line}\n" for line in lines))
+        logger.info("%s predictions in %s/predictions.jsonl", f"{len(lines):,}", folder)
+        tags = self._predict(examples, outputs)
+        labeled = all(example.tags is not None for example in examples.examples)
+        sentences = [
+            conll_lines(
+                [e.source.text[start:end] for start, end in e.words],
+                *([e.tags] if labeled else []),
+                found.tags,
+            )
+            for e, found in zip(examples.examples, tags, strict=True)
+        ]
+        write_text(f"{folder}/predictions.conll", "\n".join(sentences))
+        if self.options.submission:
+            self._write_submission(f"{folder}/submission", examples, tags)
+        if labeled:
+            scores = sorted(self._scores(examples, tags).items())
+            text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
+            write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
+            logger.info("%s", text.rstrip("\n"))
+
+    def _write_submission(
+        self, folder: str, examples: ExampleSet, tags: Sequence[WordTags]
+    ) -> None:
+        """Writes CLUENER's JSON lines: type -> text -> first and last character of each."""
+        tag_set = self.options.tag_set
+        assert tag_set is not None, "checked"
+        make_folder(folder, "output_dir")
+        found = zip(examples.examples, self._entities(examples, tags), strict=True)
+        lines = [cluener_line(example.source.id, entities) for example, entities in found]
+        path = f"{folder}/{tag_set.submission}"
+        write_text(path, "".join(f"{line}\n" for line in lines))
+        logger.info("to submit: %s", path)
+
+    def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
+        tags = self._predict(examples, outputs)
+        known = all(example.tags is not None for example in examples.examples)
+        texts = [example.source.text for example in examples.examples]
+        if examples.split == "predict" or not known:
+            return [predicted_section(tags)]
+        if self.finds_entities:
+            truth = [example.entities for example in examples.examples]
+            return entity_sections(texts, truth, self._entities(examples, tags))
+        truth_tags = [example.tags for example in examples.examples]
+        words = [
+            [example.source.text[start:end] for start, end in example.words]
+            for example in examples.examples
+        ]
+        return tag_sections(words, truth_tags, tags)
+
+    def parse_lines(self, lines: Sequence[str], first: int) -> list[TaggedExample]:
+        return [
+            self._example(TaggedText(f"line {number}", number, line))
+            for number, line in enumerate(lines, start=first)
+        ]

@@ -1,0 +1,251 @@
+"""Encodes texts for tagging: `[CLS] part of a text [SEP]`.
+
+The tag of a word is predicted at the first of its tokens. A text that is too long is split into
+windows that overlap by half; a word is predicted in the window in which it has most context.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.input.examples import Features
+from albert_tf.input.tags import OUTSIDE, continued
+from albert_tf.modeling.losses import NO_LABEL
+from albert_tf.tasks.tagging.entities import Entity, chunks
+from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.words import split_words
+
+# What a model was trained on: words, or raw texts.
+WORDS, TEXT = "words", "text"
+
+
+class WordsInText(NamedTuple):
+    """What is encoded: a text, and the characters of each of its words, in order."""
+
+    text: str
+    words: Sequence[tuple[int, int]]
+
+
+def raw_words(text: str, unit: str) -> list[tuple[int, int]]:
+    """The words of a raw text, for a model that was trained on `unit`."""
+    return split_words(text, joined=unit == WORDS)
+
+
+def encoded_form(text: str, words: Sequence[tuple[int, int]], unit: str) -> WordsInText:
+    """What a model reads that was trained on `unit`: words joined by single spaces, or the text."""
+    if unit == TEXT:
+        return WordsInText(text, words)
+    spans, parts, end = [], [], -1
+    for first, after in words:
+        parts.append(text[first:after])
+        spans.append((end + 1, end + 1 + after - first))
+        end = spans[-1][1]
+    return WordsInText(" ".join(parts), spans)
+
+
+class TagWindows(Features):
+    """The windows of texts as features, those of a text next to each other.
+
+    With labels there are `label_ids`, int32 `[windows, max_seq_length]`, of each word at its first
+    token, in one window only; `NO_LABEL` elsewhere.
+
+    Attributes:
+        places: int `[words of all texts, 2]`, the window and the position in it where each word is
+            predicted; -1 for a word that has no token of its own.
+        counts: int `[texts]`, numbers of words.
+        first_windows: int `[texts]`, the first window of each text.
+        texts_split: number of texts that need several windows.
+    """
+
+    places: np.ndarray
+    counts: np.ndarray
+    first_windows: np.ndarray
+    texts_split: int
+
+    def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
+        """Adds `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""
+        array = np.full((len(self), max_seq_length), NO_LABEL, np.int32)
+        own = self.places[:, 0] >= 0
+        array[tuple(self.places[own].T)] = np.asarray(label_ids, np.int32)[own]
+        self.arrays["label_ids"] = array
+
+    def of_words(self, values: np.ndarray) -> np.ndarray:
+        """Selects the values of the words, `[words, ...]`, from `[windows, seq, ...]`.
+
+        A word without a token has the values of the word before it, or else of `[CLS]`.
+        """
+        rows, positions = _filled(self.places, self.counts, self.first_windows).T
+        return values[rows, positions]
+
+
+def _filled(places: np.ndarray, counts: np.ndarray, first_windows: np.ndarray) -> np.ndarray:
+    """The places, those of words without tokens replaced by that of the word before."""
+    filled = places.copy()
+    ends = np.cumsum(counts)
+    for row, start, end in zip(first_windows, ends - counts, ends, strict=True):
+        place = (row, 0)
+        for number in range(start, end):
+            if filled[number, 0] < 0:
+                filled[number] = place
+            place = tuple(filled[number])
+    return filled
+
+
+class WordTags(NamedTuple):
+    """The tags that a model predicts for the words of a text, and their probabilities."""
+
+    tags: list[str]
+    scores: np.ndarray
+
+    def entities(self, text: str, words: Sequence[tuple[int, int]]) -> list[Entity]:
+        """The entities in the text, given the characters of its words."""
+        found = []
+        for label, first, after in chunks(self.tags):
+            start, end = words[first][0], words[after - 1][1]
+            score = float(self.scores[first:after].mean())
+            found.append(Entity(label, start, end, text[start:end], score))
+        return found
+
+
+def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str]) -> list[WordTags]:
+    """The tags of the words of each text.
+
+    A word without a token of its own continues the tag of the word before it.
+
+    Args:
+        windows: of the texts.
+        logits: `[windows, seq, labels]`.
+        labels: the tags, by id.
+    """
+    probabilities = softmax(windows.of_words(logits).astype(np.float64), axis=-1)
+    ids = probabilities.argmax(axis=-1) if len(probabilities) else np.zeros(0, np.int64)
+    scores = probabilities.max(axis=-1) if len(probabilities) else np.zeros(0)
+    predicted = []
+    ends = np.cumsum(windows.counts)
+    for start, end in zip(ends - windows.counts, ends, strict=True):
+        tags: list[str] = []
+        for number in range(start, end):
+            own = windows.places[number, 0] >= 0
+            predicted_tag = labels[ids[number]]
+            if not own and tags:
+                predicted_tag = continued(tags[-1])
+            elif not own and OUTSIDE in labels:
+                predicted_tag = OUTSIDE
+            tags.append(predicted_tag)
+        predicted.append(WordTags(tags, scores[start:end]))
+    return predicted
+
+
+def make_windows(
+    texts: Sequence[WordsInText],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    cached_dir: str | None = None,
+) -> TagWindows:
+    """Encodes texts as windows.
+
+    Args:
+        texts: with their words.
+        tokenizer: of the model.
+        max_seq_length: maximum tokens in a window, at least 3.
+        cached_dir: folder of the cache; None for no cache.
+    """
+    sources: list[str | bytes] = []
+    if cached_dir:
+        sources = [json.dumps(texts).encode(), tokenizer.path]
+    arrays = cached_arrays(
+        cached_dir,
+        sources,
+        {
+            "features": "tagging",
+            "max_seq_length": max_seq_length,
+            **tokenizer.normalization.to_dict(),
+        },
+        lambda: _encode(texts, tokenizer, max_seq_length),
+    )
+    windows = TagWindows.from_arrays(arrays)
+    assert isinstance(windows, TagWindows)
+    windows.places, windows.counts = arrays["places"], arrays["counts"]
+    windows.first_windows = arrays["first_windows"]
+    windows.texts_split = int(arrays["texts_split"])
+    return windows
+
+
+def _encode(
+    texts: Sequence[WordsInText], tokenizer: Tokenizer, max_seq_length: int
+) -> dict[str, np.ndarray]:
+    room = max_seq_length - 2
+    sequences: list[tuple[np.ndarray, np.ndarray]] = []
+    places, first_windows, texts_split = [], [], 0
+    for text, words in texts:
+        ids, offsets = tokenizer.encode_with_offsets(text)
+        starts = window_starts(len(ids), room)
+        texts_split += len(starts) > 1
+        tokens = first_tokens(words, offsets)
+        window = nearest_window(tokens, starts, room)
+        rows_and_positions = [window + len(sequences), tokens - starts[window] + 1]
+        first_windows.append(len(sequences))
+        places.append(np.where(tokens >= 0, rows_and_positions, -1).T)
+        for start in starts:
+            part = ids[start : start + room]
+            sequence = np.array([tokenizer.cls_id, *part, tokenizer.sep_id], np.int32)
+            sequences.append((sequence, np.zeros(len(sequence), np.int8)))
+    features = Features(sequences, tokenizer.pad_id)  # type: ignore[arg-type]
+    return {
+        **features.to_arrays(),
+        "places": np.concatenate([np.zeros((0, 2), np.int64), *places]),
+        "first_windows": np.array(first_windows, np.int64),
+        "counts": np.array([len(words) for _, words in texts], np.int64),
+        "texts_split": np.array(texts_split),
+    }
+
+
+def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.ndarray:
+    """The first token of each word that is not the first of an earlier word; -1 for none.
+
+    Args:
+        words: characters of each, in order.
+        offsets: int `[tokens, 2]`, characters of each token, as of `encode_with_offsets`.
+    """
+    visible = np.flatnonzero(offsets[:, 0] < offsets[:, 1])
+    token_starts, token_ends = offsets[visible].T
+    ends = np.maximum.accumulate(token_ends) if len(token_ends) else token_ends
+    after = np.searchsorted(ends, [start for start, _ in words], side="right")
+    tokens, free = np.full(len(words), -1, np.int64), 0
+    for number, ((_, end), token) in enumerate(zip(words, after, strict=True)):
+        token = max(token, free)
+        if token < len(visible) and token_starts[token] < end:
+            tokens[number], free = visible[token], token + 1
+    return tokens
+
+
+def window_starts(tokens: int, room: int) -> np.ndarray:
+    """The first token of each window of a text, int `[windows]`.
+
+    Windows overlap by half; the last one ends where the text ends.
+
+    Args:
+        tokens: of the text; 0 gives one empty window.
+        room: maximum tokens of a window.
+    """
+    last = max(tokens - room, 0)
+    starts = np.arange(0, last, max(room // 2, 1))
+    return np.append(starts, last)
+
+
+def nearest_window(tokens: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
+    """The window in which each token has most context, which is the one with the nearest middle.
+
+    Args:
+        tokens: int `[words]`; the result is meaningless for -1.
+        starts: as of `window_starts`.
+        room: as given to it.
+    """
+    middles = starts + (room - 1) / 2
+    return np.searchsorted((middles[:-1] + middles[1:]) / 2, tokens, side="left")

@@ -1,0 +1,60 @@
+"""The commands of the Chinese pages and of docs/clue.md are commands that the programs accept."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from tests.conftest import ROOT
+from tests.docs.test_finetuning_recipes import PROGRAMS
+
+PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
+OPTIONS = {
+    **PROGRAMS,
+    "run_pretraining.py": ("albert_tf.training.options", "PretrainingOptions"),
+    "data_prep.extract_corpus": ("data_prep.extraction_options", "ExtractionOptions"),
+    "data_prep.train_vocabulary": ("data_prep.vocabulary_options", "VocabularyOptions"),
+    "data_prep.create_pretraining_data": (
+        "data_prep.pretraining_data_options",
+        "PretrainingDataOptions",
+    ),
+    "data_prep.inspect": ("data_prep.inspect.inspect_options", "InspectOptions"),
+}
+
+
+def commands(page) -> list[list[str]]:
+    """The words of the commands in a page, without "python" and "-m"."""
+    blocks = re.findall(r"^```\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    lines = re.sub(r" *\\\n *", " ", "".join(blocks)).splitlines()
+    whole = [line.strip() for line in lines if not line.endswith("...")]
+    words = [shlex.split(line) for line in whole if line.startswith("python ")]
+    return [line[2:] if line[1] == "-m" else line[1:] for line in words]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_are_accepted(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = commands(page)
+    assert found
+    for words in found:
+        module, name = OPTIONS[words[0]]
+        options_class = getattr(importlib.import_module(module), name)
+        values = flags.FlagValues()
+        define_flags(options_class, values)
+        assert values(with_recipe_paths(words)) == words[:1]
+        options = from_flags(options_class, values)
+        if hasattr(options, "check"):
+            options.check()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_pages(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", text)
+    assert links
+    assert not [link for link in links if not (page.parent / link).exists()]

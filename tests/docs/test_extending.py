@@ -1,0 +1,172 @@
+"""Every change of docs/extending.md: how many files it touches, and that it works when used."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support import extending_docs, finetuning
+
+pytestmark = pytest.mark.integration
+
+# Section -> the most files that its change may touch.
+LIMITS = {
+    "A learning-rate schedule": 2,
+    "A task like those of GLUE": 1,
+    "A corpus format": 2,
+    "Attention": 1,
+    "A pretraining objective": 6,
+    "A kind of fine-tuning task": 8,
+}
+
+
+@pytest.fixture
+def extended(request, tmp_path):
+    """A copy of the project with the changes of some sections."""
+    folder = tmp_path / "project"
+    for name in ("albert_tf", "data_prep"):
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignore)
+    for script in ("run_pretraining.py", "run_classifier.py"):
+        shutil.copy(ROOT / script, folder)
+    for section in request.param:
+        touched = extending_docs.apply(section, folder)
+        assert len(touched) <= LIMITS[section], touched
+    return folder
+
+
+def run(folder, *words):
+    """Runs Python in the extended project and returns what it prints."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "KERAS_BACKEND": "tensorflow"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def of_sections(*names):
+    return pytest.mark.parametrize("extended", [names], indirect=True, ids=[" and ".join(names)])
+
+
+@of_sections("A task like those of GLUE")
+def test_a_task_like_those_of_glue(extended, tmp_path):
+    folder = tmp_path / "scitail"
+    folder.mkdir()
+    rows = "premise\thypothesis\tlabel\tindex\na b\tb\tentails\t0\nb c\td\tneutral\t1\n"
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text(rows)
+    code = """
+        import sys
+        from albert_tf.tasks.classification.glue import glue_dataset
+        from albert_tf.tasks.classification.readers import read_examples
+        dataset = glue_dataset("SciTail", sys.argv[1], ("train", "eval"))
+        (rows,) = dataset.sets["eval"]
+        for example in read_examples(dataset, rows, labeled=True):
+            print(example.text, example.text_pair, example.label, sep="|")
+        print(dataset.labels)
+    """
+    printed = run(extended, "-c", textwrap.dedent(code), tmp_path)
+    assert printed == "a b|b|entails\nb c|d|neutral\n('entails', 'neutral')\n"
+
+
+@of_sections("A corpus format")
+def test_a_corpus_format(extended, tmp_path):
+    (tmp_path / "page.md").write_text("# Heading\n\nOne. Two.\n\n```\ncode\n```\n\nThree\nlines.\n")
+    output = tmp_path / "corpus.txt"
+    flags = ("--format=markdown", f"--input_file={tmp_path}/*.md", f"--output_file={output}")
+    run(extended, "-m", "data_prep.extract_corpus", *flags)
+    assert output.read_text().split() == ["One.", "Two.", "Three", "lines."]
+
+
+SCHEDULE = """
+    from albert_tf.optimization.schedules import create_schedule
+    from albert_tf.training.options import PretrainingOptions
+    options = PretrainingOptions(
+        albert_config_file="", output_dir="", schedule="inverse_sqrt", learning_rate=0.5,
+        num_train_steps=1000, num_warmup_steps=100,
+    )
+    schedule = create_schedule(options.schedule, **options.schedule_arguments())
+    rates = [round(float(schedule(step)), 6) for step in (0, 50, 100, 400)]
+    assert rates == [0.0, 0.25, 0.5, 0.25], rates
+"""
+
+ATTENTION = """
+    import numpy as np
+    from albert_tf import AlbertConfig, AlbertEncoder
+    config = AlbertConfig(
+        vocab_size=20, embedding_size=4, hidden_size=8, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=8, max_position_embeddings=16,
+    )
+    encoder = AlbertEncoder(config, attention="query_key_norm")
+    ids = np.arange(12).reshape(2, 6)
+    mask = np.array([[1, 1, 1, 1, 0, 0], [1] * 6])
+    whole = encoder({"input_ids": ids, "input_mask": mask})["sequence_output"]
+    short = encoder({"input_ids": ids[:1, :4]})["sequence_output"]
+    assert np.allclose(whole[:1, :4], short, atol=1e-5)  # padding is invisible
+    copy = AlbertEncoder.from_config(encoder.get_config())
+    copy.set_weights(encoder.get_weights())
+    assert np.allclose(copy({"input_ids": ids})["pooled_output"],
+                       encoder({"input_ids": ids})["pooled_output"])
+    plain = AlbertEncoder(config)
+    plain.set_weights(encoder.get_weights())
+    difference = plain({"input_ids": ids})["sequence_output"]
+    difference -= encoder({"input_ids": ids})["sequence_output"]
+    assert abs(np.asarray(difference)).max() > 1e-3
+"""
+
+TRAINING = """
+    from data_prep.pretrain import main
+    main()
+"""
+
+
+# One process, for TensorFlow takes longer to load than all else.
+@of_sections("A learning-rate schedule", "Attention", "A pretraining objective")
+@pytest.mark.slow
+def test_a_schedule_an_attention_and_a_pretraining_objective(extended, tmp_path):
+    finetuning.write_files(tmp_path)
+    words = sum(finetuning.WORDS.values(), [])
+    lines = [" ".join(words[i % len(words)] for i in range(n, n + 5)) for n in range(400)]
+    documents = ["\n".join(lines[i : i + 40]) for i in range(0, 400, 40)]
+    (tmp_path / "corpus.txt").write_text("\n\n".join(documents) + "\n")
+    lengths = (f"--max_seq_length={finetuning.LENGTH}", "--max_predictions_per_seq=3")
+    printed = run(
+        extended,
+        *("-m", "data_prep.create_pretraining_data", f"--input_file={tmp_path}/corpus.txt"),
+        *(f"--output_file={tmp_path}/train.tfrecord", f"--vocab_file={tmp_path}/vocab.txt"),
+        *(*lengths, "--dupe_factor=2", "--pair_objective=distance"),
+    )
+    share = float(printed.split("distant ")[1].split("%")[0])
+    assert 20 < share < 60
+    run(
+        extended,
+        *("-c", "".join(map(textwrap.dedent, (SCHEDULE, ATTENTION, TRAINING)))),
+        *("--do_train", "--do_eval", f"--output_dir={tmp_path}/out", "--schedule=inverse_sqrt"),
+        *(
+            f"--input_file={tmp_path}/train.tfrecord",
+            f"--albert_config_file={tmp_path}/config.json",
+        ),
+        *(*lengths, "--train_batch_size=8", "--num_train_steps=3", "--num_warmup_steps=1"),
+        *("--eval_batch_size=8", "--max_eval_steps=2"),
+    )
+    results = (tmp_path / "out" / "eval_results.txt").read_text()
+    assert "sentence_distance_accuracy = " in results
+    assert "sentence_order" not in results
+
+
+def test_a_kind_of_fine_tuning_task_touches_few_files():
+    """That it works is tested in tests/docs/test_own_task.py."""
+    section = "A kind of fine-tuning task"
+    files = {change.path for change in extending_docs.changes(section)}
+    assert files == {"wic_options.py", "wic.py", "run_wic.py"}
+    assert len(files) <= LIMITS[section]

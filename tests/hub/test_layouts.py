@@ -1,0 +1,302 @@
+"""Every place that publishes weights: fetched by name from an imitation, loaded, and the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import albert_tf
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.finetuning.run_report import command_line
+from albert_tf.hub.names import pinned_name, source_of
+from albert_tf.interop import huggingface
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.module_configs import find_preset
+from albert_tf.interop.weights import Tensor, Weights
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.training.initial_weights import origin_file, with_local_weights
+from tests.conftest import GOLDEN
+from tests.end_to_end.conftest import call
+from tests.interop.test_chinese_models import ALBERT_ZH, albert_zh_variables
+from tests.support import hub as huggingface_server
+from tests.support import layouts
+from tests.support.models import letters, random_model
+from tests.support.servers import serving
+
+VOCABULARY = GOLDEN / "own_text" / "vocabulary.model"
+
+
+def config_for(vocab_size: int) -> AlbertConfig:
+    return AlbertConfig(
+        vocab_size=vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+
+
+@pytest.fixture
+def chinese_vocabulary(tmp_path: pathlib.Path) -> pathlib.Path:
+    path = tmp_path / "chinese.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "中", "文"]) + "\n")
+    return path
+
+
+def check_loads(name: str, config: AlbertConfig, values: dict[str, np.ndarray]) -> None:
+    """Loads published weights in every way that takes a name, and compares the values."""
+    tokenizer = albert_tf.Tokenizer.load(name)
+    assert tokenizer.vocab_size == config.vocab_size
+    encoder = albert_tf.from_preset(name)
+    assert encoder.config == config
+    again = albert_tf.AlbertEncoder(config)
+    assert albert_tf.load_weights(again, name).missing == []
+    for model in (encoder, again):
+        for weight in model.weights:
+            np.testing.assert_array_equal(weight.numpy(), values[weight.path], weight.path)
+    classifier = albert_tf.from_preset(
+        name, albert_tf.AlbertForSequenceClassification, num_labels=3
+    )
+    np.testing.assert_array_equal(classifier.encoder.weights[0].numpy(), encoder.weights[0].numpy())
+
+
+NAMES = {
+    "albert_base_v2": (
+        layouts.google_checkpoint,
+        "storage.googleapis.com/albert_models/albert_base_v2.tar.gz",
+    ),
+    "albert_base_zh.tar.gz": (
+        layouts.google_checkpoint,
+        "storage.googleapis.com/albert_models/albert_base_zh.tar.gz",
+    ),
+    "https://tfhub.dev/google/albert_base/3": (
+        layouts.module_of_tensorflow_1,
+        "tfhub.dev/google/albert_base/3?tf-hub-format=compressed",
+    ),
+    "https://tfhub.dev/tensorflow/albert_en_base/3": (
+        layouts.module_of_tensorflow_2,
+        "tfhub.dev/tensorflow/albert_en_base/3?tf-hub-format=compressed",
+    ),
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NAMES)
+def test_archives(name, tmp_path, monkeypatch, chinese_vocabulary):
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    vocabulary = chinese_vocabulary if "_zh" in name else VOCABULARY
+    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
+    write, address = NAMES[name]
+    write(tmp_path / "published", config, values, vocabulary)
+    with serving({address: layouts.packed(tmp_path / "published")}) as server:
+        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
+        check_loads(name, config, values)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.integration
+def test_an_archive_of_brightmart(tmp_path, monkeypatch):
+    """A .zip whose config has a name of its own, with word embeddings in two factors."""
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "published" / "albert_tiny"
+    values = albert_zh_variables()
+    layouts.save(folder / "albert_model.ckpt", {n: v.astype("f4") for n, v in values.items()})
+    (folder / "albert_config_tiny.json").write_text(json.dumps(ALBERT_ZH))
+    (folder / "vocab.txt").write_text(letters(ALBERT_ZH["vocab_size"]))
+    shutil.make_archive(str(tmp_path / "a"), "zip", tmp_path / "published")
+    address = "storage.googleapis.com/albert_zh/albert_tiny.zip"
+    with serving({address: (tmp_path / "a.zip").read_bytes()}) as server:
+        monkeypatch.setenv("ALBERT_TF_MIRROR", server.address)
+        encoder = albert_tf.from_preset(f"https://{address}")
+        assert albert_tf.Tokenizer.load(f"https://{address}").vocab_size == ALBERT_ZH["vocab_size"]
+    table = "bert/embeddings/word_embeddings"
+    product = values[table] @ values[f"{table}_2"]
+    loaded = {weight.path: weight.numpy() for weight in encoder.weights}
+    np.testing.assert_allclose(loaded[table], product, rtol=0, atol=1e-5)
+    assert len(server.requests) == 1
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A Hugging Face Hub with an empty folder to fill."""
+    from huggingface_hub import constants
+
+    folder = tmp_path / "published"
+    folder.mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with huggingface_server.serving(folder, "models/albert/albert-base-v2") as hub:
+        monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.partition("{")
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", f"{hub.endpoint}/{''.join(template[1:])}"
+        )
+        yield hub
+
+
+# Keys of config.json besides the shape of the model.
+_ENGLISH = {
+    "architectures": ["AlbertForMaskedLM"], "attention_probs_dropout_prob": 0, "bos_token_id": 2,
+    "classifier_dropout_prob": 0.1, "down_scale_factor": 1, "eos_token_id": 3, "gap_size": 0,
+    "hidden_act": "gelu_new", "hidden_dropout_prob": 0, "inner_group_num": 1,
+    "layer_norm_eps": 1e-12, "model_type": "albert", "net_structure_type": 0,
+    "num_memory_blocks": 0, "pad_token_id": 0,
+}  # fmt: skip
+_CHINESE = {
+    **_ENGLISH, "bos_token_id": 101, "eos_token_id": 102, "hidden_act": "relu",
+    "layers_to_keep": [], "output_past": True, "position_embedding_type": "absolute",
+    "tokenizer_class": "BertTokenizerFast",
+}  # fmt: skip
+
+
+def write_repository(
+    folder: pathlib.Path, vocabulary: pathlib.Path = VOCABULARY
+) -> tuple[AlbertConfig, dict[str, np.ndarray]]:
+    """albert/albert-base-v2 in small, or a Chinese model: keys of the config, and tensors."""
+    config = config_for(albert_tf.Tokenizer.load(str(vocabulary)).vocab_size)
+    if chinese := vocabulary.suffix == ".txt":
+        config = dataclasses.replace(config, hidden_act="relu")
+    values = {w.path: w.numpy() for w in random_model("pretraining", config).weights}
+    fields = {"architectures": ["AlbertForMaskedLM"]}
+    huggingface.write_huggingface(str(folder), values, config, fields)
+    shape = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**shape, **(_CHINESE if chinese else _ENGLISH)})
+    )
+    # Older versions of transformers wrote buffers and copies as well.
+    tensors = load_file(folder / "model.safetensors")
+    tensors["albert.embeddings.position_ids"] = np.arange(32)[None]
+    table = tensors["albert.embeddings.word_embeddings.weight"]
+    tensors["predictions.decoder.weight"] = table.copy()
+    tensors["predictions.decoder.bias"] = tensors["predictions.bias"].copy()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    name = "vocab.txt" if chinese else "spiece.model"
+    (folder / name).write_bytes(vocabulary.read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    (folder / "rust_model.ot").write_bytes(b"another framework's")
+    return config, values
+
+
+@pytest.mark.integration
+def test_a_chinese_repository(hub, chinese_vocabulary):
+    check_loads("albert/albert-base-v2", *write_repository(hub.folder, chinese_vocabulary))
+
+
+@pytest.mark.integration
+def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
+    config, values = write_repository(hub.folder)
+    check_loads("albert/albert-base-v2", config, values)
+    assert albert_tf.Tokenizer.load("albert/albert-base-v2").do_lower_case is False
+    output = tmp_path / "converted"
+    convert(
+        ConvertOptions(input="albert/albert-base-v2", output=str(output), to_format="huggingface")
+    )
+    card = (output / "README.md").read_text()
+    commit = huggingface_server.COMMIT
+    assert f"weights are https://huggingface.co/albert/albert-base-v2, commit {commit}." in card
+    snapshot = next((tmp_path / "cache").glob("**/snapshots/*"))
+    assert not (snapshot / "rust_model.ot").exists()
+    assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
+    assert source_of(str(output)) is None
+    options = ClassifierOptions(output_dir="out", init_checkpoint=str(snapshot))
+    assert f"--init_checkpoint=albert/albert-base-v2@{commit}" in command_line(options)
+
+
+PROGRAMS = {
+    "run_pretraining.py": (
+        "--init_checkpoint", "--albert_config_file=base_v2", "--output_dir=out", "--do_train",
+        "--input_file=data",
+    ),
+    "run_classifier.py": (
+        "--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=data",
+    ),
+    "run_squad.py": ("--init_checkpoint", "--output_dir=out", "--do_train", "--train_file=data"),
+    "export_saved_model.py": ("--init_checkpoint", "--export_path=out"),
+    "convert_checkpoint.py": ("--input", "--output=out", "--to=google"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_program_looks_names_up(hub, program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").touch()
+    flag, *words = PROGRAMS[program]
+    with pytest.raises(InputError) as error:
+        call(program, f"{flag}=albert/another", *words)
+    assert f"`{flag[2:]}`=albert/another: no local file or folder, and no model" in str(error.value)
+    assert sorted(os.listdir(tmp_path)) == ["data", "published"]
+
+
+def test_a_repository_with_a_pickle_only(hub):
+    write_repository(hub.folder)
+    (hub.folder / "model.safetensors").rename(hub.folder / "pytorch_model.bin")
+    with pytest.raises(InputError) as error:
+        albert_tf.from_preset("albert/albert-base-v2")
+    assert "`name`=albert/albert-base-v2: has only pytorch_model.bin, a pickle" in str(error.value)
+    assert "from_pretrained('albert/albert-base-v2')" in str(error.value)
+    (hub.folder / "pytorch_model.bin").rename(hub.folder / "tf_model.h5")
+    with pytest.raises(InputError, match=r"has no model.safetensors, but .*tf_model\.h5"):
+        albert_tf.from_preset(f"albert/albert-base-v2@{huggingface_server.COMMIT}")
+
+
+def shapes_of(size: str, vocab_size: int) -> dict[str, tuple[int, ...]]:
+    config = AlbertConfig.preset(size, vocab_size=vocab_size)
+    hidden, block = config.hidden_size, "bert/encoder/transformer/group_0/inner_group_0"
+    return {
+        "bert/embeddings/word_embeddings": (vocab_size, 128),
+        "bert/embeddings/position_embeddings": (512, 128),
+        "bert/embeddings/token_type_embeddings": (2, 128),
+        "bert/encoder/embedding_hidden_mapping_in/kernel": (128, hidden),
+        f"{block}/attention_1/self/query/kernel": (hidden, hidden),
+        f"{block}/ffn_1/intermediate/dense/kernel": (hidden, 4 * hidden),
+    }
+
+
+def opened(shapes: dict[str, tuple[int, ...]]) -> Weights:
+    tensors = {name: Tensor(name, shape, shape, np.empty) for name, shape in shapes.items()}
+    return Weights("module", "saved_model", tensors)
+
+
+@pytest.mark.parametrize("size", ["base", "large", "xlarge", "xxlarge"])
+def test_a_module_without_a_config_is_a_preset_by_its_shapes(size, tmp_path):
+    found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
+    assert found == AlbertConfig.preset(size)
+    for version, handle in ((1, "google/albert_base/1"), (2, "google/albert_base/2")):
+        source = {"name": f"https://tfhub.dev/{handle}", "address": "a", "revision": "b"}
+        (tmp_path / "albert_tf_source.json").write_text(json.dumps(source))
+        found = find_preset(str(tmp_path), opened(shapes_of(size, 30000)))
+        assert found == AlbertConfig.preset(size, version)
+    other = {**shapes_of(size, 30000), "bert/embeddings/position_embeddings": (256, 128)}
+    assert find_preset(str(tmp_path), opened(other)) is None
+    unshared = {**shapes_of(size, 30000), "bert/encoder/transformer/group_1/x": (1,)}
+    assert find_preset(str(tmp_path), opened(unshared)) is None
+
+
+def test_a_repeated_command_takes_the_same_commit(hub, tmp_path):
+    """All runs of a comparison start from the same weights, whatever was published meanwhile."""
+    write_repository(hub.folder)
+    options = ClassifierOptions(
+        output_dir=str(tmp_path / "out"), init_checkpoint="albert/albert-base-v2"
+    )
+    first = with_local_weights(options).init_checkpoint
+    run = tmp_path / "out" / "seed-1"
+    run.mkdir(parents=True)
+    for name, content in origin_file(first).items():
+        (run / name).write_text(content)
+    hub.commit = "b" * 40
+    assert with_local_weights(options).init_checkpoint == first
+    elsewhere = dataclasses.replace(options, output_dir=str(tmp_path / "elsewhere"))
+    assert with_local_weights(elsewhere).init_checkpoint.endswith("b" * 40)

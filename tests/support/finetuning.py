@@ -1,0 +1,57 @@
+"""A problem that a tiny model learns in seconds: texts of two kinds of words, in files."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+
+WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
+LENGTH = 24
+
+CONFIG = {
+    "embedding_size": 8,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "max_position_embeddings": LENGTH,
+}
+
+
+def write_files(folder: pathlib.Path) -> None:
+    """Vocabulary, config and tables of texts of very different lengths."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sum(WORDS.values(), [])]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "vocab_size": len(pieces)}))
+    draw = random.Random(0)
+    for name, count in (("train", 66), ("eval", 37), ("predict", 21)):
+        lines = ["text\tlabel"]
+        for _ in range(count):
+            label = draw.choice(list(WORDS))
+            words = draw.choices(WORDS[label], k=draw.randint(1, 30))
+            lines.append(f"{' '.join(words)}\t{label}")
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+
+
+def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> ClassifierOptions:
+    """Options that train, evaluate and predict on the files."""
+    values = {
+        "albert_config_file": str(folder / "config.json"),
+        "vocab_file": str(folder / "vocab.txt"),
+        "output_dir": str(output_dir),
+        "train_file": str(folder / "train.tsv"),
+        "eval_file": str(folder / "eval.tsv"),
+        "predict_file": str(folder / "predict.tsv"),
+        "max_seq_length": LENGTH,
+        "train_batch_size": 8,
+        "train_step": 30,
+        "learning_rate": 0.01,
+        "do_train": True,
+        "do_eval": True,
+    }
+    return ClassifierOptions(**{**values, **changes})

@@ -1,0 +1,74 @@
+"""Fine-tuning with frozen variables on one engine; a test runs it, for JAX in a process of its own.
+
+python -m tests.support.frozen_runs ENGINE FOLDER
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.interop.formats import open_weights
+from albert_tf.tasks.classification.classification import Classification
+from tests.support.finetuning import options_of, write_files
+
+FREEZE = ("bert/embeddings/*", "bert/encoder/embedding_hidden_mapping_in/bias")
+
+
+def is_frozen(path: str) -> bool:
+    return path.startswith("bert/embeddings/") or path == FREEZE[1]
+
+
+def main(engine: str, folder: pathlib.Path) -> None:
+    """Trains, tries to resume with other frozen variables, and resumes an interrupted run."""
+    write_files(folder)
+    options = options_of(
+        folder, folder / "first", engine=engine, train_step=1, do_eval=False, optimizer="adamw"
+    )
+    fine_tune(options, Classification)
+    start = {name: value() for name, value in values(folder / "first").items()}
+
+    def train(name: str, steps: int, **changes) -> pathlib.Path:
+        changed = dataclasses.replace(
+            options,
+            output_dir=str(folder / name),
+            init_checkpoint=str(folder / "first"),
+            freeze=FREEZE,
+            layer_decay=0.5,
+            warmup_step=0,
+            schedule="wsd",
+            train_step=steps,
+            **changes,
+        )
+        fine_tune(changed, Classification)
+        return folder / name
+
+    trained = train("whole", 4)
+    for path, read in values(trained).items():
+        assert np.array_equal(read(), start[path]) == is_frozen(path), path
+    moments = open_weights(str(trained)).optimizer
+    assert len(moments) == 2 * sum(not is_frozen(path) for path in start)
+    assert not [path for path in moments if "word_embeddings" in path]
+    for freeze in ((), FREEZE[:1]):
+        changed = dataclasses.replace(options, output_dir=str(trained), freeze=freeze, train_step=6)
+        with pytest.raises(InputError, match="whole was trained with bert/embeddings/") as caught:
+            fine_tune(changed, Classification)
+        assert str(caught.value).startswith(f"`freeze`={','.join(freeze)}: ")
+    train("parts", 2)
+    resumed = values(train("parts", 4))
+    for path, read in values(trained).items():
+        np.testing.assert_array_equal(resumed[path](), read(), err_msg=path)
+
+
+def values(folder: pathlib.Path) -> dict:
+    return {name: tensor.read for name, tensor in open_weights(str(folder)).tensors.items()}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], pathlib.Path(sys.argv[2]))

@@ -1,0 +1,59 @@
+"""Run by a test: batches of any length on 2 parts of the CPU, in micro-batches, as on one."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import tempfile
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.tasks.classification.classification import Classification
+from tests.support.finetuning import options_of, write_files
+
+MEASURES = ("loss", "gradient_norm", "parameter_norm")
+
+
+def main() -> None:
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    results, predictions = [], []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_files(folder)
+        for replicas, micro_batch_size, remat in ((1, 0, False), (1, 4, True), (2, 2, False)):
+            options = options_of(
+                folder,
+                folder / f"out-{replicas}-{micro_batch_size}",
+                train_step=6,
+                iterations_per_loop=1,
+                albert_dropout=0.0,
+                classifier_dropout=0.0,
+                do_predict=True,
+                micro_batch_size=micro_batch_size,
+                remat=remat,
+            )
+            options = dataclasses.replace(options, strategy="mirrored", num_replicas=replicas)
+            with contextlib.redirect_stdout(io.StringIO()):
+                fine_tune(options, Classification)
+            lines = (folder / options.output_dir / "metrics.jsonl").read_text().splitlines()
+            rows = [json.loads(line) for line in lines]
+            steps = [[row[name] for name in MEASURES] for row in rows]
+            results.append(np.array(steps))
+            predictions.append(np.loadtxt(f"{options.output_dir}/test_results.tsv"))
+    assert len(results[0]) == 6
+    assert (results[0].std(axis=0) > 1e-4).all(), "steps differ"
+    for result, predicted in zip(results[1:], predictions[1:], strict=True):
+        np.testing.assert_allclose(result, results[0], rtol=1e-3)
+        np.testing.assert_allclose(predicted, predictions[0], rtol=0, atol=1e-4)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What tests of served models share: a small vocabulary, tricky texts, models that differ."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import random
+
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
+from albert_tf.tokenizers import Tokenizer
+from tests.support.models import random_model
+
+WORDS = (
+    "the cat sat on a mat while 1,000 dogs ate Café crème _ in São Paulo; who knew? 1999, said I"
+)
+# Characters that are treated in different ways, and runs of white space of several kinds.
+ODD = [
+    "  ",
+    "\n\t",
+    "\xa0",
+    "\u3000",
+    "É",
+    "e\u0301",
+    "İ",
+    "ﬁ",
+    "½",
+    "漢字",
+    "Σας",
+    "__",
+    "＿",
+    "🤗",
+    "x_y",
+    "_y",
+]
+
+LONGEST = 40
+LABELS = ("bad", "fair, or so", "good")
+
+
+def texts(count: int, most: int, seed: int = 0) -> list[str]:
+    """Texts of 0 to `most` words, with odd characters and spaces in them."""
+    draw = random.Random(seed)
+    words = WORDS.split() * 3 + ODD
+    return [
+        "".join(
+            draw.choice(words) + draw.choice(["", " ", " ", " ", "\n"])
+            for _ in range(draw.randint(0, most))
+        )
+        for _ in range(count)
+    ]
+
+
+def assert_nothing_is_answered(signature, answer: dict, **shapes: list[int]) -> None:
+    """Asks for a batch of 0, which gets the outputs of `answer` without a row."""
+    nothing = signature(**{name: tf.zeros(shape, tf.string) for name, shape in shapes.items()})
+    assert {name: (0, value.dtype) for name, value in answer.items()} == {
+        name: (len(value), value.dtype) for name, value in nothing.items()
+    }
+    for name, value in nothing.items():
+        assert len(value.shape) == len(answer[name].shape)
+
+
+def write_vocabulary(folder) -> Tokenizer:
+    """A SentencePiece vocabulary of the words above."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts(400, 20, seed=1)),
+        model_writer=model,
+        vocab_size=90,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        minloglevel=2,
+    )
+    path = folder / "small.model"
+    path.write_bytes(model.getvalue())
+    return Tokenizer.load(str(path))
+
+
+def config_for(tokenizer: Tokenizer) -> AlbertConfig:
+    return AlbertConfig(
+        vocab_size=tokenizer.vocab_size,
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=LONGEST,
+    )
+
+
+def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
+    """What a fine-tuning program leaves, with random weights."""
+    folder.mkdir()
+    tokenizer = write_vocabulary(folder)
+    model = random_model(head, config_for(tokenizer), labels=labels)
+    values = {weight.path: weight.numpy() for weight in model.weights}
+    write_training_checkpoint(str(folder / "model.ckpt-7"), values, 7)
+    (folder / "albert_config.json").write_text(model.config.to_json())
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    return folder

@@ -1,0 +1,196 @@
+"""GLUE's files are read as they are published."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.glue import GLUE, SUBMISSION_ROWS, glue_dataset
+from albert_tf.tasks.classification.readers import read_examples
+from tests.support.glue_files import FORMATS, LABELS, label, texts, write_task
+
+PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}
+SPLITS = ("train", "eval", "predict")
+
+
+def examples_of(name, folder, split):
+    task = glue_dataset(name, str(folder), (split,))
+    return [read_examples(task, each, split != "predict") for each in task.sets[split]]
+
+
+@pytest.mark.parametrize("name", sorted({name.split("/")[0] for name in FORMATS}))
+def test_texts_labels_and_ids_of_every_task(name, tmp_path):
+    write_task(tmp_path, name)
+    for split in SPLITS if name != "AX" else ("predict",):
+        for examples in examples_of(name, tmp_path, split):
+            assert len(examples) == 6
+            for row, example in enumerate(examples):
+                text, pair = texts(row)
+                assert example.text == text
+                assert example.text_pair == (pair if name in PAIRS else None)
+                if split == "predict":
+                    assert example.label is None
+                    assert example.id == str(100 + row)
+                else:
+                    assert example.label == label(name, row)
+
+
+def test_mnli_has_two_sets_of_which_the_matched_comes_first(tmp_path):
+    write_task(tmp_path, "MNLI")
+    task = glue_dataset("MNLI", str(tmp_path), SPLITS)
+    for split in ("eval", "predict"):
+        assert [(each.name, each.suffix) for each in task.sets[split]] == [
+            ("matched", ""),
+            ("mismatched", "_mismatched"),
+        ]
+    assert [each.submission for each in task.sets["predict"]] == ["MNLI-m.tsv", "MNLI-mm.tsv"]
+    (only,) = glue_dataset("MisMNLI", str(tmp_path), ("eval",)).sets["eval"]
+    assert only.files[0].path.endswith("dev_mismatched.tsv")
+    assert only.suffix == ""
+
+
+def test_a_model_of_another_origin_has_the_labels_in_its_own_order(tmp_path):
+    write_task(tmp_path, "MNLI")
+    out = tmp_path / "out"
+    out.mkdir()
+    options = ClassifierOptions(
+        output_dir=str(out), task_name="mnli", data_dir=str(tmp_path), do_train=True, do_eval=True
+    )
+
+    def trained_with(*labels):
+        (out / "labels.json").write_text(json.dumps(labels))
+        return Classification(options, None)
+
+    task = trained_with("entailment", "NEUTRAL", "contradiction")
+    for split in ("eval", "train"):  # training resumes in that order
+        for examples in task.read(split).values():
+            assert [each.label for each in examples[:3]] == list(LABELS["MNLI"])
+            assert task.target.encode(examples).tolist() == [2, 0, 1] * 2
+    logits = np.eye(3)
+    assert task.target.submitted(logits) == ["entailment", "neutral", "contradiction"]
+    other = trained_with("entailment", "neutral", "other")
+    for use in (lambda: other.target, lambda: other.read("train")):
+        with pytest.raises(InputError, match="contains a classifier of other labels"):
+            use()
+
+
+def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):
+    write_task(tmp_path, "MNLI", rows=3)
+    path = tmp_path / "MNLI/dev_matched.tsv"
+    lines = path.read_text("utf-8").split("\n")
+    lines[2] = lines[2].replace("\tentailment", "\t-")
+    path.write_text("\n".join(lines), "utf-8")
+    matched, _ = examples_of("MNLI", tmp_path, "eval")
+    assert [example.label for example in matched] == ["contradiction", "neutral"]
+    assert "skipped 1 rows without an agreed label" in capsys.readouterr().out
+
+
+def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsys):
+    for name in ("QQP", "RTE"):
+        write_task(tmp_path, name)
+        path = tmp_path / name / "train.tsv"
+        lines = path.read_text("utf-8").split("\n")
+        lines[2] = lines[2].rsplit("\t", 1)[0]
+        path.write_text("\n".join(lines), "utf-8")
+    (examples,) = examples_of("QQP", tmp_path, "train")
+    assert [example.text for example in examples] == [texts(r)[0] for r in (0, 2, 3, 4, 5)]
+    assert "skipped 1 rows, the first at " in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"train.tsv:3: 3 fields, but the header has 4"):
+        examples_of("RTE", tmp_path, "train")
+    (tmp_path / "QQP/test.tsv").write_text("id\tquestion1\tquestion2\n0\tonly one?\n", "utf-8")
+    with pytest.raises(InputError, match="test.tsv:2: 2 fields"):  # the server wants every row
+        examples_of("QQP", tmp_path, "predict")
+
+
+def test_empty_texts_are_texts_in_glue(tmp_path):
+    write_task(tmp_path, "QQP")
+    path = tmp_path / "QQP/test.tsv"
+    path.write_text("id\tquestion1\tquestion2\n7\t\twhat?\n", "utf-8")
+    ((example,),) = examples_of("QQP", tmp_path, "predict")
+    assert (example.id, example.text, example.text_pair) == ("7", "", "what?")
+
+
+def mrpc_as_published(folder):
+    folder.mkdir()
+    for name, rows in (("train", 6), ("test", 2)):
+        lines = ["\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"]
+        for row in range(rows):
+            text, pair = texts(row)
+            lines.append(f"{row % 2}\t{700 + row}\t{800 + row}\t{text}\t{pair}")
+        (folder / f"msr_paraphrase_{name}.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def test_mrpc_as_it_was_published(tmp_path):
+    folder = tmp_path / "MRPC"
+    mrpc_as_published(folder)
+
+    def rows(split):
+        (examples,) = examples_of("MRPC", tmp_path, split)
+        return [(example.text, example.label, example.id) for example in examples]
+
+    every = [(texts(row)[0], str(row % 2), str(row)) for row in range(6)]
+    assert rows("train") == every
+    assert rows("eval") == every[:2]  # no development rows: the published test set
+    assert rows("predict") == [(text, None, id) for text, _, id in every[:2]]
+    (folder / "dev_ids.tsv").write_text("702\t802\n705\t805\n703\t809\n")
+    assert [text for text, _, _ in rows("train")] == [texts(row)[0] for row in (0, 1, 3, 4)]
+    assert [text for text, _, _ in rows("eval")] == [texts(row)[0] for row in (2, 5)]
+    write_task(tmp_path, "MRPC", rows=1)  # GLUE's files come first
+    assert len(rows("train")) == 1
+
+
+def test_the_task_s_own_folder_will_do(tmp_path):
+    write_task(tmp_path, "SST-2")
+    own = examples_of("SST-2", tmp_path / "SST-2", "train")
+    assert own == examples_of("SST-2", tmp_path, "train")
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(InputError) as error:
+        glue_dataset("MRPC", str(tmp_path), SPLITS)
+    assert str(error.value) == (
+        f"`data_dir`={tmp_path}: contains no {tmp_path}/MRPC/train.tsv or "
+        f"{tmp_path}/MRPC/msr_paraphrase_train.txt or {tmp_path}/mrpc/train-*.parquet"
+    )
+    with pytest.raises(InputError, match="contains no .*diagnostic.tsv"):
+        glue_dataset("AX", str(tmp_path), ("predict",))
+
+
+def test_every_file_of_the_server_belongs_to_a_task():
+    submissions = [each.submission for task in GLUE.values() for each in task.sets["predict"]]
+    assert set(submissions) == set(SUBMISSION_ROWS)
+
+
+# Rows of the published files: training, development and test.
+COUNTS = {
+    "CoLA": (8551, 1043, 1063),
+    "RTE": (2490, 277, 3000),
+    "SST-2": (67349, 872, 1821),
+    "WNLI": (635, 71, 146),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_real_files(name, shared):
+    folder = shared("data/glue")
+    counts = []
+    for split in SPLITS:
+        (examples,) = examples_of(name, folder, split)
+        counts.append(len(examples))
+        if split == "predict":
+            assert [example.id for example in examples] == [str(i) for i in range(len(examples))]
+            assert len(examples) == SUBMISSION_ROWS[f"{name}.tsv"]
+        else:
+            assert {example.label for example in examples} == set(GLUE[name].labels)
+    assert tuple(counts) == COUNTS[name]
+
+
+def test_the_real_diagnostics(shared):
+    (examples,) = examples_of("AX", shared("data/glue"), "predict")
+    assert len(examples) == SUBMISSION_ROWS["AX.tsv"]
+    assert examples[0].text == "The cat sat on the mat."

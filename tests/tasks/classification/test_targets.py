@@ -1,0 +1,258 @@
+"""Labels, scores and answers of the three kinds of target."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.errors import InputError
+from albert_tf.files import parse_json
+from albert_tf.finetuning.metrics import METRICS
+from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.tasks.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Example,
+    RowSet,
+    TableFile,
+)
+from albert_tf.tasks.classification.readers import read_examples
+from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, restore
+
+ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
+numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)
+
+
+def examples(*labels):
+    return [Example(f"rows.tsv:{row}", "x", None, label) for row, label in enumerate(labels, 2)]
+
+
+def task(target, metrics=("accuracy",), **fields):
+    return ClassificationDataset("table", {}, metrics=metrics, target=target, **fields)
+
+
+def of(name, pairs):
+    truth, guesses = np.array(pairs).T
+    return METRICS[name].compute(truth, guesses)
+
+
+# All predictions and labels may be the same.
+@pytest.mark.integration
+@pytest.mark.filterwarnings("ignore:A single label was found:UserWarning")
+@settings(deadline=None)
+@given(ids)
+def test_accuracy_f1_and_matthews_by_their_formulas(pairs):
+    tp, tn, fp, fn = (
+        sum(pair == wanted for pair in pairs) for wanted in ((1, 1), (0, 0), (0, 1), (1, 0))
+    )
+    assert of("accuracy", pairs) == pytest.approx((tp + tn) / len(pairs))
+    assert of("f1", pairs) == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0)
+    root = np.sqrt(float((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
+    assert of("matthew_corr", pairs) == pytest.approx((tp * tn - fp * fn) / root if root else 0)
+
+
+@settings(deadline=None)
+@given(numbers)
+def test_correlations_by_their_formulas(pairs):
+    def pearson(truth, guesses):
+        truth, guesses = truth - truth.mean(), guesses - guesses.mean()
+        scale = np.sqrt((truth**2).sum() * (guesses**2).sum())
+        return (truth * guesses).sum() / scale if scale else 0
+
+    def ranks(values):
+        """Mean ranks, of ties alike."""
+        return np.array([(values < v).sum() + ((values == v).sum() - 1) / 2 for v in values])
+
+    truth, guesses = np.array(pairs, float).T
+    assert of("pearson", pairs) == pytest.approx(pearson(truth, guesses), abs=1e-9)
+    assert of("spearman", pairs) == pytest.approx(pearson(ranks(truth), ranks(guesses)), abs=1e-9)
+    assert of("mse", pairs) == pytest.approx(((truth - guesses) ** 2).mean())
+
+
+def test_scores_have_the_original_s_names():
+    keys = {name: metric.key for name, metric in METRICS.items()}
+    assert keys["accuracy"] == "eval_accuracy"
+    assert keys["matthew_corr"] == "matthew_corr"
+    assert (keys["pearson"], keys["mse"]) == ("pearson", "MSE")
+
+
+SAME_LABELS = ["caf\u00e9 au lait", " cafe\u0301 au lait", "caf\u00e9\u00a0au  lait\t"]
+
+
+@pytest.mark.parametrize("ending", ["tsv", "jsonl"])
+def test_labels_that_look_the_same_are_one_class(tmp_path, ending):
+    labels = [*SAME_LABELS, "tea"]
+    path = tmp_path / f"rows.{ending}"
+    if ending == "tsv":
+        labels = [label.replace("\t", " ") for label in labels]
+        rows = [f"x\t{label}\n" for label in labels]
+        path.write_text("text\tlabel\n" + "".join(rows), "utf-8")
+    else:
+        rows = [{"text": "x", "label": label} for label in labels]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    rows = RowSet((TableFile(str(path), Columns("text", None, "label")),))
+    dataset = task("classification")
+    read = read_examples(dataset, rows, labeled=True)
+    target = TARGETS["classification"].learn(dataset, read)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(read).tolist() == [0, 0, 0, 1]
+    # A model that was trained on labels as they were.
+    for label in SAME_LABELS:
+        trained = restore(dataset, None, ["tea", label])
+        assert trained.encode(read).tolist() == [1, 1, 1, 0]
+        assert trained.decode(np.eye(2)) == ["tea", label]
+
+
+def test_several_labels_that_look_the_same_are_one():
+    dataset = task("multi_label")
+    rows = examples(SAME_LABELS[0], SAME_LABELS[1:], ["tea", SAME_LABELS[2]])
+    target = TARGETS["multi_label"].learn(dataset, rows)
+    assert target.labels == (SAME_LABELS[0], "tea")
+    assert target.encode(rows).tolist() == [[1, 0], [1, 0], [1, 1]]
+
+
+def test_labels_of_another_model_are_those_of_the_data_set_in_its_order():
+    dataset = task("classification", labels=("no", "yes", "maybe"))
+    rows = examples("no", "yes", "maybe")
+    for labels in (["yes", "maybe", "no"], ["YES", "Maybe", "no"]):
+        target = restore(dataset, None, labels)
+        assert target.labels == ("yes", "maybe", "no")
+        assert target.encode(rows).tolist() == [2, 0, 1]
+        assert target.decode(np.eye(3)) == ["yes", "maybe", "no"]
+        assert target.score(target.encode(rows), np.eye(3)[[2, 0, 1]])["eval_accuracy"] == 1
+    assert restore(dataset, None, ["yes", "no", "other"]).labels == ("yes", "no", "other")
+
+
+def test_one_label():
+    target = TARGETS["classification"].learn(
+        task("classification", ("accuracy", "macro_f1")), examples("b", "a", "b")
+    )
+    assert (target.labels, target.outputs) == (("a", "b"), 2)
+    assert target.encode(examples("b", "a")).tolist() == [1, 0]
+    logits = np.log(np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]))
+    assert target.decode(logits) == ["a", "b", "a"]
+    np.testing.assert_allclose(target.values(logits), np.exp(logits))
+    scores = target.score(np.array([0, 1, 1]), logits)
+    assert scores["eval_accuracy"] == pytest.approx(2 / 3)
+    assert scores["eval_loss"] == pytest.approx(-np.log([0.9, 0.8, 0.4]).mean())
+    assert target.collapse(logits) is None
+    assert target.collapse(logits[[0, 2]]) == "every prediction is 'a'"
+    assert target.collapse(logits[:1]) is None
+
+
+def test_labels_that_are_numbers_are_in_their_order():
+    kind = TARGETS["classification"]
+    assert kind.learn(task("classification"), examples("10", "9", "1")).labels == ("1", "9", "10")
+    assert kind.learn(task("classification"), examples("10", "9", "x")).labels == ("10", "9", "x")
+    fixed = task("classification", labels=("yes", "no"))
+    assert kind.learn(fixed, examples("no")).labels == ("yes", "no")
+
+
+def test_a_number():
+    target = TARGETS["regression"].learn(
+        task("regression", ("pearson", "mse")), examples("1", "2.5", " 4e0 ")
+    )
+    assert target.outputs == 1
+    assert target.encode(examples("1", "-2.5")).tolist() == [1, -2.5]
+    logits = np.array([[1.0], [5.6], [-0.25]], np.float32)
+    assert target.decode(logits) == ["1", "5.5999999", "-0.25"]
+    assert target.submitted(logits) == ["1", "5", "0"]
+    scores = target.score(np.array([1.0, 5.0, 0.0]), logits)
+    assert scores["MSE"] == scores["eval_loss"] == pytest.approx((0.6**2 + 0.25**2) / 3)
+    assert target.collapse(logits) is None
+    near = np.array([[2.0], [2.001]], np.float32)
+    assert target.collapse(near) == "every prediction is about 2"
+    assert target.collapse(np.array([[2.0], [2.5]], np.float32)) is None
+
+
+def test_several_labels():
+    several = task("multi_label", ("micro_f1", "macro_f1", "exact_match"), label_separator=";")
+    target = TARGETS["multi_label"].learn(several, examples("b; a", "", ["c", "a"], "a;a"))
+    assert target.labels == ("a", "b", "c")
+    sets = target.encode(examples("c;a", "", ["b"]))
+    assert sets.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    logits = np.array([[3.0, -2.0, 0.0], [-1.0, -1.0, -1.0], [1.0, 1.0, -3.0]])
+    assert target.decode(logits) == ["a;c", "", "a;b"]
+    np.testing.assert_allclose(target.values(logits), 1 / (1 + np.exp(-logits)))
+    scores = target.score(sets, logits)
+    # Of 4 predicted labels 3 are right, of 3 true ones all are found.
+    assert scores["eval_micro_f1"] == pytest.approx(2 * 3 / (4 + 3))
+    assert scores["eval_macro_f1"] == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert scores["eval_exact_match"] == pytest.approx(2 / 3)
+    right = np.where(sets == 1, target.values(logits), 1 - target.values(logits))
+    assert scores["eval_loss"] == pytest.approx(-np.log(right).mean())
+    assert target.collapse(logits) is None
+    assert target.collapse(logits[[1, 1]]) == "every prediction is ''"
+
+
+def test_what_was_learned_is_restored():
+    for kind, labels in (
+        ("classification", ("a", "b")),
+        ("regression", ("1", "2")),
+        ("multi_label", ("a", "b,c")),
+    ):
+        target = TARGETS[kind].learn(task(kind), examples(*labels))
+        files = target.companion_files()
+        saved = parse_json(files[TARGET_FILE], TARGET_FILE, SavedTarget)
+        again = restore(task(kind), saved, json.loads(files.get(LABELS_FILE, "[]")))
+        assert (again.kind, again.labels, again.spread, again.outputs) == (
+            kind,
+            target.labels,
+            target.spread,
+            target.outputs,
+        )
+    # Folders of before there was a target.json.
+    assert restore(task("classification"), None, ["a", "b"]).labels == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "message"),
+    [
+        ("classification", ("a", "a"), "rows.tsv: every row has the label 'a'; at least two"),
+        ("regression", ("1", "high"), "rows.tsv:3: label 'high' is not a number"),
+        ("regression", ("1", "nan"), "rows.tsv:3: label 'nan' is not a number"),
+        ("regression", ("1.5", "1.50"), "rows.tsv: every row has the label 1.5"),
+        ("multi_label", ("", " , "), "rows.tsv: no row has a label"),
+    ],
+)
+def test_labels_that_cannot_be_are_named(kind, labels, message):
+    with pytest.raises(InputError, match=message):
+        TARGETS[kind].learn(task(kind), examples(*labels))
+
+
+def test_unknown_labels_are_named():
+    for kind, label in (("classification", "c"), ("multi_label", "a,c")):
+        target = TARGETS[kind].learn(task(kind), examples("a", "b"))
+        with pytest.raises(InputError) as error:
+            target.encode(examples("a", label))
+        assert str(error.value) == "rows.tsv:3: label 'c' is not one of the training labels (a, b)"
+
+
+def test_probabilities_of_large_logits_are_finite():
+    logits = np.array([[1e4, -1e4], [-1e5, 1e5]], np.float32)
+    for kind in ("classification", "multi_label"):
+        target = TARGETS[kind](task(kind), ("a", "b"))
+        np.testing.assert_allclose(target.values(logits), [[1, 0], [0, 1]], atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "answer", "key", "value"),
+    [
+        ("classification", ("b", "a", "b"), "always 'b'", "eval_accuracy", 2 / 3),
+        ("regression", ("1", "2", "6"), "always the mean, 3", "MSE", 14 / 3),
+        ("multi_label", ("a,b", "a", "a,b"), "always 'a,b'", "eval_exact_match", 2 / 3),
+        ("multi_label", ("", "", "a,b"), "never any label", "eval_exact_match", 2 / 3),
+    ],
+)
+def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value):
+    names = {"classification": "accuracy", "regression": "mse", "multi_label": "exact_match"}
+    rows = examples(*labels)
+    target = TARGETS[kind].learn(task(kind, (names[kind],)), rows)
+    truth = target.encode(rows)
+    found, logits = target.majority(truth)
+    assert found == answer
+    assert target.score(truth, logits)[key] == pytest.approx(value)

@@ -1,0 +1,260 @@
+"""Multiple-choice questions as they are read from RACE folders and JSON lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from absl import flags
+
+from albert_tf.errors import InputError
+from albert_tf.options import define_flags, from_flags
+from albert_tf.tasks.multiple_choice.choice_question import fill
+from albert_tf.tasks.multiple_choice.choices import read_questions
+from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from tests.conftest import ROOT
+
+ARTICLE = {
+    "id": "middle7.txt",
+    "article": "A cat sat.",
+    "questions": ["Who sat?", "It sat ____ .", "_ and _"],
+    "options": [["cat", "dog", "hen", "fox"], ["down", "up", "by"], ["a", "b", "c", "d"]],
+    "answers": ["A", "C", "D"],
+}
+
+
+@pytest.fixture
+def options(tmp_path):
+    return RaceOptions(output_dir="out", albert_config_file="config", spm_model_file="model")
+
+
+def race(folder, record, split="train", level="middle", name="7.txt"):
+    """Puts an article among those of RACE, and gives the file's path."""
+    path = folder / "RACE" / split / level / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(record if isinstance(record, str) else json.dumps(record) + "\n")
+    return path
+
+
+def test_race_as_published(options, tmp_path):
+    for level in ("high", "middle"):
+        race(tmp_path, {**ARTICLE, "id": f"{level}7.txt"}, level=level)
+        race(tmp_path, {**ARTICLE, "id": f"{level}10.txt"}, level=level, name="10.txt")
+    for data_dir in (tmp_path, tmp_path / "RACE"):
+        named = dataclasses.replace(options, data_dir=str(data_dir))
+        questions = read_questions(named, "train")
+        assert [question.group for question in questions] == ["middle"] * 6 + ["high"] * 6
+        assert len({question.id for question in questions}) == 12
+        seven = [question for question in questions if question.id.startswith("middle7.txt-")]
+        assert [question.id for question in seven] == [f"middle7.txt-{n}" for n in (1, 2, 3)]
+        assert [question.answer for question in seven] == [0, 2, 3]
+        assert seven[0].candidates == (
+            "Who sat? cat",
+            "Who sat? dog",
+            "Who sat? hen",
+            "Who sat? fox",
+        )
+        assert seven[1].candidates == ("It sat down .", "It sat up .", "It sat by .")
+        assert seven[2].candidates == ("a and a", "b and b", "c and c", "d and d")
+        assert {question.context for question in questions} == {"A cat sat."}
+    for level in ("high", "middle"):
+        only = dataclasses.replace(options, data_dir=str(tmp_path), **{f"{level}_only": True})
+        assert {question.group for question in read_questions(only, "train")} == {level}
+
+
+def test_answers_of_the_test_set_may_be_hidden(options, tmp_path):
+    hidden = {name: value for name, value in ARTICLE.items() if name != "answers"}
+    options = dataclasses.replace(options, data_dir=str(tmp_path), middle_only=True)
+    race(tmp_path, hidden, split="test")
+    assert [question.answer for question in read_questions(options, "predict")] == [None] * 3
+    race(tmp_path, hidden, split="dev")
+    with pytest.raises(InputError, match=r"7\.txt:1: no field 'answers'; the fields are 'id'"):
+        read_questions(options, "eval")
+
+
+@pytest.mark.parametrize(
+    ("question", "filled"),
+    [
+        ("What?", "What? x y"),
+        ("  ", "x y"),
+        ("He ____.", "He x y."),
+        ("_", "x y"),
+        ("my_name", "my_name x y"),
+        ("a __init__ b", "a __init__ b x y"),
+        ("(_)", "(x y)"),
+    ],
+)
+def test_blanks_outside_of_race_touch_no_letter(question, filled):
+    assert fill(question.strip(), " x y ") == filled
+
+
+def test_a_choice_is_put_in_as_it_is():
+    assert fill("_", r"\1 \g<0>") == r"\1 \g<0>"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answers": ["A", "C"]}, r"3 questions, 3 options and 2 answers"),
+        ({"answers": ["A", "D", "D"]}, r'question 2: answer "D" must be a letter from A to C'),
+        ({"answers": ["A", "AB", "D"]}, r'question 2: answer "AB" must be a letter'),
+        ({"answers": ["A", "", "D"]}, r'question 2: answer "" must be a letter'),
+        ({"answers": [0, "A", "D"]}, r"question 1: answer 0 must be a letter"),
+        ({"article": None}, r"'article' must be a text, not null"),
+        ({"questions": "x"}, r"'questions' must be a list, not \"x\""),
+        ({"questions": ["a", 2, "c"]}, r"question 2: must be a text, not 2"),
+        (
+            {"options": [["a", "b"], ["c"], ["d", "e"]]},
+            r"question 2: 1 choices; a question must have 2",
+        ),
+        ({"options": [["a", 1], ["c"], ["d", "e"]]}, r"question 1: 'options' must be a list of"),
+    ],
+)
+def test_faults_of_an_article_are_named(options, tmp_path, change, message):
+    path = race(tmp_path, "\n" + json.dumps({**ARTICLE, **change}) + "\n")
+    options = dataclasses.replace(options, data_dir=str(tmp_path), middle_only=True)
+    with pytest.raises(InputError, match=message) as error:
+        read_questions(options, "train")
+    assert str(error.value).startswith(f"{path}:2: ")
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_missing_is_named(options, tmp_path):
+    def message(split="train", **changes) -> str:
+        with pytest.raises(InputError) as error:
+            read_questions(dataclasses.replace(options, **changes), split)
+        return str(error.value)
+
+    assert "no .txt file in train/middle;" in message(data_dir=str(tmp_path))
+    race(tmp_path, ARTICLE)
+    assert "no .txt file in train/high;" in message(data_dir=str(tmp_path))
+    assert "no .txt file in dev/middle;" in message("eval", data_dir=str(tmp_path))
+    race(tmp_path, {**ARTICLE, "questions": [], "options": [], "answers": []})
+    only = {"data_dir": str(tmp_path), "middle_only": True}
+    assert message(**only) == f"{tmp_path}: contains no question"
+    assert "`task_name`=rase: must be one of race, c3, json" in message(task_name="rase")
+    assert "`train_file`: a file of JSON lines is required" in message(task_name="json")
+    assert "`eval_file`: a file of JSON lines" in message("eval", task_name="json")
+
+
+def json_lines(folder, *lines):
+    path = folder / "questions.jsonl"
+    path.write_text(
+        "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    )
+    return str(path)
+
+
+QUESTION = {"context": "", "question": "2 + 2 = __", "choices": ["three", "four"], "answer": 1}
+
+
+def test_json_lines(options, tmp_path):
+    path = json_lines(
+        tmp_path,
+        QUESTION,
+        "\n",
+        {**QUESTION, "answer": "B", "id": "b"},
+        {**QUESTION, "answer": " four ", "id": 17},
+        # What is a choice's text is no letter, whatever it looks like.
+        {**QUESTION, "choices": ["B", "A", "x"], "answer": "A"},
+        {"context": "It rains.", "question": "", "choices": ["Dry.", "Wet."], "answer": 0},
+    )
+    options = dataclasses.replace(options, task_name="JSON", train_file=path)
+    questions = read_questions(options, "train")
+    assert [question.answer for question in questions] == [1, 1, 1, 1, 0]
+    assert [question.id for question in questions] == ["1", "b", "17", "4", "5"]
+    assert [question.location for question in questions] == [f"{path}:{n}" for n in (1, 3, 4, 5, 6)]
+    assert questions[0].candidates == ("2 + 2 = three", "2 + 2 = four")
+    assert questions[4].candidates == ("Dry.", "Wet.")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "must be object, not array"),
+        ({"question": "q", "choices": ["a", "b"], "answer": 0}, "no field 'context'"),
+        ({**QUESTION, "question": 3}, "'question' must be a text, not 3"),
+        ({**QUESTION, "question": " "}, "neither context nor question"),
+        ({"context": "", "question": "q", "answer": 0}, "no field 'choices'"),
+        ({"context": "", "question": "q", "choices": ["a", "b"]}, "no field 'answer'"),
+        ({**QUESTION, "choices": "ab"}, "'choices' must be a list of texts"),
+        ({**QUESTION, "choices": ["a"]}, "1 choices; a question must have 2 to 26"),
+        ({**QUESTION, "choices": list(map(str, range(27)))}, "27 choices"),
+        ({**QUESTION, "choices": ["a", " "]}, "a choice is empty"),
+        ({**QUESTION, "answer": 2}, "answer 2 must be 0 to 1"),
+        ({**QUESTION, "answer": -1}, "answer -1 must be 0 to 1"),
+        ({**QUESTION, "answer": True}, "answer true must be the number"),
+        ({**QUESTION, "answer": None}, "answer null must be the number"),
+        ({**QUESTION, "answer": "C"}, 'answer "C" must be the number of a choice'),
+        ({**QUESTION, "answer": "five"}, 'answer "five" must be the number of a choice'),
+        ({**QUESTION, "choices": ["a", "a "], "answer": "a"}, 'answer "a" matches 2 choices'),
+        ({**QUESTION, "id": [1]}, "'id' must be a text or a number"),
+    ],
+)
+def test_faults_of_a_line_are_named(options, tmp_path, line, message):
+    path = json_lines(tmp_path, QUESTION, f"{line}\n" if isinstance(line, str) else line)
+    options = dataclasses.replace(options, task_name="json", eval_file=path)
+    with pytest.raises(InputError) as error:
+        read_questions(options, "eval")
+    assert str(error.value).startswith(f"{path}:2: ")
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_answers_are_not_needed_for_predictions(options, tmp_path):
+    without = {name: value for name, value in QUESTION.items() if name != "answer"}
+    path = json_lines(tmp_path, without, {**QUESTION, "answer": None}, QUESTION)
+    options = dataclasses.replace(options, task_name="json", predict_file=path)
+    assert [q.answer for q in read_questions(options, "predict")] == [None, None, 1]
+
+
+def test_flags_are_the_originals():
+    values = flags.FlagValues()
+    define_flags(RaceOptions, values)
+    needed = ["--albert_config_file=c", "--spm_model_file=v", "--output_dir=o"]
+    values(["run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7"])
+    options = from_flags(RaceOptions, values).with_defaults()
+    assert options.classifier_dropout == 0.2
+    assert options.keep_checkpoint_max == 7
+    assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)
+    assert (options.learning_rate, options.train_step, options.warmup_step) == (1e-5, 12000, 1000)
+    assert (options.max_seq_length, options.max_qa_length) == (512, 128)
+    assert (options.train_batch_size, options.save_checkpoints_steps) == (32, 100)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_recipes_are_what_the_program_takes(version):
+    values = flags.FlagValues()
+    define_flags(RaceOptions, values)
+    needed = ["--data_dir=d", "--output_dir=o"]
+    values(["run_race.py", f"--flagfile={ROOT}/configs/finetuning/race_{version}.cfg", *needed])
+    options = from_flags(RaceOptions, values)
+    options.check()
+    assert (options.task_name, options.max_seq_length, options.train_step) == ("race", 512, 12000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"high_only": True, "middle_only": True}, "exclude each other"),
+        ({"task_name": "json", "high_only": True}, "`high_only`=True: needs `task_name`=race"),
+        ({"task_name": "json", "data_dir": "x"}, "`data_dir`=x: needs `task_name`=race or c3"),
+        ({"task_name": "c3", "train_file": "x"}, "`train_file`=x: needs `task_name`=json"),
+        ({"submission": True}, "`submission`=True: needs `task_name`=c3"),
+        ({"submission": True, "task_name": "c3"}, "`submission`: needs `do_predict`"),
+    ],
+)
+def test_flags_that_do_not_go_together(options, changes, message):
+    with pytest.raises(InputError, match=message):
+        dataclasses.replace(options, **changes).check()
+
+
+def test_the_real_articles(options, shared):
+    options = dataclasses.replace(options, data_dir=str(shared("data/race")))
+    train, dev = (read_questions(options, split) for split in ("train", "eval"))
+    assert (len(train), len(dev)) == (247, 104)
+    assert {len(question.choices) for question in train} == {3, 4}
+    assert {len(question.choices) for question in dev} == {2, 4}
+    assert not any("_" in text for question in train + dev for text in question.candidates)

@@ -1,0 +1,187 @@
+"""Scores of answers in scripts without spaces: cases worked out by hand, and a naive oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert_tf.finetuning.task import ExampleSet
+from albert_tf.tasks.question_answering.answer_metrics import (
+    CHARACTERS,
+    CMRC,
+    METRICS,
+    SQUAD,
+    choose_metric,
+    cmrc_segments,
+    exact_match,
+    f1,
+)
+from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.squad_metrics import evaluate, question_scores
+from albert_tf.tasks.question_answering.squad_options import METRIC_NAMES, SquadOptions
+from albert_tf.tokenizers import Tokenizer
+
+# Prediction, answer, exact match; longest common run, and segments of both. The official script
+# gives the same for all of them.
+CMRC_CASES = [
+    ("任天堂游戏谜之村雨城", "村雨城", 0, 3, 10, 3),
+    ("村雨城", "村雨城", 1, 3, 3, 3),
+    ("《村雨城》。", "村雨城", 1, 3, 3, 3),
+    ("", "村雨城", 0, 0, 0, 3),
+    ("，。", "、", 1, 0, 0, 0),  # nothing is left of both, which scores 0 but is equal
+    ("", "", 1, 0, 0, 0),
+    ("2010年3月", "2010年", 0, 2, 4, 2),
+    ("２０１０年", "2010年", 0, 1, 2, 2),  # full width is another word
+    ("iPhone 4S", "iphone 4s", 1, 2, 2, 2),
+    ("iPhone4S", "iPhone 4S", 0, 0, 1, 2),
+    ("苹果iPhone手机", "iPhone", 0, 1, 5, 1),
+    ("哈哈哈", "哈哈", 0, 2, 3, 2),
+    ("天地天地", "地天", 0, 2, 4, 2),
+    ("城雨村", "村雨城", 0, 1, 3, 3),  # order counts
+    ("村口雨城", "村雨城", 0, 2, 4, 3),  # a gap ends a run
+    ("3,000人", "3，000人", 0, 1, 2, 2),  # "3，000" becomes "3000"
+    ("1-2", "12", 1, 1, 1, 1),
+    ("人。", "人.", 0, 1, 1, 2),  # only full-width punctuation is removed
+    ("……", "…", 0, 0, 1, 1),  # an ellipsis is not
+    ("don't", "do not", 0, 1, 2, 2),
+    ("50%", "50", 0, 1, 2, 1),
+    ("(北京)", "北京", 0, 2, 4, 2),
+    ("ゲーム機", "ゲーム", 0, 1, 2, 1),  # kana are words, as Latin letters
+    (" 北京 ", "北京", 1, 2, 2, 2),
+    ("北 京", "北京", 0, 2, 2, 2),  # a space inside counts for exact match only
+    ("A：B", "a:b", 1, 1, 1, 1),
+    ("㐀", "㐀", 1, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answer", "exact", "common", "predicted", "true"), CMRC_CASES
+)
+def test_scores_of_cmrc(prediction, answer, exact, common, predicted, true):
+    assert (len(cmrc_segments(prediction)), len(cmrc_segments(answer))) == (predicted, true)
+    expected = 2 * common / (predicted + true) if common else 0
+    assert f1(prediction, answer, CMRC) == pytest.approx(expected)
+    assert exact_match(prediction, answer, CMRC) == exact
+
+
+# Few characters, so that texts have runs in common.
+@given(st.text("村雨城ab 1，.", max_size=8), st.text("村雨城ab 1，.", max_size=8))
+def test_the_longest_run_is_found(prediction, answer):
+    one, other = cmrc_segments(prediction), cmrc_segments(answer)
+    runs = {tuple(one[i:j]) for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
+    others = {tuple(other[i:j]) for i in range(len(other)) for j in range(i + 1, len(other) + 1)}
+    longest = max(map(len, runs & others), default=0)
+    expected = 2 * longest / (len(one) + len(other)) if longest else 0
+    assert f1(prediction, answer, CMRC) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answer", "exact", "score"),
+    [
+        ("東京タワー", "タワー", 0, 6 / 8),
+        ("東京タワー。", "東京タワー", 1, 1),
+        ("ＧＰＳ衛星", "GPS衛星", 1, 1),
+        ("GPS衛星", "GPS 衛星", 1, 1),
+        ("星衛", "衛星", 0, 1),  # in any order
+        ("New York市", "york 市", 0, 4 / 5),
+        ("กข", "ขคง", 0, 2 / 5),
+        ("", "東京", 0, 0),
+    ],
+)
+def test_scores_per_character(prediction, answer, exact, score):
+    assert f1(prediction, answer, CHARACTERS) == pytest.approx(score)
+    assert exact_match(prediction, answer, CHARACTERS) == exact
+
+
+@pytest.mark.parametrize(
+    ("answers", "metric", "reason"),
+    [
+        (["the cat", "1998"], SQUAD, "0.0%"),
+        (["Beijing, 北京"], SQUAD, "22.2%"),
+        (["村雨城", "2010年", "iPad"], SQUAD, "33.3%"),
+        (["村雨城", "2010年", "iPad", "任天堂游戏谜之村雨城"], CMRC, "63.6%"),
+        (["任天堂", "1998年", "ゲーム機"], CHARACTERS, "66.7%"),
+        (["กรุงเทพ"], CHARACTERS, "100.0%"),
+        ([], SQUAD, "0.0%"),
+    ],
+)
+def test_the_metric_follows_from_the_answers(answers, metric, reason):
+    chosen = choose_metric(answers)
+    assert chosen.metric == metric
+    assert chosen.reason.startswith(f"{reason} of the letters and digits")
+
+
+def test_results_have_the_name_of_the_metric():
+    def question(id, *answers):
+        return SquadQuestion(id, "?", "", tuple(Answer(text, -1) for text in answers))
+
+    questions = [question("1", "村雨城", "谜之村雨城"), question("2", "。", "北京"), question("3")]
+    predictions = {"1": "游戏谜之村雨城", "2": "", "3": ""}
+    assert question_scores(questions[0], predictions["1"], True, CMRC) == (
+        0,
+        pytest.approx(10 / 12),
+    )
+    # As for words: an answer of which nothing is left does not count in 2.0.
+    assert question_scores(questions[1], "", True, CMRC) == (0, 0)
+    results = evaluate(questions, predictions, True, CMRC)
+    assert results["cmrc_f1"] == pytest.approx(100 * (10 / 12 + 0 + 1) / 3)
+    assert (results["HasAns_cmrc_exact"], results["NoAns_cmrc_f1"]) == (0, 100)
+    assert set(evaluate(questions[:2], predictions, False, CHARACTERS)) == {
+        "character_exact_match", "character_f1", "total",
+    }  # fmt: skip
+    assert tuple(METRICS) == METRIC_NAMES
+
+
+@pytest.mark.parametrize("version_2", [False, True])
+def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, version_2):
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"任天堂游戏谜之村雨城是什么？。"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", "utf-8")
+    context = "任天堂游戏谜之村雨城。"
+    answers = [{"text": "村雨城", "answer_start": 7}]
+    qas = [{"id": "1", "question": "是什么？", "answers": answers}]
+    if version_2:
+        qas.append({"id": "2", "question": "什么？", "answers": [], "is_impossible": True})
+    content = {"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}
+    (tmp_path / "dev.json").write_text(json.dumps(content))
+    options = SquadOptions(
+        output_dir=str(tmp_path),
+        predict_file=str(tmp_path / "dev.json"),
+        squad_head="span",
+        max_seq_length=32,
+        max_query_length=8,
+        do_eval=True,
+    )
+    with caplog.at_level("INFO"):
+        task = QuestionAnswering(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+    assert "answer_metric=cmrc, because 100.0% of the letters" in caplog.text
+    (questions,) = task.read("eval").values()
+    examples = ExampleSet("eval", "", questions, task.encode("eval", questions))
+    # "游戏谜之村雨城", and for the second question, that there is none.
+    start, end = np.zeros([2, len(questions), 32], np.float32)
+    start[0, 6 + 3] = end[0, 6 + 9] = 9
+    start[1:, 0] = end[1:, 0] = 9
+    outputs = {"start_logits": start, "end_logits": end}
+    results = task.score(examples, outputs)
+    expected = 100 * (2 * 3 / (3 + 7) + version_2) / len(questions)
+    assert results[task.metric] == results["cmrc_f1"] == pytest.approx(expected)
+    assert results["cmrc_exact_match"] == 100 * version_2 / len(questions)
+    if version_2:
+        assert results["best_cmrc_f1"] == pytest.approx(expected)
+        assert results["null_score_diff_threshold"] == results["best_cmrc_f1_thresh"]
+    sections = task.report_sections(examples, outputs)
+    assert sections[0].text.startswith("answer_metric=cmrc, because 100.0% of")
+    # A folder with its settings is scored by the same metric when there are no answers.
+    (settings,) = task.companion_files().items()
+    (tmp_path / settings[0]).write_text(settings[1])
+    del qas[0]["answers"], qas[1:]
+    (tmp_path / "dev.json").write_text(json.dumps(content))
+    predicting = dataclasses.replace(options, do_eval=False, do_predict=True)
+    assert QuestionAnswering(predicting, task.tokenizer).metric == "cmrc_f1"
+    flagged = dataclasses.replace(predicting, answer_metric="characters")
+    assert QuestionAnswering(flagged, task.tokenizer).metric == "character_f1"

@@ -1,0 +1,218 @@
+"""Files of SQuAD as they are, and as they should not be."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion, read_squad
+
+CONTEXT = "The cat sat on the mat."
+
+
+def qa(id="1", **fields):
+    answers = [{"text": "cat", "answer_start": 4}]
+    return {"id": id, "question": "Who sat?", "answers": answers, **fields}
+
+
+def content(*questions, version="1.1"):
+    paragraph = {"context": CONTEXT, "qas": list(questions)}
+    return {"version": version, "data": [{"title": "Cats", "paragraphs": [paragraph]}]}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(value):
+        path = tmp_path / "set.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+        return read_squad(str(path))
+
+    return read
+
+
+def test_questions_come_in_the_order_of_the_file(read):
+    file = read(content(qa("b"), qa("a", question="Where?", answers=[])))
+    assert file.questions == [
+        SquadQuestion("b", "Who sat?", CONTEXT, (Answer("cat", 4),)),
+        SquadQuestion("a", "Where?", CONTEXT, ()),
+    ]
+    assert read("\ufeff" + json.dumps(content(qa()))).questions[0].id == "1"
+
+
+@pytest.mark.parametrize(
+    ("questions", "version", "labeled", "version_2"),
+    [
+        ([qa()], "1.1", True, False),
+        ([qa()], "v2.0", True, True),
+        ([qa(is_impossible=False)], "", True, False),
+        ([qa(), qa("2", answers=[])], "1.1", True, True),
+        ([qa(), qa("2", answers=[], is_impossible=True)], "", True, True),
+        ([qa(answers=[], is_impossible=True)], "", True, True),
+        ([qa(answers=[])], "1.1", False, False),
+        ([qa(answers=[])], "2.0", False, True),
+        ([{"id": "1", "question": "Who?"}], "1.1", False, False),
+    ],
+)
+def test_what_a_file_says_of_itself(read, questions, version, labeled, version_2):
+    file = read(content(*questions, version=version))
+    assert (file.labeled, file.version_2) == (labeled, version_2)
+
+
+def test_an_answer_counts_where_it_is():
+    def placed(*answers):
+        return SquadQuestion(
+            "1", "Who?", CONTEXT, tuple(Answer(*a) for a in answers)
+        ).placed_answer()
+
+    assert placed(("cat", 4)) == Answer("cat", 4)
+    assert placed(("cat", 5), ("sat", 8)) == Answer("sat", 8)
+    for start in (3, 8, 400):
+        assert placed(("cat", start)) is None
+    assert placed() is None
+
+
+def changed(path, value=None):
+    """A file with one thing changed, or gone."""
+    whole = copy.deepcopy(content(qa("1"), qa("2")))
+    *way, last = path
+    part = whole
+    for step in way:
+        part = part[step]
+    if value is None:
+        del part[last]
+    else:
+        part[last] = value
+    return whole
+
+
+PARAGRAPH = ("data", 0, "paragraphs", 0)
+SECOND = (*PARAGRAPH, "qas", 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{", r"set\.json: not JSON"),
+        ("[]", r"set\.json: contains no question"),
+        ("[1]", r"set\.json: \[0\]=1: must be object, not int"),
+        ("1", r"set\.json: must be object, not int"),
+        (changed(("data",)), r"set\.json: lacks 'data'"),
+        (changed(("data", 0), 3), r"data\[0\]=3: must be object, not int"),
+        (changed((*PARAGRAPH, "context")), r"data\[0\]\.paragraphs\[0\]: lacks 'context'"),
+        (changed((*PARAGRAPH, "qas")), r"data\[0\]\.paragraphs\[0\]: lacks 'qas'"),
+        (changed((*SECOND, "id")), r"data\[0\]\.paragraphs\[0\]\.qas\[1\]: lacks 'id'"),
+        (changed((*SECOND, "id"), 7.5), r"qas\[1\]\.id=7.5: must be int \| str, not float"),
+        (changed((*SECOND, "id"), True), r"qas\[1\]\.id=true: must be int \| str, not bool"),
+        (changed((*SECOND, "question")), r"qas\[1\]: lacks 'question'"),
+        (changed((*SECOND, "answers")), r"qas\[1\]: lacks 'answers', which other"),
+        (changed((*SECOND, "answers", 0, "text")), r"qas\[1\]\.answers\[0\]: lacks 'text'"),
+        (
+            changed((*SECOND, "answers", 0, "answer_start"), True),
+            r"answers\[0\]\.answer_start=true: must be int \| float \| null, not bool",
+        ),
+        (
+            changed((*SECOND, "answers", 0, "answer_start"), 4.5),
+            r"qas\[1\]: answer_start=4.5: must be a whole number",
+        ),
+        (
+            changed((*SECOND, "answers"), {"text": ["cat"], "answer_start": [4, 5]}),
+            r"qas\[1\]: 1 texts of answers, but 2 positions",
+        ),
+        (changed((*SECOND, "id"), 1), r"qas\[1\]: the id '1' is already used at"),
+        ('{"id": 1}\n{"id": 2}', r"set\.json:1: lacks 'paragraphs'"),
+        (
+            json.dumps({**qa(), "context": CONTEXT}) + "\n{\n",
+            r"set\.json:2: not JSON",
+        ),
+        (changed((*SECOND, "is_impossible"), True), r"question '2' has answers, but 'is_impos"),
+        (
+            changed((*SECOND, "id"), "1"),
+            r"qas\[1\]: the id '1' is already used at data\[0\]\.paragraphs\[0\]\.qas\[0\]",
+        ),
+        (changed((*PARAGRAPH, "qas"), []), r"set\.json: contains no question"),
+    ],
+)
+def test_what_is_wrong_is_named(read, value, message):
+    with pytest.raises(InputError, match=message) as error:
+        read(value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("id", [0, 12, "12", 2**60])
+@pytest.mark.parametrize("start", [4, 4.0])
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("form", ["articles", "data", "list", "lines", "paragraphs", "parquet"])
+def test_the_same_questions_in_every_form(tmp_path, id, start, columns, form):
+    answers = {"text": ["cat", "mat"], "answer_start": [start, None if start == 4.0 else -1]}
+    # As the Hub stores that there is no answer, and as others do.
+    nothing = {"text": [""], "answer_start": [-1]}
+    if not columns:
+        answers, nothing = ([dict(zip(a, v, strict=True)) for v in zip(*a.values(), strict=True)]
+                            for a in (answers, nothing))  # fmt: skip
+    questions = [qa(id, answers=answers), qa("x", answers=nothing)]
+    rows = [{**question, "context": CONTEXT} for question in questions]
+    paragraph = {"context": CONTEXT, "qas": questions}
+    path = tmp_path / ("set.parquet" if form == "parquet" else "set.json")
+    if form == "parquet":
+        rows = [{**row, "id": str(row["id"])} for row in rows] if id != 12 else rows[:1]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        value = {
+            "articles": content(*questions),
+            "data": {"data": rows},
+            "list": rows,
+            "lines": rows,
+            "paragraphs": [paragraph],
+        }[form]
+        lines = value if form in ("lines", "paragraphs") else [value]
+        text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+        path.write_text(text + "\n\n" * (form == "lines"), "utf-8")
+    file = read_squad(str(path))
+    found = (Answer("cat", 4), Answer("mat", -1))
+    assert file.questions[0] == SquadQuestion(str(id), "Who sat?", CONTEXT, found)
+    assert file.labeled
+    if len(rows) > 1:
+        assert file.questions[1] == SquadQuestion("x", "Who sat?", CONTEXT, ())
+        assert file.version_2
+
+
+def test_lines_of_json_end_at_line_feeds(tmp_path):
+    context = "a cat\u2028\u0085 sat"
+    row = {"id": 1, "question": "Who?", "context": context, "answers": []}
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(row, ensure_ascii=False) + "\r\n", "utf-8")
+    assert read_squad(str(path)).questions[0].context == context
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [{"text": "", "answer_start": -1}],
+        [{"text": " ", "answer_start": 0}],
+        [{"text": "CANNOTANSWER", "answer_start": -1}],
+        {"text": [], "answer_start": []},
+        None,
+    ],
+)
+def test_placeholders_are_no_answers(read, answers):
+    file = read(content(qa(), qa("2", answers=answers, is_impossible=True)))
+    assert file.questions[1].answers == ()
+    assert file.version_2
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(InputError, match=r"nowhere\.json: no such file"):
+        read_squad("nowhere.json")
+
+
+def test_real_questions(shared):
+    file = read_squad(str(shared("data/squad/squad-v1.1-subset-1190q.json")))
+    assert len(file.questions) == 1190
+    assert file.labeled
+    assert not file.version_2
+    assert all(question.placed_answer() for question in file.questions)

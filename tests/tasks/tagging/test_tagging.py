@@ -1,0 +1,463 @@
+"""Tagging: entities and scores as seqeval's, windows, the loss, and files in every layout."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import warnings
+
+import numpy as np
+import pyarrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keras import ops
+from pyarrow import parquet
+
+from albert_tf.errors import InputError
+from albert_tf.finetuning.task import ExampleSet
+from albert_tf.modeling.losses import TokenClassificationObjective
+from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
+from albert_tf.tasks.tagging.tag_files import (
+    ReadOptions,
+    as_example,
+    from_words,
+    kind_of_tags,
+    read_tagged,
+)
+from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.tagging_report import find_errors, marked_text
+from albert_tf.tasks.tagging.token_classification import TokenClassification
+from albert_tf.tasks.tagging.windows import (
+    TEXT,
+    WORDS,
+    WordTags,
+    encoded_form,
+    first_tokens,
+    make_windows,
+    nearest_window,
+    predict_tags,
+    raw_words,
+    window_starts,
+)
+from albert_tf.tokenizers.normalization import Normalization
+from albert_tf.tokenizers.words import split_words
+from tests.conftest import GOLDEN
+
+TAGS = ["O", *(prefix + type_ for prefix in "BIES" for type_ in ("-A", "-B", "-x-y", ""))]
+
+
+def scores_of(truth, predicted):
+    """The scores of tag sequences, by the way that they are scored in an evaluation."""
+    texts = [from_words("f:1", 0, ["w"] * len(tags), tags) for tags in truth]
+    examples = [as_example(text, text.words, True) for text in texts]
+    found = [
+        WordTags(tags, np.ones(len(tags))).entities(text.text, text.words)
+        for tags, text in zip(predicted, texts, strict=True)
+    ]
+    return count_matches([example.entities for example in examples], found)
+
+
+def test_scores_are_those_that_seqeval_gave():
+    for case in json.loads((GOLDEN / "seqeval/cases.json").read_text()):
+        truth, predicted = ([line.split() for line in case[name]] for name in ("true", "pred"))
+        assert [list(each) for each in chunks(truth[0])] == case["entities"]
+        counts = scores_of(truth, predicted)
+        for name in ("precision", "recall", "f1"):
+            assert getattr(counts[""], name) == pytest.approx(case[name], abs=1e-12)
+        by_type = {
+            label: [each.precision, each.recall, each.f1, each.support]
+            for label, each in counts.items()
+            if label
+        }
+        assert by_type == {label: pytest.approx(row) for label, row in case["types"].items()}
+
+
+sequences = st.lists(
+    st.lists(st.sampled_from(TAGS), min_size=1, max_size=12), min_size=1, max_size=3
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(sequences, st.randoms(use_true_random=False))
+def test_scores_are_seqevals(truth, draw):
+    seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
+    predicted = [
+        [tag if draw.random() < 0.6 else draw.choice(TAGS) for tag in tags] for tags in truth
+    ]
+    counts = scores_of(truth, predicted)
+    for tags in (*truth, *predicted):
+        expected = [(label, first, last + 1) for label, first, last in seqeval.get_entities(tags)]
+        assert chunks(tags) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        *expected, _ = seqeval.precision_recall_fscore_support(truth, predicted, average="micro")
+    actual = [counts[""].precision, counts[""].recall, counts[""].f1]
+    assert actual == pytest.approx(expected, abs=1e-12)
+
+
+def test_schemes_are_recognized_and_invalid_tags_counted():
+    lines = {
+        "O I-A I-A B-A O I-B": ("IOB1", 0),
+        "B-A I-A B-A O B-B": ("IOB2", 0),
+        "B-A I-A B-A O B-B O I-A I-B": ("IOB2", 2),
+        "B-A E-A S-A O B-A I-A E-A": ("IOBES", 0),
+        "B-A M-A E-A S-A O B-A O E-B": ("IOBES", 2),
+    }
+    for line, expected in lines.items():
+        assert invalid_tags([line.split()]) == expected, line
+    assert kind_of_tags([from_words("f:1", 0, ["a", "b"], ["NN", "VB"])]) == "plain"
+    mixed = [from_words("f:1", 0, ["a"], ["B-X"]), from_words("f:4", 1, ["b"], ["NN"])]
+    with pytest.raises(InputError, match='f:4: tag "NN": must be O, or B-, I-'):
+        kind_of_tags(mixed)
+
+
+def test_the_loss_is_that_of_hugging_face():
+    inputs, outputs = (
+        np.load(GOLDEN / f"hf_tiny_tokcls/{name}.npz") for name in ("inputs", "outputs")
+    )
+    # Labels may be longer than the batch, and what fills a batch does not count.
+    labels = np.pad(inputs["labels"], [(0, 1), (0, 3)])
+    logits = np.pad(outputs["logits"], [(0, 1), (0, 0), (0, 0)])
+    batch = {"label_ids": labels, "is_real_example": np.array([1, 1, 1, 1, 0])}
+    batch["label_ids"][:, -3:] = -1
+    objective = TokenClassificationObjective()
+    sums, weights = objective.sums({"logits": logits}, batch), objective.weights(batch)
+    assert float(objective.loss(sums, weights)) == pytest.approx(float(outputs["loss"]), abs=1e-5)
+    kept = inputs["labels"] >= 0
+    correct = (outputs["logits"].argmax(-1) == inputs["labels"])[kept].sum()
+    assert float(ops.convert_to_numpy(sums["token_classification_accuracy"])) == correct
+
+
+class Letters:
+    """A tokenizer with a token for every letter, or for two where they are `joined`."""
+
+    cls_id, sep_id, pad_id = 1, 2, 0
+    normalization = Normalization()
+
+    def __init__(self, joined=()):
+        self.joined = joined
+
+    def encode_with_offsets(self, text):
+        ids, offsets, place = [], [], 0
+        while place < len(text):
+            length = 2 if text[place : place + 2] in self.joined else 1
+            if text[place] != "~" and not text[place].isspace():
+                ids.append(10 + ord(text[place]))
+                offsets.append((place, place + length))
+            place += length
+        return np.array(ids, np.int32), np.array(offsets, np.int32).reshape(-1, 2)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text("abc~", min_size=1, max_size=5), max_size=12), st.integers(3, 9))
+def test_every_word_is_predicted_once_where_it_has_most_context(words, length):
+    texts = [
+        encoded_form(text.text, text.words, WORDS)
+        for text in (from_words("f:1", 0, words), from_words("f:2", 1, ["abc", "~"]))
+    ]
+    windows = make_windows(texts, Letters(), length)
+    windows.label(range(len(words) + 2), length)
+    padded = windows.padded(length)
+    labels = padded["label_ids"]
+    own = [number for number, word in enumerate([*words, "abc"]) if set(word) != {"~"}]
+    assert sorted(labels[labels >= 0].tolist()) == own
+    tokens = "".join(words).replace("~", "")
+    starts = window_starts(len(tokens), length - 2)
+    assert set(range(len(tokens))) == {
+        token for start in starts for token in range(start, min(start + length - 2, len(tokens)))
+    }
+    place = 0
+    for number, word in enumerate(words):
+        if set(word) == {"~"}:
+            continue
+        row, position = windows.places[number]
+        letter = word.replace("~", "")[0]
+        assert padded["input_ids"][row, position] == 10 + ord(letter)
+        context = [min(place - start, start + length - 3 - place) for start in starts]
+        assert context[nearest_window(np.array([place]), starts, length - 2)[0]] == max(context)
+        assert place - starts[row] + 1 == position
+        place += len(word.replace("~", ""))
+
+
+def test_words_that_share_a_token_or_have_none_continue_the_tag():
+    text, words = "Xy z~ q", [(0, 1), (1, 2), (3, 4), (4, 5), (6, 7)]
+    tokenizer = Letters(joined=("Xy",))
+    _, offsets = tokenizer.encode_with_offsets(text)
+    assert first_tokens(words, offsets).tolist() == [0, -1, 1, -1, 2]
+    windows = make_windows([encoded_form(text, words, TEXT)], tokenizer, 8)
+    logits = np.full((1, 5, 3), -9.0)
+    for position, label in enumerate((0, 1, 0, 1, 0)):
+        logits[0, position, label] = 9
+    (tags,) = predict_tags(windows, logits, ["O", "B-A", "I-A"])
+    assert tags.tags == ["B-A", "I-A", "O", "O", "B-A"]
+    entities = tags.entities(text, words)
+    assert [each[:4] for each in entities] == [("A", 0, 2, "Xy"), ("A", 6, 7, "q")]
+    assert all(0.99 < each.score <= 1 for each in entities)
+
+
+def test_raw_text_is_split_like_the_text_that_was_trained_on():
+    text = "Anna O'Brien's train left London-Paris at 7:30.\u00a0我爱U.S. हिन्दी นี้ 1,5"
+    joined = "Anna O'Brien ' s train left London-Paris at 7:30 . 我 爱 U.S . हिन्दी นี้ 1,5"
+    apart = "Anna O ' Brien ' s train left London - Paris at 7 : 30 . 我 爱 U . S . हिन्दी นี้ 1 , 5"
+    text, joined, apart = text + " ๒๕๖๐ꦲꦴꦏ꧀ꋧ", joined + " ๒๕๖๐ ꦲꦴ ꦏ꧀ ꋧ", apart + " ๒๕๖๐ ꦲꦴ ꦏ꧀ ꋧ"
+    for is_joined, expected in ((True, joined), (False, apart)):
+        words = [text[start:end] for start, end in split_words(text, is_joined)]
+        assert words == expected.split()
+    spans = raw_words("a,b", WORDS)
+    assert encoded_form("a,b", spans, WORDS) == ("a , b", [(0, 1), (2, 3), (4, 5)])
+    assert encoded_form("a,b", spans, TEXT) == ("a,b", spans)
+
+
+def read(path, content, **options):
+    path.write_text(content)
+    return read_tagged(str(path), ReadOptions(**options))
+
+
+def test_columns(tmp_path):
+    content = (
+        "\ufeff-DOCSTART- -X- O O\n\n# text = a comment\n#EU NNP I-NP B-ORG\nrejects VBZ I-VP O\n"
+        "\n\nPeter NNP I-NP B-PER\r\n"
+    )
+    first, second = read(tmp_path / "a.txt", content)
+    assert (first.text, first.tags) == ("#EU rejects", ("B-ORG", "O"))
+    assert first.location == f"{tmp_path}/a.txt:4"
+    assert (second.id, second.words, second.tags) == (1, ((0, 5),), ("B-PER",))
+    (first, _) = read(tmp_path / "a.txt", content, word_column=2, tag_column=3)
+    assert (first.text, first.tags) == ("NNP VBZ", ("I-NP", "I-VP"))
+    (chinese,) = read(tmp_path / "msra_train_bio", "中\tB-LOC\n\u3000\tO\n国\tO\n")
+    assert (chinese.text, len(chinese.words)) == ("中 \u3000 国", 3)
+    (untagged,) = read(tmp_path / "b.txt", "EU\nrejects\n", labeled=False)
+    assert untagged.tags is None
+
+
+CONLLU = """# newdoc id = a comment of ten words here
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\t_\t_\t3\tcase\t_\t_
+2\tle\tle\tDET\t_\t_\t3\tdet\t_\t_
+3\t10\u00a0000 francs\tfranc\tNOUN\t_\t_\t0\troot\t_\t_
+3.1\tpayés\tpayer\tVERB\t_\t_\t_\t_\t3:acl\tCopyOf=-1
+
+# text = #5
+0.1\tC'est\têtre\tVERB\t_\t_\t_\t_\t0:root\t_
+1\t#5\t#\tSYM\t_\t_\t0\troot\t_\t_
+2\t2-3\t2\tNUM\t_\t_\t1\tnmod\t_\t_
+"""
+
+
+def test_conllu_has_lines_that_are_no_words(tmp_path):
+    first, second = read(tmp_path / "a.conllu", CONLLU, word_column=2, tag_column=4)
+    assert first.text == "de le 10\u00a0000 francs"
+    assert len(first.words) == 3
+    assert first.tags == ("ADP", "DET", "NOUN")
+    assert (second.text, second.tags) == ("#5 2-3", ("SYM", "NUM"))
+    assert second.location == f"{tmp_path}/a.conllu:9"
+    relations = read(tmp_path / "a.conllu", CONLLU, word_column=-9, tag_column=8)
+    assert relations[0].tags == ("case", "det", "root")
+    with pytest.raises(InputError, match="`word_column`=1: in .*:2, as in CoNLL-U, this column"):
+        read(tmp_path / "a.conllu", CONLLU)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["1-2 NUM", "5.1 NUM"],  # words that look like numbers of CoNLL-U
+        ["1 x NUM", "1-2 x NUM", "3 x NUM"],  # not numbered from 1 to the last
+        ["4-5\tx\tNUM", "5-6\tx\tNUM"],
+    ],
+)
+def test_other_columns_may_look_like_those_of_conllu(tmp_path, lines):
+    for column in {1, len(lines[0].split()) - 1}:
+        (text,) = read(tmp_path / "a.txt", "\n".join(lines), word_column=column)
+        assert len(text.words) == len(text.tags) == len(lines)
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009", "\u3000", "\u2028", "\x1c"])
+def test_only_ascii_white_space_separates_columns(tmp_path, space):
+    word = f"5{space}kg"
+    (text,) = read(tmp_path / "a.txt", f"{word} \t B-X\n")
+    assert text.text.strip() == word
+    (text,) = read(tmp_path / "b.txt", f"{word}  B-X{space}\n{word} O\n{space}\n")
+    assert (text.text, text.tags) == (f"{word} {word}", ("B-X", "O"))
+
+
+def test_json_lines_and_parquet(tmp_path):
+    (row,) = read(
+        tmp_path / "a.json", '{"tokens": ["a b", ""], "ner_tags": [1, 0]}', tag_names=("O", "B-X")
+    )
+    assert (row.text, row.words, row.tags) == ("a b ", ((0, 3), (4, 4)), ("B-X", "O"))
+    (row,) = read(
+        tmp_path / "a.jsonl",
+        '{"id": "x", "text": "to Paris ", "entities": [{"start": 2, "end": 9, "label": "LOC"}]}',
+    )
+    assert (row.id, row.entities) == ("x", (Entity("LOC", 3, 8, "Paris"),))
+    label = {"address": {"台湾": [[15, 16]]}, "name": {"彭小军": [[0, 2]]}}
+    text = "彭小军认为，国内银行现在走的是台湾的发卡模式"
+    (row,) = read(tmp_path / "train.json", json.dumps({"text": text, "label": label}))
+    assert [each.text for each in row.entities] == ["彭小军", "台湾"]
+
+    table = pyarrow.table({"tokens": [["中", "国"]], "ner_tags": [[5, 6]]})
+    names = ["O", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC"]
+    info = {"info": {"features": {"ner_tags": {"feature": {"names": names}}}}}
+    table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    (row,) = read_tagged(str(tmp_path / "a.parquet"), ReadOptions())
+    assert row.tags == ("B-LOC", "I-LOC")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "a O\nb\n", 'a.txt:2: 1 columns in "b", but line 1 has 2'),
+        ("a.txt", "a\n", 'a.txt:1: no tag after "a"'),
+        ("a.txt", "\n\n", "a.txt: contains no text"),
+        ("a.json", "{}", "a.json:1: must have 'tokens' or 'text'"),
+        ("a.json", "[]", "a.json:1: must be object, not array"),
+        ("a.json", '{"tokens": ["a"]}', "a.json:1: lacks 'ner_tags'"),
+        ("a.json", '{"tokens": ["a"], "tags": ["O", "O"]}', "a.json:1: 1 tokens, but 2 tags"),
+        ("a.json", '{"tokens": ["a"], "tags": [3]}', "a.json:1: tag 3: tags must be texts"),
+        ("a.json", '{"text": "ab"}', "a.json:1: lacks 'entities'"),
+        (
+            "a.json",
+            '{"text": "ab", "spans": [{"start": 1, "end": 9, "label": "X"}]}',
+            'a.json:1: entity "X" from 1 to 9: must be characters of the text, 0 to 2',
+        ),
+        (
+            "a.json",
+            '{"text": "ab", "label": {"X": {"a": 3}}}',
+            "a.json:1: label: [...][...]: must be array",
+        ),
+    ],
+)
+def test_invalid_files(tmp_path, name, content, message):
+    with pytest.raises(InputError) as error:
+        read(tmp_path / name, content)
+    assert message in str(error.value)
+
+
+def test_published_data_is_found_by_name(tmp_path):
+    (tmp_path / "cluener_public").mkdir()
+    (tmp_path / "cluener_public/dev.json").touch()
+    options = TaggerOptions(
+        output_dir="out", task_name="cluener", data_dir=str(tmp_path), do_eval=True
+    )
+    assert options.split_files("eval") == [f"{tmp_path}/cluener_public/dev.json"]
+    with pytest.raises(InputError, match="cluener_public or CLUENER in it contains test.json"):
+        options.split_files("predict")
+    for changed, message in (
+        ({"data_dir": None}, "`data_dir`: `task_name`=cluener needs its folder"),
+        ({"task_name": None, "data_dir": None}, "`eval_file`: a file is required, or `task_name`"),
+        ({"task_name": "ner"}, "`task_name`=ner: must be one of conll2003, cluener, msra_ner"),
+        ({"task_name": "conll2003", "submission": True}, "`submission`: needs `task_name`=cluener"),
+        ({"word_column": 0}, "`word_column`=0: columns are counted from 1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            dataclasses.replace(options, albert_config_file="c", **changed).check()
+
+
+def test_errors_are_named_and_marked_in_the_text():
+    text = "Anna Lee met Bo in New York"
+    truth = [Entity("PER", 0, 8, "Anna Lee"), Entity("PER", 13, 15, "Bo"),
+             Entity("LOC", 19, 27, "New York")]  # fmt: skip
+    predicted = [Entity("PER", 0, 4, "Anna"), Entity("LOC", 13, 15, "Bo"),
+                 Entity("LOC", 9, 12, "met")]  # fmt: skip
+    kinds = [(kind, true and true.text) for kind, true, _ in find_errors(truth, predicted)]
+    assert kinds == [("wrong boundaries", "Anna Lee"), ("spurious", None), ("wrong type", "Bo"),
+                     ("missed", "New York")]  # fmt: skip
+    assert find_errors(truth, truth) == []
+    assert marked_text(text, truth, 9, len(text)) == "... met [Bo PER] in [New York LOC]"
+
+
+def test_entities_that_words_cannot_express(tmp_path):
+    content = {"text": "Paris-based NYC", "entities": [
+        {"start": 0, "end": 5, "label": "LOC"}, {"start": 0, "end": 3, "label": "X"},
+        {"start": 12, "end": 14, "label": "LOC"}]}  # fmt: skip
+    (row,) = read(tmp_path / "a.jsonl", json.dumps(content))
+    example = as_example(row, raw_words(row.text, TEXT), True)
+    # The longest of those that overlap is learned; the last is widened to the word.
+    assert example.tags == ["B-LOC", "O", "O", "B-LOC"]
+    assert len(example.entities) == 3, "what is evaluated stays as it is"
+
+
+def test_random_tags_survive_the_way_into_iob2():
+    draw = random.Random(3)
+    for _ in range(200):
+        tags = [draw.choice(TAGS) for _ in range(draw.randint(1, 9))]
+        text = from_words("f:1", 0, ["w"] * len(tags), tags)
+        assert chunks(as_example(text, text.words, True).tags) == chunks(tags)
+
+
+def task_of(folder, labels, content, name="a.jsonl", **settings):
+    """A task that evaluates and predicts a file with a model that was trained before."""
+    folder.joinpath("labels.json").write_text(json.dumps(labels, ensure_ascii=False))
+    folder.joinpath("tagging.json").write_text(json.dumps(settings))
+    path = folder / name
+    path.write_text(content)
+    options = TaggerOptions(
+        output_dir=str(folder), eval_file=str(path), predict_file=str(path), do_eval=True,
+        do_predict=True, task_name="cluener", submission=True, max_seq_length=6,
+    )  # fmt: skip
+    return TokenClassification(options, Letters())
+
+
+def test_scores_and_files_of_raw_texts(tmp_path):
+    label = {"name": {"abc": [[3, 5]]}, "address": {"de": [[7, 8]], "xy": [[0, 1]]}}
+    content = json.dumps({"id": 7, "text": "xy abc de.", "label": label})
+    labels = ["O", "B-address", "I-address", "B-name", "I-name"]
+    task = task_of(tmp_path, labels, content + "\n", unit="text")
+    sets = {}
+    for split in ("eval", "predict"):
+        ((name, examples),) = task.read(split).items()
+        sets[split] = ExampleSet(split, name, examples, task.encode(split, examples))
+    windows = sets["eval"].features
+    assert windows.texts_split == 1
+    # Words are xy, abc, de and the period; the second has the wrong type.
+    logits = np.zeros((*windows.padded(6)["label_ids"].shape, 5))
+    for (row, position), predicted in zip(windows.places, (1, 1, 1, 0), strict=True):
+        logits[row, position, predicted] = 5
+    outputs = {"logits": logits}
+    scores = task.score(sets["eval"], outputs)
+    assert scores["eval_f1"] == scores["eval_precision"] == pytest.approx(2 / 3)
+    assert scores["eval_accuracy"] == 3 / 4
+    log_sum = np.log(np.exp(5) + 4)
+    assert scores["eval_loss"] == pytest.approx(log_sum - 5 * 3 / 4)
+    majority = task.majority(sets["eval"])
+    assert (majority.answer, majority.results["eval_f1"]) == ("always O", 0)
+    assert task.collapse(outputs) is None
+    assert task.collapse({"logits": np.eye(5)[np.zeros(logits.shape[:2], int)]}) == (
+        "every predicted tag is 'O'"
+    )
+    by_type, confusion, errors = task.report_sections(sets["eval"], outputs)
+    assert [row[0] for row in by_type.tables[0].rows] == ["address", "name", "all types"]
+    assert set(by_type.intervals) == {"eval_f1", "eval_precision", "eval_recall"}
+    assert [
+        cell if isinstance(cell, str) else cell.text for cell in confusion.tables[0].rows[1]
+    ] == (["name", "1", "0", "0", "0"])
+    assert errors.tables[0].rows[0][2].startswith("wrong type: abc (name) → abc (address)")
+
+    task.write_predictions(str(tmp_path), sets["predict"], outputs)
+    submitted = (tmp_path / "submission/cluener_predict.json").read_text()
+    places = {"xy": [[0, 1]], "abc": [[3, 5]], "de": [[7, 8]]}
+    assert json.loads(submitted) == {"id": 7, "label": {"address": places}}
+    assert (tmp_path / "predictions.conll").read_text() == (
+        "xy B-address B-address\nabc B-name B-address\nde B-address B-address\n. O O\n"
+    )
+    assert "predict_f1 = 0.66666667" in (tmp_path / "predict_results.txt").read_text()
+
+
+def test_plain_tags_have_no_entities(tmp_path):
+    task = task_of(tmp_path, ["N", "V"], "ab N\nc V\n\nde N\n", "a.txt", tags="plain")
+    assert task.metric == "eval_accuracy"
+    ((_, examples),) = task.read("eval").items()
+    examples = ExampleSet("eval", "", examples, task.encode("eval", examples))
+    logits = np.zeros((2, 6, 2))
+    logits[..., 0] = 1
+    scores = task.score(examples, {"logits": logits})
+    assert set(scores) == {"eval_accuracy", "eval_loss"}
+    assert scores["eval_accuracy"] == task.majority(examples).results["eval_accuracy"] == 2 / 3
+    first, _ = task.decode(examples, {"logits": logits})
+    assert json.loads(first) == {"id": 0, "text": "ab c", "words": ["ab", "c"], "tags": ["N", "N"]}
+    tags, errors = task.report_sections(examples, {"logits": logits})
+    assert tags.tables[0].rows[1][0] == "V"
+    assert errors.tables[0].rows == [("c", "V", "N", "1")]
