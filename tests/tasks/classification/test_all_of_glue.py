@@ -17,9 +17,9 @@ from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.glue import GLUE
 from albert_tf.tasks.classification.glue_results import PAPER, TaskResult, result_table
 from tests.end_to_end.conftest import results_of, run
-from tests.finetuning.test_hub_data import write_hub_task
 from tests.support.finetuning import write_files
 from tests.support.glue_files import write_task
+from tests.tasks.test_hub_data import write_hub_task
 
 
 def parsed(words) -> ClassifierOptions:
