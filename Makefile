@@ -32,8 +32,8 @@ $(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/.created
 	@touch $@
 
 $(VENV)/.created:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
-	  || { echo "make: Python 3.10 to 3.13 is needed, $$($(PYTHON) --version) found; try make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "make: Python 3.11 to 3.13 is needed, $$($(PYTHON) --version) found; try make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) \
 	  || { echo "make: 'python3 -m venv' failed; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	@touch $@

@@ -6,7 +6,6 @@ one; all work is written to files that appear complete or not at all, so it can 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 _CONNECT_SECONDS = 30
 _SECONDS_TO_FIRST_WORKER = 300  # clusters often start workers when they are needed
 _SECONDS_BETWEEN_CHECKS = 10
-_TIMEOUTS = (TimeoutError, asyncio.TimeoutError)  # one class from Python 3.11 on
 
 
 class _Setup(NamedTuple):
@@ -107,7 +105,7 @@ class DaskWorkers:
             except Exception as error:
                 if future.status == "error":
                     raise _CallError(error) from None
-                if not isinstance(error, _TIMEOUTS):
+                if not isinstance(error, TimeoutError):
                     raise
             if not warned and not self._client.nthreads():
                 logger.warning("no worker is left at %s; waiting for one", self._address)
@@ -125,7 +123,7 @@ class DaskWorkers:
                 "several Dask workers were lost in succession during the same work, possibly for "
                 "lack of memory; rerun the same command to resume, with more memory per worker"
             ) from None
-        except (OSError, *_TIMEOUTS, distributed.client.FutureCancelledError) as error:
+        except (OSError, distributed.client.FutureCancelledError) as error:
             raise ChildProcessError(
                 f"lost the Dask scheduler at {self._address} ({type(error).__name__}); rerun the "
                 "same command to resume"
@@ -136,7 +134,7 @@ class DaskWorkers:
             if not self._client.nthreads():
                 logger.info("waiting for workers at %s", self._address)
             self._client.wait_for_workers(1, timeout=_SECONDS_TO_FIRST_WORKER)
-        except _TIMEOUTS:
+        except TimeoutError:
             raise InputError(
                 f"`dask_scheduler`={self._address}: no worker connected to it within "
                 f"{_SECONDS_TO_FIRST_WORKER} s"
@@ -173,7 +171,7 @@ def _connect(
                 scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False
             )
         return distributed.Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, *_TIMEOUTS) as error:
+    except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(

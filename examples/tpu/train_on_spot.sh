@@ -17,16 +17,16 @@ POLL_SECONDS=${POLL_SECONDS:-60}
 package=$(mktemp -d)
 trap 'rm -r "$package"' EXIT
 
-# What each engine needs on the TPU. JAX needs Python 3.11; images with Ubuntu 22.04 have 3.10.
+# The Python of images with Ubuntu 22.04, 3.10, is too old.
+create_venv='python3 -m venv uv && uv/bin/pip install -q uv && uv/bin/uv venv -q --seed --python=3.12 venv'
+# What each engine needs on the TPU.
 if [[ " $* " == *" --engine=jax "* ]]; then
   hosts=all
   requirements='"./albert[jax-tpu]"'
-  create_venv='python3 -m venv uv && uv/bin/pip install -q uv && uv/bin/uv venv -q --seed --python=3.12 venv'
   variables=
 else
   hosts=0
   requirements='"./albert[tpu]"'
-  create_venv='python3 -m venv venv'
   variables="--setenv=NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
     --setenv=TF_PLUGGABLE_DEVICE_LIBRARY_PATH=\$(venv/bin/python -c 'import libtpu; print(libtpu.get_library_path())')"
 fi

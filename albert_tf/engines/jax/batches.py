@@ -70,8 +70,7 @@ class PrefetchedBatches(Iterator[Batch]):
     def close(self) -> None:
         """Ends the threads, without waiting for them."""
         batches, self._batches = self._batches, iter(())
-        # Releases of grain for Python 3.10 lack it; threads end when nothing refers to them.
-        if hasattr(batches, "close"):
+        if hasattr(batches, "close"):  # the empty iterator of a second call has none
             batches.close()
 
     def __enter__(self) -> PrefetchedBatches:
