@@ -25,7 +25,6 @@ _TOOLS = (
     "sentencex",
     "langcodes",
     "mwparserfromhell",
-    "mwxml",
     "pyarrow",
     "rensa",
     "py3langid",

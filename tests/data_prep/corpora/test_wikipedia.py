@@ -191,6 +191,19 @@ def test_the_first_stream_of_a_range(tmp_path, monkeypatch, chunk):
                 assert dumps._next_stream(file, begin, end) == min(inside, default=None)
 
 
+def test_entities_of_a_dump_are_not_expanded(tmp_path):
+    """Nested entities ("a billion laughs") would turn a kilobyte into gigabytes."""
+    entities = (f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+    doctype = f'<!DOCTYPE mediawiki [<!ENTITY l0 "ha"> {"".join(entities)}]>'
+    bomb = page("Bombe", "Text.").replace("Text.", "&l9;")
+    inside = page("Innen", "Text.").replace("<page>", f"<page>{doctype}")
+    content = dump([bomb, inside, *ARTICLES[:3]])
+    (tmp_path / "dump.xml").write_bytes(f'<?xml version="1.0"?>{doctype}'.encode() + content)
+    documents, counts = read("wikipedia", [str(tmp_path / "dump.xml")])
+    assert [document.name for document in documents] == TITLES[:3]
+    assert counts.skipped == 2
+
+
 @pytest.mark.parametrize("unit", [20, 200, 10_000])
 def test_only_a_page_with_damaged_xml_is_lost(tmp_path, monkeypatch, unit):
     monkeypatch.setattr(dumps, "_MIN_RANGE_BYTES", unit)
