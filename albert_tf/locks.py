@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 from collections.abc import Iterator
+
+from filelock import lock_descriptor
 
 from albert_tf.errors import InputError
 from albert_tf.files import is_remote, make_folder
@@ -15,7 +16,9 @@ logger = logging.getLogger(__name__)
 
 
 def lock_folder(path: str, argument: str = "path") -> int:
-    """Locks a local folder for this process.
+    """Lock a local folder for this process.
+
+    The lock is on the folder itself, so it leaves no file behind and cannot be stale.
 
     Args:
         path: an existing folder.
@@ -26,14 +29,13 @@ def lock_folder(path: str, argument: str = "path") -> int:
         file systems without locks, a warning is logged instead.
 
     Raises:
-        InputError: if another process holds the lock.
+        InputError: If another process holds the lock.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise InputError(f"`{argument}`: another process is already writing to {path}") from None
+        if not lock_descriptor(descriptor, blocking=False):
+            os.close(descriptor)
+            raise InputError(f"`{argument}`: another process is already writing to {path}")
     except OSError as error:  # some network file systems do not support locks on folders
         logger.warning(
             "%s cannot be locked (%s); do not run a second program that writes to it",
@@ -45,7 +47,7 @@ def lock_folder(path: str, argument: str = "path") -> int:
 
 @contextlib.contextmanager
 def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
-    """Creates the folder `path` if it does not exist and locks it for the duration of the block.
+    """Create the folder `path` if it does not exist and lock it for the duration of the block.
 
     A folder that is still empty at the end, because the work never began, is removed. Remote
     folders are created but not locked.
@@ -55,7 +57,7 @@ def folder_of_one(path: str, argument: str = "path") -> Iterator[None]:
         argument: the caller's name of `path`, for errors.
 
     Raises:
-        InputError: if the folder cannot be created or written to, or another process holds the
+        InputError: If the folder cannot be created or written to, or another process holds the
             lock.
     """
     make_folder(path, argument)
