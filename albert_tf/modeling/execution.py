@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import keras
 
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 class Execution:
@@ -27,8 +27,8 @@ class Execution:
             activations in memory (arXiv 1604.06174). Dropout drops the same elements both times.
     """
 
-    def __init__(self, ops: Ops = PLAIN_OPS, remat: bool = False):
-        self.ops = ops
+    def __init__(self, kernels: Kernels = PLAIN_KERNELS, remat: bool = False):
+        self.kernels = kernels
         self.remat = remat
 
     def layer_calls(self, layers: Sequence[keras.layers.Layer]) -> list[Callable]:
@@ -41,7 +41,7 @@ class Execution:
         Returns:
             One function per use, called as `layer(hidden, attention_mask, **options)`.
         """
-        calls: list[Callable] = [functools.partial(layer, ops=self.ops) for layer in layers]
+        calls: list[Callable] = [functools.partial(layer, kernels=self.kernels) for layer in layers]
         return [rematerialize(call) for call in calls] if self.remat else calls
 
 

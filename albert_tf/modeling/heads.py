@@ -8,6 +8,7 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.encoder_model import EncoderModel
 from albert_tf.modeling.execution import PLAIN, Execution
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import (
     SITES,
     LinearHead,
@@ -27,7 +28,6 @@ from albert_tf.modeling.losses import (
     RegressionObjective,
     SpanObjective,
 )
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -55,19 +55,19 @@ class MaskedLMHead(keras.layers.Layer):
             name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
         )
 
-    def call(self, hidden, word_embeddings, ops: Ops = PLAIN_OPS):
+    def call(self, hidden, word_embeddings, kernels: Kernels = PLAIN_KERNELS):
         """Predicts tokens.
 
         Args:
             hidden: `[batch, predictions, hidden]`, the encoder's output at the masked positions.
             word_embeddings: `[vocab, embedding_size]`, the encoder's embedding table.
-            ops: operations, plain or fused.
+            kernels: plain or fused kernels.
 
         Returns:
             float32 logits `[batch, predictions, vocab]`.
         """
         product = keras.ops.matmul(hidden, self.dense.kernel)
-        hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, ops))
+        hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, kernels))
         table = keras.ops.cast(word_embeddings, self.compute_dtype)
         logits = keras.ops.matmul(hidden, keras.ops.transpose(table))
         bias = keras.ops.cast(self.output_bias, "float32")
@@ -148,7 +148,7 @@ class AlbertForPreTraining(EncoderModel):
         outputs = {} if heads_only else dict(encoded)
         if positions is not None:
             table = self.encoder.embeddings.word_embeddings
-            outputs["masked_lm_logits"] = self.masked_lm(hidden, table, ops=execution.ops)
+            outputs["masked_lm_logits"] = self.masked_lm(hidden, table, kernels=execution.kernels)
         outputs["sentence_order_logits"] = self.sentence_order(encoded["pooled_output"])
         return outputs
 

@@ -8,16 +8,16 @@ import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
-# Activations that no engine fuses, by the value of `hidden_act`; "gelu" is in `Ops`.
+# Activations that no engine fuses, by the value of `hidden_act`; "gelu" is in `Kernels`.
 _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
     "gelu_exact": lambda x: ops.gelu(x, approximate=False),
     "relu": ops.relu,
 }
 
 
-def activation(name: str, x, bias, fused: Ops):
+def activation(name: str, x, bias, fused: Kernels):
     """The activation `hidden_act` of `x + bias`.
 
     Args:
@@ -46,7 +46,7 @@ def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:
     return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)
 
 
-def dropout(inputs, rate: float, seed, site: int, ops: Ops = PLAIN_OPS):
+def dropout(inputs, rate: float, seed, site: int, kernels: Kernels = PLAIN_KERNELS):
     """Drops elements of `inputs` with probability `rate` and scales up the others.
 
     The mask is a function of `seed` and `site` alone. A layer that the backward pass computes a
@@ -57,14 +57,14 @@ def dropout(inputs, rate: float, seed, site: int, ops: Ops = PLAIN_OPS):
         rate: probability in [0, 1).
         seed: integer tensor `[2]` drawn for this forward pass, or None in inference.
         site: number of this dropout within the forward pass, below `SITES`.
-        ops: operations, plain or fused.
+        kernels: plain or fused kernels.
 
     Returns:
         A tensor with the shape and dtype of `inputs`.
     """
     if seed is None or rate == 0.0:
         return inputs
-    return ops.dropout(inputs, rate, fold_in(seed, site))
+    return kernels.dropout(inputs, rate, fold_in(seed, site))
 
 
 # Dropouts that one forward pass can tell apart.

@@ -13,10 +13,10 @@ import abc
 
 from keras import ops
 
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 
-def _correct(logits, labels, argmax=PLAIN_OPS.argmax):
+def _correct(logits, labels, argmax=PLAIN_KERNELS.argmax):
     """1 where the prediction is correct, else 0; float32."""
     predictions = ops.cast(argmax(logits), labels.dtype)
     return ops.cast(ops.equal(predictions, labels), "float32")
@@ -68,14 +68,14 @@ class Objective(abc.ABC):
         """Total weight of each part in a batch, float32 scalars."""
 
     @abc.abstractmethod
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy) -> dict:
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy) -> dict:
         """Weighted sum of each quantity over a batch.
 
         Args:
             outputs: the model's, by name.
             batch: features and labels, by name.
             cross_entropy: `cross_entropy(logits, labels)`, plain or fused, as in
-                `albert_tf.modeling.ops.Ops`. Engines pass their own to objectives that take it;
+                `albert_tf.modeling.kernels.Kernels`. Engines pass their own to objectives that take it;
                 likewise `argmax`.
 
         Returns:
@@ -143,7 +143,9 @@ class PretrainingObjective(Objective):
         pairs = {part: ops.sum(examples) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy, argmax=PLAIN_OPS.argmax):
+    def sums(
+        self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy, argmax=PLAIN_KERNELS.argmax
+    ):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
@@ -180,7 +182,7 @@ class ClassificationObjective(Objective):
     def weights(self, batch):
         return {"classification": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         examples, labels = _example_weights(batch), batch["label_ids"]
         return {
             "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
@@ -219,7 +221,7 @@ class MultipleChoiceObjective(Objective):
     def weights(self, batch):
         return {"multiple_choice": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         examples, labels = _example_weights(batch), batch["label_ids"]
         logits = outputs["logits"]
         if "choice_mask" in batch:
@@ -250,7 +252,7 @@ class TokenClassificationObjective(Objective):
         labeled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
         return {"token_classification": ops.sum(labeled)}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         logits = outputs["logits"]
         # Batches are padded to their longest sequence, labels to the longest of all.
         labels = batch["label_ids"][:, : ops.shape(logits)[1]]
@@ -282,7 +284,7 @@ class RegressionObjective(Objective):
     def weights(self, batch):
         return {"regression": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
         return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
 
@@ -310,7 +312,7 @@ class MultiLabelObjective(Objective):
     def weights(self, batch):
         return {"multi_label": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
         # -log of the probability that the sigmoid of the logit assigns to the truth.
         losses = ops.softplus(logits) - labels * logits
@@ -348,7 +350,7 @@ class SpanObjective(Objective):
     def weights(self, batch):
         return {"span": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         starts, ends = batch["start_positions"], batch["end_positions"]
         start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
         # The number of classes is the sequence length, which may be unknown when tracing.
@@ -384,7 +386,7 @@ class ConditionalSpanObjective(Objective):
         examples = ops.sum(_example_weights(batch))
         return dict.fromkeys(self.parts, examples)
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_OPS.cross_entropy):
+    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
         log_probs = {
             "start_logits": outputs["start_log_probs"],
             "end_logits": outputs["end_log_probs"],

@@ -13,8 +13,8 @@ from albert_tf.modeling.attention import (
     dot_product_attention,
     get_attention,
 )
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import dense, dropout
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
 
 
 class SelfAttention(keras.layers.Layer):
@@ -39,7 +39,9 @@ class SelfAttention(keras.layers.Layer):
         for projection in (self.query, self.key, self.value):
             projection.build(input_shape)
 
-    def call(self, hidden, attention_mask, queries=None, seed=None, ops: Ops = PLAIN_OPS):
+    def call(
+        self, hidden, attention_mask, queries=None, seed=None, kernels: Kernels = PLAIN_KERNELS
+    ):
         """Attends within each sequence.
 
         Args:
@@ -54,15 +56,15 @@ class SelfAttention(keras.layers.Layer):
             `[batch, heads, queries, head_size]`.
         """
         queries = hidden if queries is None else queries
-        query = self._heads(self.query, queries, ops)
-        key = self._heads(self.key, hidden, ops)
-        value = self._heads(self.value, hidden, ops)
+        query = self._heads(self.query, queries, kernels)
+        key = self._heads(self.key, hidden, kernels)
+        value = self._heads(self.value, hidden, kernels)
         rate = self.config.attention_probs_dropout_prob
 
         def drop(weights):
-            return dropout(weights, rate, seed, site=0, ops=ops)
+            return dropout(weights, rate, seed, site=0, kernels=kernels)
 
-        attend = ops.attention if self.attend is dot_product_attention else self.attend
+        attend = kernels.attention if self.attend is dot_product_attention else self.attend
         has_dropout = seed is not None and rate > 0
         return attend(query, key, value, attention_mask, drop if has_dropout else None)
 
@@ -79,7 +81,7 @@ class SelfAttention(keras.layers.Layer):
         query, key = self._heads(self.query, hidden), self._heads(self.key, hidden)
         return attention_weights(query, key, attention_mask)
 
-    def _heads(self, projection: keras.layers.Dense, hidden, ops: Ops = PLAIN_OPS):
+    def _heads(self, projection: keras.layers.Dense, hidden, kernels: Kernels = PLAIN_KERNELS):
         """Projects `[batch, seq, hidden_size]` to `[batch, heads, seq, head_size]`."""
         heads = self.config.num_attention_heads
-        return ops.project_heads(hidden, projection.kernel, projection.bias, heads)
+        return kernels.project_heads(hidden, projection.kernel, projection.bias, heads)

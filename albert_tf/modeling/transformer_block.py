@@ -8,8 +8,8 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.attention import DEFAULT
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import activation, dense, dropout, layer_norm, select
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
 from albert_tf.modeling.self_attention import SelfAttention
 
 
@@ -75,13 +75,15 @@ class TransformerBlock(keras.layers.Layer):
             self.ffn_norm.build(input_shape)
 
     @property
-    def kernels(self) -> list[keras.Variable]:
+    def matrices(self) -> list[keras.Variable]:
         """The matrices of this block, nearly all of its parameters."""
         attention = self.attention
         layers = (attention.query, attention.key, attention.value, self.attention_output)
         return [layer.kernel for layer in (*layers, self.intermediate, self.ffn_output)]
 
-    def call(self, hidden, attention_mask, positions=None, seed=None, ops: Ops = PLAIN_OPS):
+    def call(
+        self, hidden, attention_mask, positions=None, seed=None, kernels: Kernels = PLAIN_KERNELS
+    ):
         """Computes one layer.
 
         Args:
@@ -90,32 +92,32 @@ class TransformerBlock(keras.layers.Layer):
             positions: integers `[batch, n]`, where the layer's output is needed; everywhere if
                 None.
             seed: `[2]` seed of the dropout, None in inference.
-            ops: operations, plain or fused.
+            kernels: plain or fused kernels.
 
         Returns:
             `[batch, seq, hidden_size]`, or `[batch, n, hidden_size]` with `positions`.
         """
         queries = hidden if positions is None else select(hidden, positions)
-        context = self.attention(hidden, attention_mask, queries, seed=seed, ops=ops)
-        attended = ops.merge_heads(context, self.attention_output.kernel)
+        context = self.attention(hidden, attention_mask, queries, seed=seed, kernels=kernels)
+        attended = kernels.merge_heads(context, self.attention_output.kernel)
         hidden = self._add_norm(
-            attended, self.attention_output.bias, queries, self.attention_norm, seed, 1, ops
+            attended, self.attention_output.bias, queries, self.attention_norm, seed, 1, kernels
         )
-        fed = self._feed_forward(hidden, ops)
-        return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, 2, ops)
+        fed = self._feed_forward(hidden, kernels)
+        return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, 2, kernels)
 
-    def _feed_forward(self, hidden, ops: Ops):
+    def _feed_forward(self, hidden, kernels: Kernels):
         """The feed-forward network without its last bias, which `_add_norm` adds."""
         inner = keras.ops.matmul(hidden, self.intermediate.kernel)
         if self.config.hidden_act == "gelu":
-            return ops.gelu_product(inner, self.intermediate.bias, self.ffn_output.kernel)
-        activated = activation(self.config.hidden_act, inner, self.intermediate.bias, ops)
+            return kernels.gelu_product(inner, self.intermediate.bias, self.ffn_output.kernel)
+        activated = activation(self.config.hidden_act, inner, self.intermediate.bias, kernels)
         return keras.ops.matmul(activated, self.ffn_output.kernel)
 
-    def _add_norm(self, product, bias, residual, norm, seed, site: int, ops: Ops):
+    def _add_norm(self, product, bias, residual, norm, seed, site: int, kernels: Kernels):
         """LayerNorm(dropout(product + bias) + residual)."""
         rate = self.config.hidden_dropout_prob
         if seed is not None and rate:
-            product = dropout(product + bias, rate, seed, site, ops)
+            product = dropout(product + bias, rate, seed, site, kernels)
             bias = keras.ops.zeros(bias.shape, product.dtype)
-        return ops.add_norm(product, bias, residual, norm.gamma, norm.beta)
+        return kernels.add_norm(product, bias, residual, norm.gamma, norm.beta)

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.modeling.attention import ATTENTION, dot_product_attention
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 from tests.modeling.test_forward_pass import LENGTH, PLAIN, SHAPES, random_features, randomise
 from tests.support.backends import forward
 from tests.support.tiny import CONFIG, batch
@@ -84,12 +84,12 @@ def test_the_operations_of_an_engine_replace_the_default_attention_only():
     def refuse(*arguments):
         raise AssertionError
 
-    fused = dataclasses.replace(PLAIN_OPS, attention=refuse)
+    fused = dataclasses.replace(PLAIN_KERNELS, attention=refuse)
     tensors = ops.zeros((1, 3, CONFIG.hidden_size)), ops.ones((1, 3))
     with pytest.raises(AssertionError):
-        AlbertEncoder(CONFIG).blocks[0].attention(*tensors, ops=fused)
+        AlbertEncoder(CONFIG).blocks[0].attention(*tensors, kernels=fused)
     replaced = AlbertEncoder(CONFIG, attention=first_token_attention)
-    replaced.blocks[0].attention(*tensors, ops=fused)
+    replaced.blocks[0].attention(*tensors, kernels=fused)
 
 
 @pytest.mark.parametrize("attention", ["backend", first_token_attention])

@@ -14,7 +14,7 @@ from albert_tf.modeling.heads import (
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
 )
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import GOLDEN
 from tests.support.backends import forward
@@ -82,7 +82,7 @@ def close(actual, expected, name):
 def mean_loss(logits, labels):
     """The mean over the labels that are not -100."""
     kept = labels != -100
-    losses = ops.convert_to_numpy(PLAIN_OPS.cross_entropy(logits, np.where(kept, labels, 0)))
+    losses = ops.convert_to_numpy(PLAIN_KERNELS.cross_entropy(logits, np.where(kept, labels, 0)))
     return losses[kept].mean()
 
 

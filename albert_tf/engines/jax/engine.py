@@ -21,7 +21,7 @@ from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import prefetched
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe, precision_of
 from albert_tf.engines.jax.forward import EvalStep, PredictStep
-from albert_tf.engines.jax.ops import create_ops
+from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.engines.jax.replicas import check_replicas
 from albert_tf.engines.jax.step import TrainStep
 from albert_tf.engines.workers import Workers
@@ -157,7 +157,7 @@ class JaxEngine(base.Engine):
         return PredictionStep(step, self.workers)
 
     def _execution(self, remat: bool = False) -> Execution:
-        return Execution(create_ops(find_attention(self._attention, self._platform)), remat)
+        return Execution(create_kernels(find_attention(self._attention, self._platform)), remat)
 
     # Input
 

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.modeling.execution import Execution, rematerialize
-from albert_tf.modeling.ops import Ops
+from albert_tf.modeling.kernels import Kernels
 
 
 class TrainingExecution(Execution):
@@ -19,7 +19,7 @@ class TrainingExecution(Execution):
     variables, for which Keras's `StatelessScope` substitutes the cast kernels during the call.
 
     Args:
-        ops: operations, plain or fused.
+        kernels: plain or fused kernels.
         copies: `copies(kernel, count)` returns `count` tensors with the value of `kernel`, one per
             use, and so determines how the gradients of the uses are added up.
         traced: whether each layer becomes a TensorFlow function. Not allowed inside XLA, which
@@ -30,12 +30,12 @@ class TrainingExecution(Execution):
 
     def __init__(
         self,
-        ops: Ops,
+        kernels: Kernels,
         copies: Callable[[tf.Tensor, int], Sequence[tf.Tensor]],
         traced: bool,
         remat: bool = False,
     ):
-        super().__init__(ops, remat)
+        super().__init__(kernels, remat)
         self.copies = copies
         self.traced = traced
         self._functions: dict[keras.layers.Layer, Callable] = {}
@@ -49,7 +49,7 @@ class TrainingExecution(Execution):
 
     def _cast_kernels(self, layer, uses: int) -> Iterator[tuple[tf.Tensor, ...]]:
         """The kernels of each use of a layer, in the dtype in which it computes."""
-        cast = [keras.ops.cast(kernel, layer.compute_dtype) for kernel in layer.kernels]
+        cast = [keras.ops.cast(kernel, layer.compute_dtype) for kernel in layer.matrices]
         return zip(*(self.copies(kernel, uses) for kernel in cast), strict=True)
 
     def _call(self, layer, kernels: Sequence[tf.Tensor]) -> Callable:
@@ -69,9 +69,9 @@ class TrainingExecution(Execution):
             def function(hidden, attention_mask, *kernels, **options):
                 with keras.StatelessScope() as scope:
                     # The scope's constructor would cast them back to float32.
-                    for variable, kernel in zip(layer.kernels, kernels, strict=True):
+                    for variable, kernel in zip(layer.matrices, kernels, strict=True):
                         scope.add_update((variable, kernel))
-                    return layer(hidden, attention_mask, ops=self.ops, **options)
+                    return layer(hidden, attention_mask, kernels=self.kernels, **options)
 
             self._functions[layer] = (
                 tf.function(function, autograph=False) if self.traced else function

@@ -16,12 +16,12 @@ import keras
 import tensorflow as tf
 
 from albert_tf.engines.steps import HISTORY, accepted_arguments
-from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
+from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.replicas import gather_in_order
 from albert_tf.modeling.inputs import model_features
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.modeling.losses import Objective
-from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization.adamw import AdamW
 
 
@@ -86,8 +86,8 @@ def _shape(tensor: tf.Tensor) -> list:
 
 def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
     if in_xla or _has_any("GPU"):  # XLA fuses the plain operations by itself
-        return TrainingExecution(PLAIN_OPS, _same_tensor, traced=not in_xla, remat=remat)
-    return TrainingExecution(CPU_OPS, copies_in_groups, traced=not in_xla, remat=remat)
+        return TrainingExecution(PLAIN_KERNELS, _same_tensor, traced=not in_xla, remat=remat)
+    return TrainingExecution(CPU_KERNELS, copies_in_groups, traced=not in_xla, remat=remat)
 
 
 def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
@@ -305,8 +305,8 @@ class TrainStep:
         how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
         fused = accepted_arguments(
             self.objective.sums,
-            cross_entropy=execution.ops.cross_entropy,
-            argmax=execution.ops.argmax,
+            cross_entropy=execution.kernels.cross_entropy,
+            argmax=execution.kernels.argmax,
         )
         with tf.GradientTape() as tape:
             outputs = self.model(model_features(self.model, batch), training=True, **how)

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
+from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
 from albert_tf.engines.tensorflow.execution import TrainingExecution
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.modeling.ops import PLAIN_OPS
 from albert_tf.optimization import create_optimizer
 from tests.support.tiny import CONFIG, batch
 
@@ -37,13 +37,13 @@ def same_tensor(kernel, count):
 
 
 EXECUTIONS = {
-    "fused and traced": lambda: TrainingExecution(CPU_OPS, copies_in_groups, traced=True),
+    "fused and traced": lambda: TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True),
     "fused, traced and computed again": lambda: TrainingExecution(
-        CPU_OPS, copies_in_groups, traced=True, remat=True
+        CPU_KERNELS, copies_in_groups, traced=True, remat=True
     ),
-    "plain": lambda: TrainingExecution(PLAIN_OPS, same_tensor, traced=False),
+    "plain": lambda: TrainingExecution(PLAIN_KERNELS, same_tensor, traced=False),
     "plain and computed again": lambda: TrainingExecution(
-        PLAIN_OPS, same_tensor, traced=False, remat=True
+        PLAIN_KERNELS, same_tensor, traced=False, remat=True
     ),
 }
 
@@ -100,7 +100,7 @@ def test_outputs_and_gradients_are_those_of_the_plain_layers(config, executions)
 
 def test_kernels_are_cast_once_for_all_uses_of_a_layer():
     encoder = AlbertEncoder(CONFIGS["shared"], dtype="mixed_bfloat16")
-    execution = TrainingExecution(CPU_OPS, copies_in_groups, traced=True)
+    execution = TrainingExecution(CPU_KERNELS, copies_in_groups, traced=True)
 
     @tf.function
     def encode():
@@ -108,7 +108,7 @@ def test_kernels_are_cast_once_for_all_uses_of_a_layer():
 
     graph = encode.get_concrete_function().graph
     (block,) = encoder.blocks
-    shapes = [tuple(kernel.shape) for kernel in block.kernels]
+    shapes = [tuple(kernel.shape) for kernel in block.matrices]
     casts = [
         tuple(operation.outputs[0].shape)
         for operation in graph.get_operations()

@@ -98,9 +98,9 @@ def test_a_layer_is_traced_once_for_all_of_its_uses(monkeypatch):
     traced = []
     call = SelfAttention.call
 
-    def counting(self, hidden, attention_mask, queries=None, seed=None, ops=None):
+    def counting(self, hidden, attention_mask, queries=None, seed=None, kernels=None):
         traced.append(queries.shape[1])
-        return call(self, hidden, attention_mask, queries, seed, ops)
+        return call(self, hidden, attention_mask, queries, seed, kernels)
 
     monkeypatch.setattr(SelfAttention, "call", counting)
     # Nor is any computed again that need not be.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow import cpu_ops
-from albert_tf.engines.tensorflow.cpu_ops import CPU_OPS, copies_in_groups
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.engines.tensorflow import cpu_kernels
+from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
 
@@ -26,9 +26,9 @@ def value_and_gradients(function, *inputs):
 def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
     """The operation in `dtype` against the plain one in float32; `vectors` stay float32."""
     inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
-    fused = value_and_gradients(getattr(CPU_OPS, name), *inputs)
+    fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(getattr(PLAIN_OPS, name), *wide)
+    exact = value_and_gradients(getattr(PLAIN_KERNELS, name), *wide)
     for one, other, like in zip(fused, exact, [inputs[0], *inputs], strict=True):
         assert one.dtype == like.dtype
         # Sums over many rows are as far off as the largest of them.
@@ -86,9 +86,9 @@ def test_attention(dtype, tolerance, length):
     inputs = [tf.cast(2 * x, dtype) for x in inputs]
     mask = tf.constant([[1] * 4 + [0] * (length - 4), [1] * length])
     dropped = (1, 5)
-    fused = value_and_gradients(attention(CPU_OPS, mask, dropped), *inputs)
+    fused = value_and_gradients(attention(CPU_KERNELS, mask, dropped), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
-    exact = value_and_gradients(attention(PLAIN_OPS, mask, dropped), *wide)
+    exact = value_and_gradients(attention(PLAIN_KERNELS, mask, dropped), *wide)
     for one, other in zip(fused, exact, strict=True):
         assert one.dtype == dtype
         scale = np.abs(other).max()
@@ -104,14 +104,14 @@ def test_attention(dtype, tolerance, length):
 
 def test_weights_of_attention_are_computed_again_for_the_gradient(monkeypatch):
     calls = []
-    softmax = cpu_ops._softmax_forward
+    softmax = cpu_kernels._softmax_forward
     monkeypatch.setattr(
-        cpu_ops, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
+        cpu_kernels, "_softmax_forward", lambda *args: calls.append(1) or softmax(*args)
     )
     inputs = draw((1, 1, 5, 8), (1, 1, 5, 8), (1, 1, 5, 8))
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        context = attention(CPU_OPS, tf.ones([1, 5]))(*inputs)
+        context = attention(CPU_KERNELS, tf.ones([1, 5]))(*inputs)
     assert len(calls) == 1
     tape.gradient(context, inputs)
     assert len(calls) == 2
@@ -141,8 +141,8 @@ def test_cross_entropy(shape):
     draw = np.random.default_rng(0)
     logits = tf.constant(draw.normal(scale=8, size=(*shape, 50)), tf.float32)
     labels = tf.constant(draw.integers(0, 50, shape), tf.int32)
-    fused = value_and_gradients(lambda x: CPU_OPS.cross_entropy(x, labels), logits)
-    plain = value_and_gradients(lambda x: PLAIN_OPS.cross_entropy(x, labels), logits)
+    fused = value_and_gradients(lambda x: CPU_KERNELS.cross_entropy(x, labels), logits)
+    plain = value_and_gradients(lambda x: PLAIN_KERNELS.cross_entropy(x, labels), logits)
     for one, other in zip(fused, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -187,15 +187,15 @@ def xla_calls_a_library():
 @pytest.mark.usefixtures("xla_calls_a_library")
 @pytest.mark.parametrize("name", COMPILED)
 def test_no_operation_calls_a_library_that_is_not_thread_safe(name):
-    assert "ynn" not in optimized(getattr(cpu_ops, name), COMPILED[name])
+    assert "ynn" not in optimized(getattr(cpu_kernels, name), COMPILED[name])
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 128, 3000])
 def test_row_maxima(width):
     (x,) = draw((5, 3, width))
-    np.testing.assert_array_equal(cpu_ops._row_maxima(x), np.max(x, axis=-1, keepdims=True))
+    np.testing.assert_array_equal(cpu_kernels._row_maxima(x), np.max(x, axis=-1, keepdims=True))
     x = tf.tensor_scatter_nd_update(x, [[1, 2, width // 2]], [float("nan")])
-    assert np.isnan(cpu_ops._row_maxima(x)[1, 2])
+    assert np.isnan(cpu_kernels._row_maxima(x)[1, 2])
 
 
 # A sequence of one token is one of the lengths.
@@ -210,20 +210,20 @@ def test_attention_over_lengths_as_they_come():
         return results
 
     signature = [tf.TensorSpec([None, 3, None, 8])] * 3 + [tf.TensorSpec([None, None])]
-    fused = tf.function(results_of(CPU_OPS), input_signature=signature)
+    fused = tf.function(results_of(CPU_KERNELS), input_signature=signature)
     for length in (1, 6, 33, 128):
         inputs = [*draw(*[(2, 3, length, 8)] * 3), tf.ones([2, length])]
-        for one, other in zip(fused(*inputs), results_of(PLAIN_OPS)(*inputs), strict=True):
+        for one, other in zip(fused(*inputs), results_of(PLAIN_KERNELS)(*inputs), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_all_compiled_operations_are_checked():
     compiled = {
-        name for name, each in vars(cpu_ops).items() if hasattr(each, "get_concrete_function")
+        name for name, each in vars(cpu_kernels).items() if hasattr(each, "get_concrete_function")
     }
     assert compiled - {"_gelu_backward"} == set(COMPILED)  # the other one without outputs
 
 
 def test_argmax_is_the_first_of_equal_logits():
     logits = np.round(np.random.default_rng(0).normal(size=(7, 5, 30)), 1).astype(np.float32)
-    np.testing.assert_array_equal(CPU_OPS.argmax(logits), PLAIN_OPS.argmax(logits))
+    np.testing.assert_array_equal(CPU_KERNELS.argmax(logits), PLAIN_KERNELS.argmax(logits))

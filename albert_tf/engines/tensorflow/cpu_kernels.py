@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from albert_tf.config import LAYER_NORM_EPSILON
 from albert_tf.modeling.attention import mask_scores
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 # tanh-GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
 _LINEAR = 2 * math.sqrt(2 / math.pi)
@@ -292,8 +292,8 @@ def _argmax(logits):
     return tf.argmax(logits, axis=-1, output_type=tf.int32)
 
 
-CPU_OPS = dataclasses.replace(
-    PLAIN_OPS,
+CPU_KERNELS = dataclasses.replace(
+    PLAIN_KERNELS,
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,

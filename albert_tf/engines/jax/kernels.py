@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import keras
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.ops import PLAIN_OPS, Ops
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 def _arrays(*inputs) -> list[jax.Array]:
@@ -159,14 +159,14 @@ def _dropout(inputs, rate, seed):
     return jnp.where(dropped, 0, inputs / jnp.asarray(1 - rate, inputs.dtype))
 
 
-def create_ops(attention: Callable) -> Ops:
+def create_kernels(attention: Callable) -> Kernels:
     """The operations of a training step.
 
     Args:
         attention: as from `albert_tf.engines.jax.attention.find_attention`.
     """
     return dataclasses.replace(
-        PLAIN_OPS,
+        PLAIN_KERNELS,
         add_norm=_add_norm,
         attention=attention,
         project_heads=_project_heads,

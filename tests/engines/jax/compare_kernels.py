@@ -1,6 +1,6 @@
 """Compares the JAX engine's operations with the plain ones, on Keras's JAX backend.
 
-    KERAS_BACKEND=jax python -m tests.engines.jax.compare_ops DTYPE
+    KERAS_BACKEND=jax python -m tests.engines.jax.compare_kernels DTYPE
 
 Prints a JSON object of `errors` and `dropout`. Errors: for every operation, the largest relative
 errors of its output and of each of its gradients, of the engine's operation and of the plain one in
@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from albert_tf.engines.jax.ops import create_ops
+from albert_tf.engines.jax.kernels import create_kernels
 from albert_tf.modeling.attention import dot_product_attention
-from albert_tf.modeling.ops import PLAIN_OPS
+from albert_tf.modeling.kernels import PLAIN_KERNELS
 
-JAX_OPS = create_ops(dot_product_attention)
+JAX_KERNELS = create_kernels(dot_product_attention)
 LABELS = np.array([[0, 6, 2], [1, 1, 5]])
 # Name -> shapes of the tensors, and further arguments.
 CASES = {
@@ -43,7 +43,7 @@ def compare(name: str, dtype: str) -> dict[str, list[float]]:
     generator = np.random.default_rng(0)
     wide = [jnp.asarray(generator.normal(size=shape), jnp.float32) for shape in shapes]
     narrow = [tensor.astype("float32" if name == "cross_entropy" else dtype) for tensor in wide]
-    expected = output_and_gradients(getattr(PLAIN_OPS, name), wide, further)
+    expected = output_and_gradients(getattr(PLAIN_KERNELS, name), wide, further)
 
     def errors(ops):
         results = output_and_gradients(getattr(ops, name), narrow, further)
@@ -52,7 +52,7 @@ def compare(name: str, dtype: str) -> dict[str, list[float]]:
             for result, value in zip(results, expected, strict=True)
         ]
 
-    return {"engine": errors(JAX_OPS), "plain": errors(PLAIN_OPS)}
+    return {"engine": errors(JAX_KERNELS), "plain": errors(PLAIN_KERNELS)}
 
 
 def dropout_masks(dtype: str, rate: float = 0.1) -> dict[str, float]:
@@ -61,7 +61,7 @@ def dropout_masks(dtype: str, rate: float = 0.1) -> dict[str, float]:
 
     def output_and_gradient(*seed: int):
         seed = jnp.asarray(seed, jnp.uint32)
-        output, pullback = jax.vjp(lambda x: JAX_OPS.dropout(x, rate, seed), ones)
+        output, pullback = jax.vjp(lambda x: JAX_KERNELS.dropout(x, rate, seed), ones)
         return np.asarray(output, np.float32), np.asarray(*pullback(ones), np.float32)
 
     first, gradient = output_and_gradient(5, 7)

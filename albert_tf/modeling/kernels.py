@@ -2,7 +2,7 @@
 
 XLA (TPU, JAX) fuses the plain operations by itself. TensorFlow on a CPU does not, and spends as
 long on them as on the matrix products, so its training step passes fused operations
-(`albert_tf/engines/tensorflow/cpu_ops.py`). Everything else, exports included, uses `PLAIN_OPS`.
+(`albert_tf/engines/tensorflow/cpu_kernels.py`). Everything else, exports included, uses `PLAIN_KERNELS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from albert_tf.modeling.attention import dot_product_attention
 
 
 @dataclasses.dataclass(frozen=True)
-class Ops:
+class Kernels:
     """One implementation of each operation.
 
     Attributes:
@@ -109,7 +109,7 @@ def _argmax(logits):
     return ops.argmax(logits, axis=-1)
 
 
-PLAIN_OPS = Ops(
+PLAIN_KERNELS = Kernels(
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,

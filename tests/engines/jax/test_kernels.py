@@ -23,7 +23,7 @@ pytestmark = [
 def measure(dtype):
     # In a process of its own, whose Keras uses JAX.
     process = subprocess.run(
-        [sys.executable, "-m", "tests.engines.jax.compare_ops", dtype],
+        [sys.executable, "-m", "tests.engines.jax.compare_kernels", dtype],
         cwd=ROOT,
         env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
         capture_output=True,
