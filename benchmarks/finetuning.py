@@ -107,10 +107,11 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
     import tensorflow as tf
 
     from albert_tf.engines.device_options import DTYPE_POLICIES
-    from albert_tf.engines.tensorflow.batches import memory_training_batches
+    from albert_tf.engines.tensorflow.batches import dataset
     from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.input.examples import Features
+    from albert_tf.input.memory_batches import MemoryStream
     from albert_tf.modeling.heads import AlbertForSequenceClassification
     from albert_tf.modeling.losses import ClassificationObjective
     from albert_tf.optimization import create_optimizer
@@ -153,19 +154,14 @@ def _own_ways(options: Options, config: AlbertConfig, folder: str) -> Ways:
         step = TrainStep(
             model, create_optimizer("adamw", 1e-5), ClassificationObjective(), strategy
         )
-        batches = iter(
-            memory_training_batches(
-                train, length, options.batch_size, options.random_seed, pad_to_max_length=pad
-            )
-        )
+        size = options.batch_size
+        batches = iter(dataset(MemoryStream(train, length, size, options.random_seed, pad)))
         engine = TensorFlowEngine(strategy)
         predicting = engine.create_prediction_step(model, ("logits",))
 
         def predict_all() -> None:
-            batches = engine.memory_evaluation_batches(
-                dev, length, options.batch_size, pad_to_max_length=pad
-            )
-            predict(engine, predicting, batches)
+            stream = MemoryStream(dev, length, size, pad_to_max_length=pad)
+            predict(engine, predicting, stream)
 
         def train_some(steps: int) -> None:
             step(batches, tf.constant(steps))["parameter_norm"].numpy()

@@ -49,9 +49,10 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         import tensorflow as tf
 
         from albert_tf.config import AlbertConfig
-        from albert_tf.engines.tensorflow.records import record_training_batches
+        from albert_tf.engines.tensorflow.batches import dataset
         from albert_tf.engines.tensorflow.step import TrainStep
         from albert_tf.input.features import pretraining_features
+        from albert_tf.input.record_batches import RecordStream
         from albert_tf.input.record_index import RecordIndex
         from albert_tf.modeling.heads import AlbertForPreTraining
         from albert_tf.modeling.losses import PretrainingObjective
@@ -63,7 +64,8 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
     with clock.part("first batch"):
         features = pretraining_features(length, predictions)
         index = RecordIndex.create(files)
-        batches = iter(record_training_batches(index, features, batch_size, seed=1))
+        stream = RecordStream(index, features, batch_size, 1, shuffle_buffer_size=10000)
+        batches = iter(dataset(stream))
         next(batches)
     _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
     return clock.seconds

@@ -26,6 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, index_records, write_indexes
 from albert_tf.options import command, option
 from albert_tf.quiet import quiet_import
@@ -79,15 +80,15 @@ def seconds_to_first_batch(options: Options, files: list[str], step: int) -> flo
     with quiet_import():
         import tensorflow as tf  # noqa: F401
 
-    from albert_tf.engines.tensorflow.records import record_training_batches
+    from albert_tf.engines.tensorflow.batches import dataset
 
     start = time.perf_counter()
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
     index = RecordIndex.create(files)
-    batches = record_training_batches(
-        index, features, options.train_batch_size, _SEED, options.shuffle_buffer_size, step
+    stream = RecordStream(
+        index, features, options.train_batch_size, _SEED, None, options.shuffle_buffer_size
     )
-    next(iter(batches))
+    next(iter(dataset(stream, step)))
     return time.perf_counter() - start
 
 
@@ -101,11 +102,12 @@ def read_share(options: Options, files: list[str], hosts: int) -> tuple[float, f
         import tensorflow as tf  # noqa: F401
 
     from albert_tf.engines.tensorflow.record_order import shuffled_records
-    from albert_tf.input.share import Share
+    from albert_tf.input.streams import Shard
 
     batch, buffer = options.train_batch_size, options.shuffle_buffer_size
     index = RecordIndex.create(files)
-    records = shuffled_records(index, batch, _SEED, buffer, 0, Share(hosts - 1, hosts))
+    stream = RecordStream(index, {}, batch, _SEED, shuffle_buffer_size=buffer)
+    records = shuffled_records(stream, Shard(hosts - 1, hosts))
     before, used = _bytes_read(), 0
     # Windows are read one ahead of what is used.
     for _, values in records.take(3 * -(-2 * buffer // batch)).as_numpy_iterator():
@@ -125,7 +127,7 @@ def print_shuffling(options: Options, folder: str) -> None:
         import tensorflow as tf
 
     from albert_tf.engines.tensorflow.record_order import shuffled_records
-    from albert_tf.input.share import WHOLE
+    from albert_tf.input.streams import WHOLE
 
     count, per_file = _SHUFFLED_EXAMPLES, _SHUFFLED_EXAMPLES // _SHUFFLED_FILES
     files = [os.path.join(folder, f"{number}.tfrecord") for number in range(_SHUFFLED_FILES)]
@@ -140,7 +142,8 @@ def print_shuffling(options: Options, folder: str) -> None:
     index = RecordIndex.create(files)
     print(f"{'':<40}{'neighbors in a batch':>22}{'correlation in a file':>24}")
     for batch in (32, 256, options.train_batch_size):
-        whole = shuffled_records(index, batch, _SEED, buffer, 0, WHOLE).take(-(-count // batch))
+        stream = RecordStream(index, {}, batch, _SEED, shuffle_buffer_size=buffer)
+        whole = shuffled_records(stream, WHOLE).take(-(-count // batch))
         for name, records in (
             (f"shuffle buffer, batches of {batch}", buffered),
             (f"albert_tf, batches of {batch}", whole.map(lambda _, values, numbers: values)),

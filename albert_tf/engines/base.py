@@ -5,8 +5,7 @@ checkpoints: an `Engine` builds the model where it belongs, runs steps, feeds th
 finds checkpoints. Engines import neither of these packages.
 
 To add an engine, subclass `Engine` and add a row to `albert_tf.engines.registry.ENGINES`. What
-crosses the protocol is Keras objects, NumPy arrays and plain Python; the only opaque values are
-`Batches`, which one method of an engine makes and another one consumes. Where the user can do
+crosses the protocol is Keras objects, NumPy arrays and plain Python. Where the user can do
 something about an error of the framework, methods raise `InputError` (a file or an argument is
 invalid), `OSError` (the disk is full) or `WorkerLost`.
 """
@@ -18,7 +17,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import keras
 
@@ -26,15 +25,9 @@ from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.input.examples import Features
-from albert_tf.input.features import Feature
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.record_index import RecordIndex
+from albert_tf.input.streams import BatchStream
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
-
-# Global batches as an engine makes them; opaque to everything else.
-Batches: TypeAlias = Any
 
 
 class Checkpoints(AbstractContextManager):
@@ -114,14 +107,11 @@ class Engine(abc.ABC):
         name: its key in `albert_tf.engines.registry.ENGINES`.
         checks_lengths: whether the length that a record declares is checked before it is read. If
             not, the lengths of all records are checked when training starts.
-        order_version: incremented whenever `record_training_batches` gives another order for the
-            same arguments.
         workers: the processes that train together.
     """
 
     name: ClassVar[str]
     checks_lengths: ClassVar[bool] = False
-    order_version: ClassVar[int]
     workers: Workers
 
     @classmethod
@@ -238,87 +228,11 @@ class Engine(abc.ABC):
     # Input
 
     @abc.abstractmethod
-    def iterate(self, batches: Batches) -> Iterator:
-        """Global batches, spread over the replicas.
+    def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
+        """Return the global batches from a step on, spread over the replicas.
 
         `next` raises InputError where the data cannot be read.
         """
-
-    @abc.abstractmethod
-    def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
-        """Reads the first records of TFRecord files, to find a mismatch before training starts.
-
-        Raises:
-            InputError: a file is damaged, or its examples have other features or lengths or ids
-                beyond the vocabulary.
-        """
-
-    @abc.abstractmethod
-    def record_training_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        shuffle_buffer_size: int,
-        first_step: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        """Endless shuffled batches of TFRecord files, every example once per epoch.
-
-        Order and masks are functions of the arguments, so that a run that resumes at `first_step`
-        sees the batches that an uninterrupted run would see.
-
-        Args:
-            index: of TFRecord files, with an example at least.
-            features: what an example contains.
-            batch_size: examples in a global batch.
-            seed: seed of the order and of dynamic masks.
-            shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
-            first_step: batches to skip, without reading them.
-            masks: how to draw masks; None where the files contain them.
-        """
-
-    @abc.abstractmethod
-    def record_evaluation_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        """All examples of TFRecord files once; `is_real_example` is 0 for what pads a batch."""
-
-    @abc.abstractmethod
-    def memory_training_batches(
-        self,
-        features: Features,
-        max_seq_length: int,
-        batch_size: int,
-        *,
-        seed: int,
-        first_step: int,
-        pad_to_max_length: bool,
-    ) -> Batches:
-        """Endless batches of examples in memory, grouped by length.
-
-        Args:
-            features: of the examples.
-            max_seq_length: length of the longest batches.
-            batch_size: examples in a global batch.
-            seed: seed of the order.
-            first_step: batches to skip.
-            pad_to_max_length: whether every batch has that length; examples are not grouped then.
-        """
-
-    @abc.abstractmethod
-    def memory_evaluation_batches(
-        self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
-    ) -> Batches:
-        """All examples in memory once, with `example_number`, -1 for what pads a batch."""
 
     # Checkpoints
 

@@ -16,6 +16,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.interop.companions import (
     EVALUATION_DATA_FILE,
     RESULTS_FILE,
@@ -131,13 +132,12 @@ class FineTuningRun:
             self.engine,
             self.model,
             self.task.objective,
-            lambda step: self.engine.memory_training_batches(
+            MemoryStream(
                 train.features,
                 options.max_seq_length,
                 options.train_batch_size,
-                seed=options.random_seed,
-                first_step=step,
-                pad_to_max_length=self._pad,
+                options.random_seed,
+                self._pad,
             ),
             options,
             self.task.flops_per_example(self.context.config),
@@ -210,13 +210,9 @@ class FineTuningRun:
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
         """What the model computes for all examples, in their order."""
-        batches = self.engine.memory_evaluation_batches(
-            examples.features,
-            self.options.max_seq_length,
-            batch_size,
-            pad_to_max_length=self._pad,
-        )
-        return predict(self.engine, self._predict_step, batches)
+        length = self.options.max_seq_length
+        stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=self._pad)
+        return predict(self.engine, self._predict_step, stream)
 
     def _evaluate(self) -> Evaluation:
         results: dict[str, float] = {}

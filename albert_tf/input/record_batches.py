@@ -1,16 +1,14 @@
 """TFRecords of pretraining examples as NumPy batches, by the number of the batch.
 
-The batches are those of the TensorFlow engine, in the order of `albert_tf.input.record_order`.
-Several threads may ask for batches at once.
+They come in the order of `albert_tf.input.record_order`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -22,7 +20,7 @@ from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_order import RecordOrder
 from albert_tf.input.record_reader import read_records
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.input.streams import ENDLESS, WHOLE, Batch, Shard
 
 # Windows that are kept: the one before, which threads may still need, the current one, and the one
 # after, which is read ahead. If windows are short, as many as hold the batches of all threads.
@@ -35,149 +33,105 @@ _EVALUATION_WINDOW = 2048
 _Window = list[tuple[np.ndarray, list[bytes]]]
 
 
-class RecordTrainingBatches:
-    """Endless shuffled batches; every epoch has every example once, in its own order.
+@dataclasses.dataclass(frozen=True)
+class RecordStream:
+    """Batches of TFRecord files.
 
-    The order is a function of `index`, `batch_size`, `seed` and `shuffle_buffer_size`. Where the
-    files contain no masks, masks (and swaps, see `DynamicMasks`) are a function of `seed` and of an
-    example's position in that order. So batch `step` is always the same.
+    With a shuffle buffer they are endless and shuffled, and every epoch has every example once, in
+    its own order. Without one, they have every example once, in the order of the files.
 
-    The records of a window of the order are read together, by several threads, when its first batch
-    is asked for; after that, those of the next one are read ahead. Three windows of
-    `2 * shuffle_buffer_size` records are kept in memory, of which a `share` holds its part.
+    Everything is a function of these attributes, so a run that resumes sees the batches that an
+    uninterrupted run would see. Where the files contain no masks, masks (and swaps, see
+    `DynamicMasks`) are a function of `seed` and of an example's position in that order: they change
+    from epoch to epoch, but not from evaluation to evaluation.
 
-    Args:
+    Attributes:
         index: of TFRecord files, with an example at least.
         features: what an example contains.
         batch_size: examples in a global batch.
-        seed: seed of the order and of what is drawn.
-        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
+        seed: of the order and of what is drawn.
         masks: what to draw; None where the files contain masks.
-        share: rows to make of every batch; only their blocks are read.
+        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well; None to shuffle
+            nothing.
     """
 
-    def __init__(
-        self,
-        index: RecordIndex,
-        features: Mapping[str, Feature],
-        batch_size: int,
-        seed: int,
-        shuffle_buffer_size: int = 10000,
-        masks: DynamicMasks | None = None,
-        share: Share = WHOLE,
-    ):
-        self._make = _BatchMaker(index, features, masks, seed, dynamic.TRAINING)
-        self._batch_size = batch_size
-        self._rows = share.rows(batch_size)
+    index: RecordIndex
+    features: dict[str, Feature]
+    batch_size: int
+    seed: int = 0
+    masks: DynamicMasks | None = None
+    shuffle_buffer_size: int | None = None
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the batches are shuffled and do not end."""
+        return self.shuffle_buffer_size is not None
+
+    def draw_masks(self, batch: Batch, positions: np.ndarray) -> Batch:
+        """Return the features that `masks` draws for the examples at some positions."""
+        assert self.masks is not None
+        purpose = dynamic.TRAINING if self.is_endless else dynamic.EVALUATION
+        return dynamic.draw(batch, positions, self.masks, self.seed, purpose)
+
+    def batches(self, shard: Shard = WHOLE) -> RecordBatches:
+        """Return the batches of a pipeline."""
+        return RecordBatches(self, shard)
+
+
+class RecordBatches:
+    """The batches of a `RecordStream`, or of one of its shards, which reads only its own blocks.
+
+    The records of a window of the order are read together, by several threads, when its first batch
+    is asked for; after that, those of the next one are read ahead. Three windows of
+    `2 * shuffle_buffer_size` records are kept in memory, of which a shard holds its part.
+    """
+
+    def __init__(self, stream: RecordStream, shard: Shard):
+        self._stream, self._rows = stream, shard.rows(stream.batch_size)
+        self._parse = ExampleParser(stream.features)
+        size = stream.shuffle_buffer_size
         self._windows = _Windows(
-            index, RecordOrder(index, batch_size, seed, shuffle_buffer_size, share)
+            stream.index,
+            _FileOrder(stream.index.examples, stream.batch_size, self._rows)
+            if size is None
+            else RecordOrder(stream.index, stream.batch_size, stream.seed, size, shard),
         )
 
     def __len__(self) -> int:
-        """More batches than anything asks for."""
-        return sys.maxsize
+        """Return the number of batches, the same for every shard; `ENDLESS` if they do not end."""
+        stream = self._stream
+        return ENDLESS if stream.is_endless else -(-stream.index.examples // stream.batch_size)
 
-    def __getitem__(self, step: int) -> dict[str, np.ndarray]:
-        """The share's rows of batch `step`, from 0: `[rows, ...]`, int32 or float32.
-
-        Raises:
-            InputError: a record is damaged, or its example has other features, lengths or values.
-            OSError: a file cannot be read. A window that could not be read is not read again.
-        """
-        window, batch = divmod(step, self._windows.batches)
-        numbers, records = self._windows.get(window)[batch]
-        start = step * self._batch_size
-        positions = np.arange(start + self._rows.start, start + self._rows.stop)
-        return self._make(records, numbers, positions)
-
-
-class RecordEvaluationBatches:
-    """All examples once, in the order of the files; the last batch is padded.
-
-    They are read in windows, as for training.
-
-    Args:
-        index, features, batch_size, masks, share: as of `RecordTrainingBatches`.
-        seed: seed of what is drawn, which is the same in every evaluation.
-    """
-
-    def __init__(
-        self,
-        index: RecordIndex,
-        features: Mapping[str, Feature],
-        batch_size: int,
-        seed: int = 0,
-        masks: DynamicMasks | None = None,
-        share: Share = WHOLE,
-    ):
-        self._make = _BatchMaker(index, features, masks, seed, dynamic.EVALUATION)
-        self._batch_size = batch_size
-        self._examples = index.examples
-        self._rows = share.rows(batch_size)
-        self._windows = _Windows(index, _FileOrder(index.examples, batch_size, self._rows))
-
-    def __len__(self) -> int:
-        """Number of batches, the same for every share."""
-        return -(-self._examples // self._batch_size)
-
-    def __getitem__(self, step: int) -> dict[str, np.ndarray]:
-        """The share's rows of batch `step`.
+    def __getitem__(self, step: int) -> Batch:
+        """Return the shard's rows of a batch.
 
         Returns:
-            As from `RecordTrainingBatches`, with `is_real_example`, int32 `[rows]`, which is 0 for
-            what pads the last batch with zeros.
+            Arrays `[rows, ...]`, int32 or float32; in batches that end also `is_real_example`,
+            int32 `[rows]`, which is 0 for what pads the last batch with zeros.
 
         Raises:
-            IndexError: there is no such batch.
-            InputError, OSError: as from `RecordTrainingBatches`.
+            IndexError: If there is no such batch.
+            InputError: If a record is damaged, or its example has other features, lengths or
+                values.
+            OSError: If a file cannot be read. A window that could not be read is not read again.
         """
         if not 0 <= step < len(self):
             raise IndexError(step)
+        stream = self._stream
         window, number = divmod(step, self._windows.batches)
         numbers, records = self._windows.get(window)[number]
-        batch = self._make(records, numbers, numbers)
+        batch = self._parse(records, lambda row: stream.index.name_of(int(numbers[row])))
+        if stream.masks is not None:
+            start = step * stream.batch_size + self._rows.start
+            batch |= stream.draw_masks(batch, np.arange(start, start + len(numbers)))
+        if stream.is_endless:
+            return batch
         batch["is_real_example"] = np.ones(len(numbers), np.int32)
         padding = self._rows.stop - self._rows.start - len(numbers)
         return {
             name: np.pad(value, [(0, padding)] + [(0, 0)] * (value.ndim - 1))
             for name, value in batch.items()
         }
-
-
-class _BatchMaker:
-    """Makes batches of serialized examples.
-
-    Args:
-        index: of their files, for errors.
-        features: what they contain.
-        masks, seed, purpose: what to draw, as in `dynamic.draw`.
-    """
-
-    def __init__(
-        self,
-        index: RecordIndex,
-        features: Mapping[str, Feature],
-        masks: DynamicMasks | None,
-        seed: int,
-        purpose: int,
-    ):
-        self._index, self._masks, self._seed, self._purpose = index, masks, seed, purpose
-        self._parse = ExampleParser(features)
-
-    def __call__(
-        self, records: list[bytes], numbers: np.ndarray, positions: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Parses a batch, and draws what its files leave open.
-
-        Args:
-            records: the examples.
-            numbers: their numbers in all files, for errors.
-            positions: int64 `[batch]`, the number of each visit of an example.
-        """
-        batch = self._parse(records, lambda row: self._index.name_of(int(numbers[row])))
-        if self._masks is None:
-            return batch
-        return batch | dynamic.draw(batch, positions, self._masks, self._seed, self._purpose)
 
 
 class _FileOrder:

@@ -28,7 +28,7 @@ import numpy as np
 
 from albert_tf.input.masking import derive_seeds
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.input.streams import WHOLE, Shard
 
 # Incremented whenever the same arguments give another order. 1 was a shuffle buffer over shuffled
 # files, whose state at a step was known only after reading everything before it.
@@ -60,7 +60,7 @@ class RecordOrder:
         batch_size: examples in a global batch.
         seed: of the order.
         shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
-        share: the rows of every batch to make.
+        shard: the pipeline whose rows to order.
 
     Attributes:
         batches: number of batches in a window.
@@ -72,13 +72,13 @@ class RecordOrder:
         batch_size: int,
         seed: int,
         shuffle_buffer_size: int,
-        share: Share = WHOLE,
+        shard: Shard = WHOLE,
     ):
         self._examples = index.examples
         self._batch_size = batch_size
         self._window = window_size(batch_size, shuffle_buffer_size)
         self._position_seed = derive_seeds(seed, POSITION_SEED)
-        self._rows = share.rows(batch_size)
+        self._rows = shard.rows(batch_size)
         self.batches = self._window // batch_size
         # Of a function, not of a method: a cycle of references would delay its release.
         self._sequence = functools.lru_cache(_EPOCHS_KEPT)(

@@ -17,6 +17,7 @@ from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.examples import Features
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.interop.formats import load_weights
 from albert_tf.text_models.inputs import check_whole_number
 from albert_tf.text_models.presets import Preset, open_preset
@@ -121,10 +122,10 @@ class TextModel(abc.ABC):
         check_whole_number("batch_size", batch_size, 1)
         length = max_seq_length or self.model.config.max_position_embeddings
         size = next((size for size in _SMALL_BATCHES if len(features) <= size), batch_size)
-        batches = self._engine.memory_evaluation_batches(
+        stream = MemoryStream(
             features, length, min(size, batch_size), pad_to_max_length=self._engine.is_tpu
         )
-        return predict(self._engine, self._prediction_step(tuple(outputs)), batches)
+        return predict(self._engine, self._prediction_step(tuple(outputs)), stream)
 
     @functools.cached_property
     def _engine(self) -> Engine:

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
-from albert_tf.input.memory_batches import MemoryEvaluationBatches, MemoryTrainingBatches
+from albert_tf.input.memory_batches import MemoryStream
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -46,15 +46,15 @@ def keras_data() -> KerasData:
 # A generator of NumPy batches would work on TensorFlow too, but Keras fixes the length of all
 # batches to that of the first ones there.
 def _training_pipeline(features: Features, length: int, size: int, seed: int) -> tf.data.Dataset:
-    from albert_tf.engines.tensorflow.batches import memory_training_batches
+    from albert_tf.engines.tensorflow.batches import dataset
 
-    return memory_training_batches(features, length, size, seed)
+    return dataset(MemoryStream(features, length, size, seed))
 
 
 def _evaluation_pipeline(features: Features, length: int, size: int) -> tf.data.Dataset:
     import tensorflow as tf
 
-    from albert_tf.engines.tensorflow.batches import memory_evaluation_batches
+    from albert_tf.engines.tensorflow.batches import dataset
 
     def real(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         chosen = batch["is_real_example"] > 0
@@ -64,22 +64,22 @@ def _evaluation_pipeline(features: Features, length: int, size: int) -> tf.data.
             if name not in _BOOKKEEPING
         }
 
-    return memory_evaluation_batches(features, length, size).map(real)
+    return dataset(MemoryStream(features, length, size)).map(real)
 
 
 def _training_generator(
     features: Features, length: int, size: int, seed: int
 ) -> Iterator[tuple[dict[str, np.ndarray]]]:
-    batches = MemoryTrainingBatches(features, length, size, seed)
+    batches = MemoryStream(features, length, size, seed).batches()
     return ((batches[step],) for step in range(len(batches)))
 
 
 class _EvaluationSequence(keras.utils.PyDataset):
-    """`MemoryEvaluationBatches` without what pads the last one."""
+    """The batches of an evaluation without what pads the last one."""
 
     def __init__(self, features: Features, length: int, size: int):
         super().__init__()
-        self._batches = MemoryEvaluationBatches(features, length, size)
+        self._batches = MemoryStream(features, length, size).batches()
 
     def __len__(self) -> int:
         return len(self._batches)

@@ -134,34 +134,6 @@ class TrainingLog:
         self._events.close()
 
 
-class NoLog:
-    """Replaces `TrainingLog` where another process writes."""
-
-    def __init__(self, folder: str, total_steps: int, first_step: int, workload: Workload):
-        """Takes the arguments of `TrainingLog`."""
-
-    def write(
-        self,
-        step: int,
-        metrics: dict[str, float],
-        lengths: np.ndarray | None = None,
-        seconds_left: float = math.inf,
-    ) -> None:
-        """Records nothing."""
-
-    def note(self, text: str, seconds: float) -> None:
-        """Prints nothing."""
-
-    def sync(self) -> None:
-        """Has nothing to put on the disk."""
-
-    def wait(self) -> None:
-        """Has nothing to wait for."""
-
-    def close(self) -> None:
-        """Closes nothing."""
-
-
 def lines_up_to(folder: str, step: int) -> list[str]:
     """The records of a training folder up to a step, as lines; empty without any."""
     path = f"{folder}/{METRICS_FILE}"

@@ -14,10 +14,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
-from albert_tf.input.manifest import (
-    find_manifests,
-    record_files,
-)
+from albert_tf.input import record_order
+from albert_tf.input.manifest import find_manifests, record_files
 from albert_tf.interop.companions import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
@@ -101,7 +99,7 @@ def pretrain_checked(
         if train_records is not None:
             for line in warnings(options):
                 _logger.warning("%s", line)
-            order = _order(options, engine, train_records)
+            order = _order(options, train_records)
             vocabulary = vocabulary_files(train_records.manifests) if is_chief else {}
             with engine.workers.synchronized():
                 _check_order(options, engine, order)
@@ -109,7 +107,7 @@ def pretrain_checked(
                 engine,
                 model,
                 task.objective,
-                lambda step: train_records.training_batches(engine, options, step),
+                train_records.training_stream(options),
                 options,
                 task.flops_per_example(
                     config, options.max_seq_length, options.max_predictions_per_seq
@@ -140,10 +138,10 @@ def _to_json(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _order(options: PretrainingOptions, engine: Engine, records: Records) -> dict[str, int]:
-    """The content of `data_order.json`."""
+def _order(options: PretrainingOptions, records: Records) -> dict[str, int]:
+    """Return the content of `data_order.json`."""
     return {
-        "version": engine.order_version,
+        "version": record_order.VERSION,
         "examples": records.record_index.examples,
         "random_seed": options.random_seed,
         "train_batch_size": options.train_batch_size,
@@ -270,8 +268,8 @@ class Evaluation:
         """Metrics of the current weights, and their loss."""
         if self._records is None:
             raise ValueError("no records to evaluate on")
-        batches = self._records.evaluation_batches(self._engine, self._options)
-        results = evaluate(self._engine, self._step, batches, self._options.max_eval_steps)
+        stream = self._records.evaluation_stream(self._options)
+        results = evaluate(self._engine, self._step, stream, self._options.max_eval_steps)
         loss = sum(results[name] for name in self._task.objective.losses)
         return {"loss": loss, **results}
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.base import Batches, Engine
+from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.input.features import Feature, limited
@@ -21,7 +22,9 @@ from albert_tf.input.manifest import (
     pair_objective,
     record_files,
 )
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
+from albert_tf.input.record_reader import check_files
 from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
 
@@ -71,7 +74,7 @@ class Records(NamedTuple):
             task = find_objective(pair_objective(manifests))
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             features = limited(features, config.vocab_size, config.type_vocab_size)
-            engine.check_records(files, features)
+            check_files(files, features)
         indexes, checked = engine.workers.from_chief(lambda: _find_indexes(engine, options, files))
         index = RecordIndex.create(files, indexes)
         return cls(index, features, masks, task, manifests, checked)
@@ -81,28 +84,23 @@ class Records(NamedTuple):
         """The manifests without their folders."""
         return {os.path.basename(path): manifest for path, manifest in self.manifests.items()}
 
-    def training_batches(
-        self, engine: Engine, options: PretrainingOptions, first_step: int
-    ) -> Batches:
-        """Endless shuffled batches, from a step on."""
-        return engine.record_training_batches(
-            self.record_index,
-            self.features,
-            options.train_batch_size,
-            seed=options.random_seed,
+    def training_stream(self, options: PretrainingOptions) -> RecordStream:
+        """Return endless shuffled batches."""
+        stream = self.evaluation_stream(options)
+        return dataclasses.replace(
+            stream,
+            batch_size=options.train_batch_size,
             shuffle_buffer_size=options.shuffle_buffer_size,
-            first_step=first_step,
-            masks=self.masks,
         )
 
-    def evaluation_batches(self, engine: Engine, options: PretrainingOptions) -> Batches:
-        """All examples once."""
-        return engine.record_evaluation_batches(
+    def evaluation_stream(self, options: PretrainingOptions) -> RecordStream:
+        """Return all examples once."""
+        return RecordStream(
             self.record_index,
             self.features,
             options.eval_batch_size,
-            seed=options.random_seed,
-            masks=self.masks,
+            options.random_seed,
+            self.masks,
         )
 
 

@@ -7,19 +7,20 @@ import dataclasses
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
 import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.base import Batches, Engine
+from albert_tf.engines.base import Engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, write_bytes, write_text
 from albert_tf.flops import encoder_flops
+from albert_tf.input.streams import BatchStream
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
@@ -199,7 +200,7 @@ def train_model(
     engine: Engine,
     model: keras.Model,
     objective: Objective,
-    batches_from: Callable[[int], Batches],
+    stream: BatchStream,
     options: TrainingOptions,
     flops_per_example: float,
     description: dict[str, str | bytes] | None = None,
@@ -215,7 +216,7 @@ def train_model(
         engine: where training runs.
         model: created in the engine's scope.
         objective: what is minimized.
-        batches_from: global batches of an uninterrupted run, from a given step on.
+        stream: global batches of an uninterrupted run.
         options: everything else.
         flops_per_example: operations of the model on an example of the full length, forward and
             backward.
@@ -249,9 +250,9 @@ def train_model(
     train(
         engine,
         training_step,
-        batches_from,
+        stream,
         checkpoints,
-        options.output_dir,
+        options,
         Health(objective, options.max_nonfinite_steps, what_to_try(options)),
         Workload(
             options.train_batch_size,
@@ -260,11 +261,7 @@ def train_model(
             engine.peak_flops(options.peak_tflops),
             functools.partial(encoder_flops, model.config),
         ),
-        num_train_steps=options.num_train_steps,
-        save_checkpoints_steps=options.save_checkpoints_steps,
-        iterations_per_loop=options.iterations_per_loop or (1000 if engine.is_tpu else 10),
-        evaluation=evaluation,
-        max_train_minutes=options.max_train_minutes,
+        evaluation,
     )
 
 

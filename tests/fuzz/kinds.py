@@ -41,7 +41,7 @@ from albert_tf.input.manifest import (
     find_manifests,
     pair_objective,
 )
-from albert_tf.input.record_batches import RecordTrainingBatches
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
 from albert_tf.interop.companions import find_companions
@@ -251,7 +251,7 @@ def _read_records(folder: pathlib.Path) -> None:
     path, features = str(folder / "a.tfrecord"), pretraining_features(LENGTH, PREDICTIONS)
     check_files([path], features)
     index = RecordIndex.create([path])
-    batches = RecordTrainingBatches(index, features, 4, 1, 8)
+    batches = RecordStream(index, features, 4, 1, shuffle_buffer_size=8).batches()
     assert batches[1]["input_ids"].shape == (4, LENGTH)
 
 

@@ -1,4 +1,4 @@
-"""Batches of examples in memory: those of the TensorFlow engine, for any share, step and thread."""
+"""Batches of examples in memory: what they contain, for any shard, step and thread."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from albert_tf.input.example_order import TrainingOrder, length_buckets
 from albert_tf.input.examples import Features
-from albert_tf.input.memory_batches import MemoryEvaluationBatches, MemoryTrainingBatches
-from albert_tf.input.share import Share
-from tests.support.batches import SHARES, assert_same, joined
+from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.streams import Shard
+from tests.support.batches import PIPELINES, assert_same, assert_tensorflow_has
+
+PAD = 3
 
 
 def make_features(count: int, choices: int = 0) -> Features:
@@ -18,7 +21,7 @@ def make_features(count: int, choices: int = 0) -> Features:
     lengths = draw.integers(0, 41, count * (choices or 1)).tolist()
     sequences = ((draw.integers(1, 70000, n), draw.integers(0, 2, n)) for n in lengths)
     labels = {"label_ids": np.arange(count, dtype=np.int32), "scores": np.ones((count, 2), "f4")}
-    return Features(sequences, 3, choices, labels)
+    return Features(sequences, PAD, choices, labels)
 
 
 FORMS = pytest.mark.parametrize(
@@ -26,43 +29,89 @@ FORMS = pytest.mark.parametrize(
 )
 
 
+@FORMS
+@pytest.mark.parametrize("seed", [3, None])
+def test_batches_contain_what_full_padding_contains(count, choices, pad_to_max_length, seed):
+    features = make_features(count, choices)
+    stream = MemoryStream(features, 48, 4, seed, pad_to_max_length)
+    batches, full, lengths = stream.batches(), features.padded(48), set()
+    for step in range(min(len(batches), 20)):
+        batch = batches[step]
+        examples = batch["label_ids"]
+        length = batch["input_ids"].shape[-1]
+        lengths.add(length)
+        is_real = batch.get("is_real_example", np.ones(len(examples))) > 0
+        longest = features.example_lengths[examples[is_real]].max()
+        buckets = (48,) if pad_to_max_length else length_buckets(48)
+        assert length == min(bucket for bucket in buckets if bucket >= longest)
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            expected = full[name][examples]
+            np.testing.assert_array_equal(batch[name], expected[..., :length])
+            rest = expected[is_real][..., length:]
+            assert (rest == (PAD if name == "input_ids" else 0)).all()
+        assert batch.keys() == batches.element_spec.keys()
+        for name, (shape, dtype) in batches.element_spec.items():
+            assert batch[name].dtype == dtype
+            assert [size or length for size in shape] == list(batch[name].shape)
+    assert len(lengths) > 1 or pad_to_max_length
+
+
+def test_batches_come_in_the_order_of_training():
+    features = make_features(30)
+    batches = MemoryStream(features, 48, 4, seed=1).batches()
+    order = TrainingOrder(features.example_lengths, 4, 1)
+    expected = np.concatenate([order.of_epoch(epoch) for epoch in range(4)])
+    assert [batches[step]["label_ids"].tolist() for step in range(24)] == expected[:24].tolist()
+
+
+@pytest.mark.parametrize("choices", [0, 2])
+def test_evaluation_has_every_example_once_under_its_number(choices):
+    features = make_features(21, choices)
+    seen: list[int] = []
+    batches = MemoryStream(features, 48, 4).batches()
+    for batch in batches:
+        real = batch["example_number"] >= 0
+        np.testing.assert_array_equal(batch["is_real_example"], real)
+        assert len(real) == 4
+        np.testing.assert_array_equal(batch["label_ids"][real], batch["example_number"][real])
+        seen += batch["example_number"][real].tolist()
+    assert sorted(seen) == list(range(21))
+    assert (np.diff(features.example_lengths[seen]) <= 0).all()
+    with pytest.raises(IndexError):
+        batches[len(batches)]
+
+
 @pytest.mark.integration
 @FORMS
-def test_batches_are_those_of_tensorflow(count, choices, pad_to_max_length):
-    from albert_tf.engines.tensorflow import batches as tensorflow
-
+def test_tensorflow_gets_the_same_batches(count, choices, pad_to_max_length):
     features = make_features(count, choices)
-    for share in SHARES:
+    training = MemoryStream(features, 48, 8, 3, pad_to_max_length)
+    evaluation = MemoryStream(features, 48, 8, pad_to_max_length=pad_to_max_length)
+    for shard, replicas in PIPELINES:
         for first in (0, 1000):
-            dataset = tensorflow.memory_training_batches(
-                features, 48, 8, 3, first, pad_to_max_length, share
-            )
-            training = MemoryTrainingBatches(features, 48, 8, 3, pad_to_max_length, share)
-            for step, expected in enumerate(joined(dataset, share, 2 * count // 8 + 3), first):
-                assert_same(training[step], expected)
-        dataset = tensorflow.memory_evaluation_batches(features, 48, 8, pad_to_max_length, share)
-        evaluation = MemoryEvaluationBatches(features, 48, 8, pad_to_max_length, share)
-        assert sum(1 for _ in dataset) == len(evaluation) * share.replicas
-        for step, expected in enumerate(joined(dataset, share, len(evaluation))):
-            assert_same(evaluation[step], expected)
-        with pytest.raises(IndexError):
-            evaluation[len(evaluation)]
+            assert_tensorflow_has(training, shard, replicas, first, first + 2 * count // 8 + 3)
+        assert_tensorflow_has(evaluation, shard, replicas, 0, len(evaluation.batches()))
 
 
 @FORMS
 def test_threads_get_what_one_thread_gets(count, choices, pad_to_max_length):
-    arguments = make_features(count, choices), 48, 8, 3, pad_to_max_length, Share(1, 2)
-    alone, shared = MemoryTrainingBatches(*arguments), MemoryTrainingBatches(*arguments)
+    stream = MemoryStream(make_features(count, choices), 48, 8, 3, pad_to_max_length)
+    alone, shared = stream.batches(Shard(1, 2)), stream.batches(Shard(1, 2))
     steps = np.random.default_rng(0).permutation(200).tolist()
     with ThreadPoolExecutor(8) as threads:
         for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
             assert_same(found, alone[step])
 
 
-def test_what_is_too_long_is_refused():
-    for batches in (
-        lambda: MemoryTrainingBatches(make_features(30), 8, 4, 1),
-        lambda: MemoryEvaluationBatches(make_features(30), 8, 4),
-    ):
-        with pytest.raises(ValueError, match="at most 8"):
-            batches()
+@pytest.mark.parametrize("seed", [1, None])
+def test_what_is_too_long_is_refused(seed):
+    with pytest.raises(ValueError, match="at most 8"):
+        MemoryStream(make_features(30), 8, 4, seed).batches()
+
+
+def test_arrays_are_the_whole_of_features():
+    features = make_features(5, 2)
+    again = Features.from_arrays(features.to_arrays() | {"other": np.zeros(1)})
+    for name, value in features.padded(48).items():
+        np.testing.assert_array_equal(again.padded(48)[name], value)
+    assert (again.choices, len(again)) == (2, 5)

@@ -1,4 +1,4 @@
-"""Batches without TensorFlow: those of the TensorFlow engine, for any share, step and thread."""
+"""Batches without TensorFlow: those of the TensorFlow engine, for any shard, step and thread."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from albert_tf.input import record_reader
 from albert_tf.input.features import limited, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
-from albert_tf.input.record_batches import RecordEvaluationBatches, RecordTrainingBatches
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import Share
+from albert_tf.input.streams import Shard
 from data_prep.tfrecords import frame, serialize
 from data_prep.tfrecords import write_records as write
 from tests.conftest import slow
-from tests.support.batches import EXAMPLES, SHARES, STATIC, assert_same, joined, write_files
+from tests.support.batches import (
+    EXAMPLES,
+    PIPELINES,
+    STATIC,
+    assert_same,
+    assert_tensorflow_has,
+    write_files,
+)
 from tests.support.tiny import LENGTH, VOCAB, batch
 
 MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32), True)
@@ -48,26 +55,22 @@ def index(tmp_path_factory):
 def test_training_batches_are_those_of_tensorflow(
     index, features, masks, batch_size, shuffle_buffer_size
 ):
-    from albert_tf.engines.tensorflow.records import record_training_batches
-
     count = 2 * EXAMPLES // batch_size + 4
-    for share, first in [(SHARES[0], 0), *((share, count - 3) for share in SHARES)]:
-        arguments = index, features, batch_size, 3, shuffle_buffer_size
-        dataset = record_training_batches(*arguments, first, masks, share)
-        batches = RecordTrainingBatches(*arguments, masks, share)
-        for step, expected in enumerate(joined(dataset, share, count - first), first):
-            assert_same(batches[step], expected)
+    stream = RecordStream(index, features, batch_size, 3, masks, shuffle_buffer_size)
+    for (shard, replicas), first in [(PIPELINES[0], 0), *((each, count - 3) for each in PIPELINES)]:
+        assert_tensorflow_has(stream, shard, replicas, first, count)
 
 
 def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):
     read, read_block = [], record_reader.read_block
+    wait_for_threads()  # which other tests have left
 
     def counted(index, block):
         read.append(block)
         return read_block(index, block)
 
     monkeypatch.setattr(record_reader, "read_block", counted)
-    batches = RecordEvaluationBatches(index, STATIC, 8)
+    batches = RecordStream(index, STATIC, 8).batches()
     for step in range(len(batches)):
         batches[step]
     assert set(read) == set(range(len(index.bytes)))
@@ -79,15 +82,10 @@ def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):
 @FORMS
 @pytest.mark.parametrize("batch_size", [60, *slow(8, 256)])
 def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batch_size):
-    from albert_tf.engines.tensorflow.records import record_evaluation_batches
-
-    for share in SHARES:
-        arguments = index, features, batch_size, 3, masks, share
-        batches = RecordEvaluationBatches(*arguments)
-        dataset = record_evaluation_batches(*arguments)
-        for step, expected in enumerate(joined(dataset, share, len(batches))):
-            assert_same(batches[step], expected)
-        assert sum(1 for _ in dataset) == len(batches) * share.replicas
+    stream = RecordStream(index, features, batch_size, 3, masks)
+    for shard, replicas in PIPELINES:
+        batches = stream.batches(shard)
+        assert_tensorflow_has(stream, shard, replicas, 0, len(batches))
         with pytest.raises(IndexError):
             batches[len(batches)]
         assert sum(1 for _ in batches) == len(batches)  # what iteration relies on
@@ -96,8 +94,8 @@ def test_evaluation_batches_are_those_of_tensorflow(index, features, masks, batc
 @FORMS
 @pytest.mark.parametrize("shuffle_buffer_size", [4, 60])
 def test_threads_get_what_one_thread_gets(index, features, masks, shuffle_buffer_size):
-    arguments = index, features, 8, 3, shuffle_buffer_size, masks
-    alone, shared = RecordTrainingBatches(*arguments), RecordTrainingBatches(*arguments)
+    stream = RecordStream(index, features, 8, 3, masks, shuffle_buffer_size)
+    alone, shared = stream.batches(), stream.batches()
     steps = np.random.default_rng(0).permutation(200).tolist()
     with ThreadPoolExecutor(8) as threads:
         for step, found in zip(steps, threads.map(shared.__getitem__, steps), strict=True):
@@ -113,7 +111,7 @@ def test_records_are_read_once_per_window_and_by_their_own_pipeline_only(index, 
         return whole(index, block)
 
     monkeypatch.setattr(record_reader, "read_block", counted)
-    batches = RecordTrainingBatches(index, STATIC, 8, 3, EXAMPLES // 2)
+    batches = RecordStream(index, STATIC, 8, 3, shuffle_buffer_size=EXAMPLES // 2).batches()
     for step in range(5):
         batches[step]
     del batches
@@ -138,15 +136,13 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
         write(file, batch(examples))
     index = RecordIndex.create([str(path)])
 
+    stream = RecordStream(index, STATIC, 256, 3, shuffle_buffer_size=examples // 2)
+
     def read(pipeline):
-        batches = RecordTrainingBatches(
-            index, STATIC, 256, 3, examples // 2, None, Share(pipeline, 2)
-        )
+        batches = stream.batches(Shard(pipeline, 2))
         return [batches[step] for step in range(examples // 256)]
 
-    window = RecordTrainingBatches(
-        index, STATIC, 256, 3, examples // 2, None, Share(0, 2)
-    )._windows.get(0)
+    window = stream.batches(Shard(0, 2))._windows.get(0)
     numbers = np.concatenate([numbers for numbers, _ in window])
     whole, blocks = read(0), set((numbers // 64).tolist())
     wait_for_threads()
@@ -186,12 +182,10 @@ def test_wrong_values_are_named(tmp_path, name, place, value, message):
     paths = write_files(tmp_path)
     write_records(tmp_path / "130.tfrecord", examples)
     index, features = RecordIndex.create(paths), limited(STATIC, VOCAB, 2)
-    for batches in (
-        RecordTrainingBatches(index, features, EXAMPLES, 3),
-        RecordEvaluationBatches(index, features, EXAMPLES),
-    ):
+    for buffer in (100, None):
+        stream = RecordStream(index, features, EXAMPLES, 3, shuffle_buffer_size=buffer)
         with pytest.raises(InputError, match=rf"130.tfrecord: example 99: {message}"):
-            batches[0]
+            stream.batches()[0]
 
 
 def test_examples_of_another_form_are_named(tmp_path):
@@ -206,4 +200,4 @@ def test_examples_of_another_form_are_named(tmp_path):
         )
         index = RecordIndex.create([str(path)])
         with pytest.raises(InputError, match=message):
-            RecordEvaluationBatches(index, STATIC, 1)[number]
+            RecordStream(index, STATIC, 1).batches()[number]

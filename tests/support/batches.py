@@ -1,18 +1,37 @@
-"""What tests of batches share: files, and comparison with the TensorFlow engine."""
+"""What tests of batches share: files, streams, and comparison with the TensorFlow engine."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from albert_tf.input.features import pretraining_features
-from albert_tf.input.share import Share
+from albert_tf.input.streams import Shard
 from data_prep.tfrecords import write_records
 from tests.support.tiny import LENGTH, PREDICTIONS, batch
 
 COUNTS = (0, 7, 0, 130, 64, 0)
 EXAMPLES = sum(COUNTS)
 STATIC = pretraining_features(LENGTH, PREDICTIONS)
-SHARES = [Share(), Share(1, 2, 2), Share(3, 4)]
+# Pipelines, and the replicas that each of them feeds.
+PIPELINES = [(Shard(), 1), (Shard(1, 2), 2), (Shard(3, 4), 1)]
+
+
+class ListStream:
+    """A stream of given global batches, for one pipeline; also its source."""
+
+    def __init__(self, batches: list[dict[str, np.ndarray]]):
+        self._batches = batches
+        self.element_spec = {name: (v.shape, v.dtype) for name, v in batches[0].items()}
+
+    def batches(self, shard: Shard) -> ListStream:
+        assert shard == Shard()
+        return self
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, step: int) -> dict[str, np.ndarray]:
+        return self._batches[step]
 
 
 def write_files(folder) -> list[str]:
@@ -34,8 +53,14 @@ def assert_same(found, expected) -> None:
         assert found[name].dtype == value.dtype
 
 
-def joined(dataset, share: Share, count: int) -> list[dict[str, np.ndarray]]:
-    """The first global batches of a dataset, put together again of what its replicas get."""
-    iterator = dataset.as_numpy_iterator()
-    steps = [[next(iterator) for _ in range(share.replicas)] for _ in range(count)]
-    return [{name: np.concatenate([p[name] for p in s]) for name in s[0]} for s in steps]
+def assert_tensorflow_has(stream, shard: Shard, replicas: int, first: int, last: int) -> None:
+    """Compare the batches that TensorFlow feeds to replicas with those of the stream's source."""
+    from albert_tf.engines.tensorflow.batches import dataset
+
+    source = stream.batches(shard)
+    iterator = dataset(stream, first, shard, replicas).as_numpy_iterator()
+    for step in range(first, last):
+        parts = [next(iterator) for _ in range(replicas)]
+        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        assert_same(joined, source[step])
+    assert next(iterator, None) is None or last < len(source)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining
@@ -24,7 +24,9 @@ from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
+from albert_tf.training.options import PretrainingOptions
 from tests.conftest import slow
+from tests.support.batches import ListStream
 from tests.support.tiny import CONFIG, batch
 
 # Scales of the loss: it and the gradient are not numbers; the gradient's norm overflows; the loss
@@ -75,11 +77,15 @@ def as_new() -> TrainStep:
     return step
 
 
-def data(scales, count=4):
-    batches = [
+def scaled_batches(scales, count=4):
+    return [
         {**batch(count, seed=n), "scale": np.full(count, scale, "float32")}
         for n, scale in enumerate(scales)
     ]
+
+
+def data(scales, count=4):
+    batches = scaled_batches(scales, count)
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
     return ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))
 
@@ -204,14 +210,16 @@ def run(tmp_path, scales, limit, per_loop=3):
     train(
         engine,
         training_step,
-        lambda first: lambda share: data(scales).skip(first),
+        ListStream(scaled_batches(scales)),
         engine.create_checkpoints(str(tmp_path), training_step),
-        str(tmp_path),
+        PretrainingOptions(
+            output_dir=str(tmp_path),
+            num_train_steps=len(scales),
+            save_checkpoints_steps=len(scales),
+            iterations_per_loop=per_loop,
+        ),
         Health(step.objective, limit, "Try something else"),
         Workload(4, 16, 1e6, 1e12),
-        num_train_steps=len(scales),
-        save_checkpoints_steps=len(scales),
-        iterations_per_loop=per_loop,
     )
     return step
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import threading
@@ -19,6 +20,7 @@ from albert_tf.training import loop
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Workload
 from albert_tf.training.log import TrainingLog
+from albert_tf.training.options import PretrainingOptions
 from tests.support.finetuning import options_of, write_files
 
 COMPILING = 60.0
@@ -83,25 +85,27 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
     training_step = Step(clock, step, dies_at)
     checkpoints = Checkpoints(training_step)
     engine = types.SimpleNamespace(
-        workers=workers or Workers(), iterate=iter, device_memory_peak=lambda: None
+        workers=workers or Workers(),
+        iterate=lambda stream, step: iter(stream),
+        device_memory_peak=lambda: None,
     )
     health = types.SimpleNamespace(metrics=lambda results, step: {}, check=lambda: None)
-    arguments = {
-        "num_train_steps": 1000,
-        "save_checkpoints_steps": 20,
-        "iterations_per_loop": 10,
-        "max_train_minutes": 25 / 60,
-    }
+    options = PretrainingOptions(
+        output_dir=str(folder),
+        num_train_steps=1000,
+        save_checkpoints_steps=20,
+        iterations_per_loop=10,
+        max_train_minutes=25 / 60,
+    )
     loop.train(
         engine,
         training_step,
-        lambda step: [],
+        [],
         checkpoints,
-        str(folder),
+        dataclasses.replace(options, **changes),
         health,
         Workload(8, 8, 1.0),
-        evaluation=evaluation,
-        **{**arguments, **changes},
+        evaluation,
     )
     return training_step.calls, checkpoints.saved
 

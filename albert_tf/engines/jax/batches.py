@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Protocol
 
 import grain
-import numpy as np
+
+from albert_tf.input.streams import Batch, BatchSource
 
 # More threads than this fight for the lock of the interpreter.
 _MOST_THREADS = 16
 # Batches beyond those that threads work on: enough for a step that takes less time than others.
 _READY = 4
 
-Batch = dict[str, np.ndarray]
-
-
-class BatchSource(Protocol):
-    """Batches by number, from 0; several threads ask for them at once."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, step: int, /) -> Batch: ...
-
-
-def prefetched(source: BatchSource, first: int = 0) -> PrefetchedBatches:
-    """Iterates over `source[first]`, `source[first + 1]`, ... up to its end.
-
-    Args:
-        source: the batches.
-        first: number of the first batch.
-    """
-    return PrefetchedBatches(source, first)
-
 
 class PrefetchedBatches(Iterator[Batch]):
-    """The batches of a source in order, which threads prepare ahead.
+    """The batches of a source, in order and up to its end, which threads prepare ahead.
 
     The threads start with the first batch. They end when the iterator is closed, at its end or
     after an error, or when nothing refers to it any more, and after what they are working on.
@@ -53,13 +33,14 @@ class PrefetchedBatches(Iterator[Batch]):
         iterator = iter(batches)
         iterator.set_state({"next_index": min(first, len(source))})
         self._batches: Iterator[Batch] = iterator
+        self._close = iterator.close
 
     def __next__(self) -> Batch:
-        """The next batch.
+        """Return the next batch.
 
         Raises:
-            StopIteration: after the last batch, an error, or `close`.
-            InputError, OSError: whatever the source raises for the batch.
+            StopIteration: After the last batch, an error, or `close`.
+            InputError, OSError: Whatever the source raises for the batch.
         """
         try:
             return next(self._batches)
@@ -68,10 +49,9 @@ class PrefetchedBatches(Iterator[Batch]):
             raise
 
     def close(self) -> None:
-        """Ends the threads, without waiting for them."""
-        batches, self._batches = self._batches, iter(())
-        if hasattr(batches, "close"):  # the empty iterator of a second call has none
-            batches.close()
+        """End the threads, without waiting for them."""
+        self._close()
+        self._batches = iter(())
 
     def __enter__(self) -> PrefetchedBatches:
         return self

@@ -7,7 +7,7 @@ import contextlib
 import random
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import keras
@@ -18,7 +18,7 @@ from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.jax import checkpoints
 from albert_tf.engines.jax.attention import find_attention
-from albert_tf.engines.jax.batches import prefetched
+from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe, precision_of
 from albert_tf.engines.jax.forward import EvalStep, PredictStep
 from albert_tf.engines.jax.kernels import create_kernels
@@ -27,14 +27,7 @@ from albert_tf.engines.jax.step import TrainStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
-from albert_tf.input import record_order, record_reader
-from albert_tf.input.examples import Features
-from albert_tf.input.features import Feature
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.memory_batches import MemoryEvaluationBatches, MemoryTrainingBatches
-from albert_tf.input.record_batches import RecordEvaluationBatches, RecordTrainingBatches
-from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import Share
+from albert_tf.input.streams import BatchSource, BatchStream, Shard
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
@@ -42,18 +35,6 @@ from albert_tf.optimization.adamw import AdamW
 # Steps that are started before the results of the first of them are there: enough to keep the
 # device busy, few enough that their batches do not fill its memory.
 _STEPS_IN_FLIGHT = 2
-
-
-class Batches(NamedTuple):
-    """Batches of this process's rows.
-
-    Attributes:
-        source: by the number of the batch.
-        first: number of the first batch.
-    """
-
-    source: Any
-    first: int = 0
 
 
 class JaxEngine(base.Engine):
@@ -67,7 +48,6 @@ class JaxEngine(base.Engine):
 
     name = "jax"
     checks_lengths = True
-    order_version = record_order.VERSION
 
     def __init__(
         self, devices: Devices, attention: str = "auto", shard_optimizer_state: bool = False
@@ -161,67 +141,9 @@ class JaxEngine(base.Engine):
 
     # Input
 
-    @property
-    def _share(self) -> Share:
-        return Share(self.workers.index, self.workers.count)
-
-    def iterate(self, batches: Batches) -> Iterator:
-        return _on_devices(batches, NamedSharding(self.mesh, PartitionSpec(DATA)))
-
-    def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
-        record_reader.check_files(files, features)
-
-    def record_training_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        shuffle_buffer_size: int,
-        first_step: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        source = RecordTrainingBatches(
-            index, features, batch_size, seed, shuffle_buffer_size, masks, self._share
-        )
-        return Batches(source, first_step)
-
-    def record_evaluation_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        source = RecordEvaluationBatches(index, features, batch_size, seed, masks, self._share)
-        return Batches(source)
-
-    def memory_training_batches(
-        self,
-        features: Features,
-        max_seq_length: int,
-        batch_size: int,
-        *,
-        seed: int,
-        first_step: int,
-        pad_to_max_length: bool,
-    ) -> Batches:
-        source = MemoryTrainingBatches(
-            features, max_seq_length, batch_size, seed, pad_to_max_length, self._share
-        )
-        return Batches(source, first_step)
-
-    def memory_evaluation_batches(
-        self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
-    ) -> Batches:
-        return Batches(
-            MemoryEvaluationBatches(
-                features, max_seq_length, batch_size, pad_to_max_length, self._share
-            )
-        )
+    def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
+        source = stream.batches(Shard(self.workers.index, self.workers.count))
+        return _on_devices(source, first_step, NamedSharding(self.mesh, PartitionSpec(DATA)))
 
     # Checkpoints
 
@@ -264,8 +186,8 @@ class JaxEngine(base.Engine):
         checkpoints.keep_only_checkpoint(path)
 
 
-def _on_devices(batches: Batches, sharding: NamedSharding) -> Iterator:
-    """Global batches on the devices, each copied there while the one before is computed."""
+def _on_devices(source: BatchSource, first_step: int, sharding: NamedSharding) -> Iterator:
+    """Yield global batches on the devices, each copied there while the one before is computed."""
 
     def copy(rows: dict[str, np.ndarray]) -> dict[str, jax.Array]:
         return {
@@ -273,7 +195,7 @@ def _on_devices(batches: Batches, sharding: NamedSharding) -> Iterator:
             for name, value in rows.items()
         }
 
-    with prefetched(batches.source, batches.first) as iterator:
+    with PrefetchedBatches(source, first_step) as iterator:
         waiting: collections.deque = collections.deque()
         for rows in iterator:
             waiting.append(copy(rows))

@@ -1,145 +1,103 @@
-"""Examples in memory as `tf.data` batches, in the order of `albert_tf.input.example_order`."""
+"""Streams of batches as `tf.data` pipelines."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
-from albert_tf.input.example_order import (
-    WINDOW,
-    TrainingOrder,
-    batch_lengths,
-    evaluation_order,
-    fitting,
-)
-from albert_tf.input.examples import Features
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.engines.tensorflow.records import record_batches
+from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream, Shard
 
 
-class _Gather:
-    """Makes batches of features inside `tf.data`, without Python.
-
-    Args:
-        features: of all examples.
-        buckets: lengths of batches, ascending.
-        batch_size: examples in the batch of a replica.
-    """
-
-    def __init__(self, features: Features, buckets: Sequence[int], batch_size: int):
-        lengths = features.lengths.astype(np.int64)
-        small = features.ids.max(initial=0) < 2**16 and features.ids.min(initial=0) >= 0
-        self._choices, self._pad_id = features.choices, features.pad_id
-        self._fixed = buckets[0] if len(buckets) == 1 else None
-        self._batch_size = batch_size
-        with tf.device("CPU:0"):
-            self._ids = tf.constant(features.ids.astype(np.uint16) if small else features.ids)
-            self._segments = tf.constant(features.segments)
-            self._starts = tf.constant(np.cumsum(lengths) - lengths)
-            self._lengths = tf.constant(lengths)
-            self._arrays = {name: tf.constant(value) for name, value in features.arrays.items()}
-
-    def __call__(self, examples: tf.Tensor, length: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The features of the examples with these numbers, `[batch]`, padded to a length."""
-        sequences, shape = examples, [self._batch_size, self._fixed]
-        if self._choices:
-            sequences = examples[:, None] * self._choices + tf.range(self._choices)
-            shape.insert(1, self._choices)
-        places = tf.range(tf.cast(length, tf.int64))
-        mask = places < tf.gather(self._lengths, sequences)[..., None]
-        places = tf.where(mask, tf.gather(self._starts, sequences)[..., None] + places, 0)
-        ids = tf.cast(tf.gather(self._ids, places), tf.int32)
-        segments = tf.cast(tf.gather(self._segments, places), tf.int32)
-        tokens = {
-            "input_ids": tf.where(mask, ids, self._pad_id),
-            "input_mask": tf.cast(mask, tf.int32),
-            "segment_ids": tf.where(mask, segments, 0),
-        }
-        tokens = {name: tf.ensure_shape(value, shape) for name, value in tokens.items()}
-        return tokens | {
-            name: tf.ensure_shape(tf.gather(value, examples), [self._batch_size, *value.shape[1:]])
-            for name, value in self._arrays.items()
-        }
-
-
-def memory_training_batches(
-    features: Features,
-    max_seq_length: int,
-    batch_size: int,
-    seed: int,
+def dataset(
+    stream: BatchStream,
     first_step: int = 0,
-    pad_to_max_length: bool = False,
-    share: Share = WHOLE,
+    shard: Shard = WHOLE,
+    replicas: int = 1,
+    runs_python: bool = True,
 ) -> tf.data.Dataset:
-    """Endless batches; a resumed run sees the batches that an uninterrupted run would see.
+    """Return the batches of an input pipeline.
 
     Starting at any step is as fast as starting at the first one.
 
     Args:
-        features: of the examples.
-        max_seq_length: length of the longest batches.
-        batch_size: examples in a global batch.
-        seed: of the orders (`TrainingOrder`).
+        stream: of TFRecord files, which are read by TensorFlow's operations, or any other whose
+            sources have `element_spec`.
         first_step: batches to skip.
-        pad_to_max_length: whether every batch has that length; examples are not sorted then.
-        share: rows to make of every batch, for which replicas.
+        shard: the pipeline.
+        replicas: number of replicas that the pipeline feeds, one after the other.
+        runs_python: whether this process runs the pipeline. If not, batches other than those of
+            TFRecord files must end; they are made here and copied to where it runs.
 
     Returns:
-        Dictionaries of `[batch_size, ...]` tensors; `input_ids`, `input_mask` and `segment_ids`
-        are int32 `[batch_size, seq]`, or `[batch_size, choices, seq]`. With a `share`, batches of
-        its replicas, one after the other; those of one global batch have the same length.
+        Dictionaries of tensors, `[batch_size / pipelines / replicas, ...]`.
     """
-    buckets = batch_lengths(features, max_seq_length, pad_to_max_length)
-    lengths = features.example_lengths
-    order = TrainingOrder(lengths, batch_size, seed, 1 if pad_to_max_length else WINDOW)
-
-    def of_epoch(epoch) -> tuple[np.ndarray, np.ndarray]:
-        examples = order.of_epoch(int(epoch))
-        return share.of(examples), share.repeated(fitting(buckets, lengths[examples]))
-
-    def slices(epoch):
-        plan = tf.numpy_function(of_epoch, [epoch], [tf.int32, tf.int32], stateful=False)
-        shapes = ([None, share.per_replica(batch_size)], [None])
-        return tuple(tf.ensure_shape(part, to) for part, to in zip(plan, shapes, strict=True))
-
-    epoch, skipped = order.locate(first_step)
-    plans = tf.data.Dataset.counter(epoch).map(slices).prefetch(1)
-    batches = plans.flat_map(lambda *plan: tf.data.Dataset.from_tensor_slices(plan))
-    batches = batches.skip(skipped * share.replicas)
-    gather = _Gather(features, buckets, share.per_replica(batch_size))
-    batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
-    # Strategies with several replicas use an endless data set as it is.
-    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-    return ending_at_once(batches.apply(endless).prefetch(4))
+    if isinstance(stream, RecordStream):
+        batches = record_batches(stream, shard, first_step)
+    else:
+        source = stream.batches(shard)
+        batches = _computed_here(source, first_step) if runs_python else _copied(source)
+    return ending_at_once(_per_replica(batches, replicas))
 
 
-def memory_evaluation_batches(
-    features: Features,
-    max_seq_length: int,
-    batch_size: int,
-    pad_to_max_length: bool = False,
-    share: Share = WHOLE,
-) -> tf.data.Dataset:
-    """All examples once, the longest first; arguments as in `memory_training_batches`.
+def ending_at_once(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Return the same batches, from iterators that are destroyed without delay.
 
-    Returns:
-        Batches as from `memory_training_batches`, with `example_number` `[batch_size]`, the index
-        of each example in `features`, and `is_real_example`; what pads the last batch has the
-        values -1 and 0 there.
+    With autotuning, TensorFlow waits for the tuning thread, which sleeps for ever longer: up to a
+    minute at the end of every training. Without it, there are as many parallel calls as cores, 16
+    at most.
     """
-    buckets = batch_lengths(features, max_seq_length, pad_to_max_length)
-    lengths = features.example_lengths
-    numbers = evaluation_order(lengths, batch_size)
-    gather = _Gather(features, buckets, share.per_replica(batch_size))
-    length_of = fitting(buckets, np.where(numbers >= 0, lengths[np.maximum(numbers, 0)], 0))
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.with_options(options)
 
-    def make(numbers, length):
-        real = tf.cast(numbers >= 0, tf.int32)
-        examples = gather(tf.maximum(numbers, 0), length)
-        return examples | {"example_number": numbers, "is_real_example": real}
 
-    plan = share.of(numbers), share.repeated(length_of)
-    batches = tf.data.Dataset.from_tensor_slices(plan)
-    return ending_at_once(batches.map(make, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4))
+def _computed_here(source, first_step: int) -> tf.data.Dataset:
+    """Return the batches from a step on; Python makes each of them when it is needed."""
+    spec = source.element_spec
+
+    def make(step: np.int64) -> list[np.ndarray]:
+        batch = source[int(step)]
+        return [batch[name] for name in spec]
+
+    def load(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        dtypes = [dtype for _, dtype in spec.values()]
+        arrays = tf.numpy_function(make, [step], dtypes, stateful=False)
+        return {
+            name: tf.ensure_shape(array, shape)
+            for array, (name, (shape, _)) in zip(arrays, spec.items(), strict=True)
+        }
+
+    steps = tf.data.Dataset.range(first_step, len(source))
+    if len(source) == ENDLESS:
+        # Strategies with several replicas use an endless data set as it is.
+        steps = steps.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return steps.map(load, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+
+
+def _copied(source) -> tf.data.Dataset:
+    """Return all batches, made now; all must have the same shape."""
+    batches = [source[step] for step in range(len(source))]
+    return tf.data.Dataset.from_tensor_slices(
+        {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+    )
+
+
+def _per_replica(batches: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
+    """Split every batch into `replicas` batches of consecutive rows."""
+    if replicas == 1:
+        return batches
+
+    def split_rows(value: tf.Tensor) -> tf.Tensor:
+        # Lengths may differ from batch to batch and need not be static.
+        shape = tf.concat([[replicas, -1], tf.shape(value)[1:]], axis=0)
+        rows = value.shape[0] // replicas
+        return tf.ensure_shape(tf.reshape(value, shape), [replicas, rows, *value.shape[1:]])
+
+    cardinality = batches.cardinality()
+    parts = batches.map(lambda batch: tf.nest.map_structure(split_rows, batch)).unbatch()
+    # If the data might end, every training step would have to check for it.
+    if cardinality == tf.data.INFINITE_CARDINALITY:
+        parts = parts.apply(tf.data.experimental.assert_cardinality(cardinality))
+    return parts

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,7 +12,8 @@ import tensorflow as tf
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import batches, checkpoints, records
+from albert_tf.engines.tensorflow import checkpoints
+from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
@@ -27,19 +27,11 @@ from albert_tf.hardware.precision import (
     tpu_precision,
     xla_cpu_precision,
 )
-from albert_tf.input.examples import Features
-from albert_tf.input.features import Feature
-from albert_tf.input.manifest import DynamicMasks
-from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.record_order import VERSION
-from albert_tf.input.record_reader import check_files
-from albert_tf.input.share import Share
+from albert_tf.input.record_batches import RecordStream
+from albert_tf.input.streams import BatchStream, Shard
 from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
-
-# Makes a pipeline's rows of the global batches, for its replicas one after the other.
-Batches: TypeAlias = Callable[[Share], tf.data.Dataset]
 
 
 class TensorFlowEngine(base.Engine):
@@ -53,7 +45,6 @@ class TensorFlowEngine(base.Engine):
     """
 
     name = "tensorflow"
-    order_version = VERSION
 
     def __init__(
         self,
@@ -164,82 +155,17 @@ class TensorFlowEngine(base.Engine):
 
     # Input
 
-    def iterate(self, batches: Batches) -> Iterator:
+    def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
         # AutoGraph takes a second, and no function of a pipeline has anything for it to convert.
         @tf.autograph.experimental.do_not_convert
         def pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            pipelines = context.num_input_pipelines
-            replicas = context.num_replicas_in_sync // pipelines
-            return batches(Share(context.input_pipeline_id, pipelines, replicas))
+            shard = Shard(context.input_pipeline_id, context.num_input_pipelines)
+            replicas = context.num_replicas_in_sync // shard.count
+            return dataset(stream, first_step, shard, replicas, self.makes_batches_locally)
 
         distributed = iter(self.strategy.distribute_datasets_from_function(pipeline))
         return BatchIterator(
-            distributed, batches.record_index if isinstance(batches, _Records) else None
-        )
-
-    def check_records(self, files: Sequence[str], features: dict[str, Feature]) -> None:
-        check_files(files, features)
-
-    def record_training_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        shuffle_buffer_size: int,
-        first_step: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        return _Records(
-            index,
-            lambda share: records.record_training_batches(
-                index,
-                features,
-                batch_size,
-                seed,
-                shuffle_buffer_size,
-                first_step=first_step,
-                masks=masks,
-                share=share,
-            ),
-        )
-
-    def record_evaluation_batches(
-        self,
-        index: RecordIndex,
-        features: dict[str, Feature],
-        batch_size: int,
-        *,
-        seed: int,
-        masks: DynamicMasks | None,
-    ) -> Batches:
-        return _Records(
-            index,
-            lambda share: records.record_evaluation_batches(
-                index, features, batch_size, seed, masks, share
-            ),
-        )
-
-    def memory_training_batches(
-        self,
-        features: Features,
-        max_seq_length: int,
-        batch_size: int,
-        *,
-        seed: int,
-        first_step: int,
-        pad_to_max_length: bool,
-    ) -> Batches:
-        return lambda share: batches.memory_training_batches(
-            features, max_seq_length, batch_size, seed, first_step, pad_to_max_length, share
-        )
-
-    def memory_evaluation_batches(
-        self, features: Features, max_seq_length: int, batch_size: int, *, pad_to_max_length: bool
-    ) -> Batches:
-        return lambda share: batches.memory_evaluation_batches(
-            features, max_seq_length, batch_size, pad_to_max_length, share
+            distributed, stream.index if isinstance(stream, RecordStream) else None
         )
 
     # Checkpoints
@@ -347,19 +273,3 @@ class PredictionStep(steps.PredictionStep):
         except tf.errors.OutOfRangeError:
             raise StopIteration from None
         return numbers.numpy(), {name: value.numpy() for name, value in outputs.items()}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Records:
-    """Batches of TFRecord files.
-
-    Attributes:
-        record_index: of the files.
-        make: makes a pipeline's share of the batches.
-    """
-
-    record_index: RecordIndex
-    make: Batches
-
-    def __call__(self, share: Share) -> tf.data.Dataset:
-        return self.make(share)

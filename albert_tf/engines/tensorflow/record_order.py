@@ -11,43 +11,36 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.input.masking import derive_seeds
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import BLOCK, RecordIndex
 from albert_tf.input.record_order import BLOCK_SEED, POSITION_SEED, lane_rows, window_size
-from albert_tf.input.share import Share
+from albert_tf.input.streams import Shard
 
 # Blocks that are read at the same time.
 _READS = 16
 
 
-def shuffled_records(
-    index: RecordIndex,
-    batch_size: int,
-    seed: int,
-    shuffle_buffer_size: int,
-    first_step: int,
-    share: Share,
-) -> tf.data.Dataset:
-    """Unparsed records in training order, endless.
+def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
+    """Return the unparsed records of an endless stream in training order.
 
     Args:
-        index: of the files; with an example at least.
-        batch_size: examples in a global batch.
-        seed: of the order.
-        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
+        stream: what to read.
+        shard: the pipeline whose rows of every batch are read.
         first_step: number of batches to skip.
-        share: the rows of every batch to make.
 
     Returns:
         Triples `[rows]`: positions, int64; the records at these positions; and their numbers in
         all files, int64.
     """
+    assert stream.shuffle_buffer_size is not None
+    index, batch_size, rows = stream.index, stream.batch_size, shard.rows(stream.batch_size)
     order = _Order(
         index.examples,
         batch_size,
-        window_size(batch_size, shuffle_buffer_size),
-        derive_seeds(seed, BLOCK_SEED),
-        derive_seeds(seed, POSITION_SEED),
-        share.rows(batch_size),
+        window_size(batch_size, stream.shuffle_buffer_size),
+        derive_seeds(stream.seed, BLOCK_SEED),
+        derive_seeds(stream.seed, POSITION_SEED),
+        rows,
     )
     first = first_step * batch_size
     in_order = _Sequence.in_order(index)
@@ -75,20 +68,18 @@ def shuffled_records(
 
     epochs = tf.data.Dataset.counter(first // order.examples)
     records = epochs.flat_map(read_epoch).prefetch(1)
-    records = records.rebatch(share.count(batch_size), drop_remainder=True)
+    records = records.rebatch(rows.stop - rows.start, drop_remainder=True)
     return records.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
 
-def records_in_order(index: RecordIndex, batch_size: int, share: Share) -> tf.data.Dataset:
-    """Unparsed records in the order of the files, once.
-
-    Args:
-        index, batch_size, share: as in `shuffled_records`.
+def records_in_order(stream: RecordStream, shard: Shard) -> tf.data.Dataset:
+    """Return the unparsed records of a stream in the order of the files, once.
 
     Returns:
-        As from `shuffled_records`; the last batch of a share may have fewer rows, or none.
+        As from `shuffled_records`; the last batch of a shard may have fewer rows, or none.
     """
-    sequence, rows, examples = _Sequence.in_order(index), share.rows(batch_size), index.examples
+    batch_size, rows = stream.batch_size, shard.rows(stream.batch_size)
+    sequence, examples = _Sequence.in_order(stream.index), stream.index.examples
 
     def read_batch(batch):
         begin = tf.minimum(batch * batch_size + rows.start, examples)

@@ -1,146 +1,70 @@
-"""TFRecords of pretraining examples as `tf.data` batches, in an order determined by a seed."""
+"""TFRecords of pretraining examples as `tf.data` batches, by TensorFlow's operations.
+
+A host of a TPU that is controlled by another machine runs its input pipeline without Python, so
+these are the batches of `RecordBatches` once more. Only what draws masks is shared.
+"""
 
 from __future__ import annotations
 
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
 from albert_tf.input import dynamic
 from albert_tf.input.features import Feature
-from albert_tf.input.manifest import DynamicMasks
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.input.streams import Shard
 
 
-def record_training_batches(
-    index: RecordIndex,
-    features: dict[str, Feature],
-    batch_size: int,
-    seed: int,
-    shuffle_buffer_size: int = 10000,
-    first_step: int = 0,
-    masks: DynamicMasks | None = None,
-    share: Share = WHOLE,
-) -> tf.data.Dataset:
-    """Endless shuffled batches; every epoch has every example once, in its own order.
-
-    The order (see `albert_tf.input.record_order`) is a function of `index`, `batch_size`, `seed`
-    and `shuffle_buffer_size`, so a run that resumes at `first_step` sees the batches that an
-    uninterrupted run would see. Where the files contain no masks, masks (and swaps, see
-    `DynamicMasks`) are a function of `seed` and of an example's position in that order: they change
-    from epoch to epoch and are the same after a restart.
+def record_batches(stream: RecordStream, shard: Shard, first_step: int = 0) -> tf.data.Dataset:
+    """Return a shard of the batches of a stream.
 
     Args:
-        index: of TFRecord files, with an example at least.
-        features: what an example contains.
-        batch_size: examples in a batch.
-        seed: seed of the order and of what is drawn.
-        shuffle_buffer_size: size of a shuffle buffer that would shuffle as well.
-        first_step: batches to skip, without reading their records.
-        masks: what to draw; None where the files contain masks.
-        share: rows to make of every batch, for which replicas; only their blocks are read.
+        stream: what to read.
+        shard: rows to make of every batch; only their blocks are read.
+        first_step: batches of an endless stream to skip, without reading their records.
 
     Returns:
-        Dictionaries of `[batch_size, ...]` tensors, int32 or float32; with a `share`, batches of
-        its replicas, one after the other.
+        Dictionaries of `[rows, ...]` tensors, int32 or float32; if the stream ends, with
+        `is_real_example` `[rows]`, which is 0 for what pads the last batch.
     """
-    numbered = shuffled_records(index, batch_size, seed, shuffle_buffer_size, first_step, share)
-    parse = _parser(index, features, masks, seed, dynamic.TRAINING)
-    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-    return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
+    parse = _parser(stream)
+    if stream.is_endless:
+        records = shuffled_records(stream, shard, first_step)
+        return records.map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
+    rows = shard.rows(stream.batch_size)
+    records = records_in_order(stream, shard)
+    examples = records.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    return examples.map(lambda batch: _padded(batch, rows.stop - rows.start)).prefetch(4)
 
 
-def record_evaluation_batches(
-    index: RecordIndex,
-    features: dict[str, Feature],
-    batch_size: int,
-    seed: int = 0,
-    masks: DynamicMasks | None = None,
-    share: Share = WHOLE,
-) -> tf.data.Dataset:
-    """All examples once, in order; the last batch is padded.
-
-    Args:
-        index, features, batch_size: as in `record_training_batches`.
-        seed: seed of what is drawn, which is the same in every evaluation.
-        masks: what to draw; None where the files contain masks.
-        share: as in `record_training_batches`.
-
-    Returns:
-        Dictionaries as from `record_training_batches`, with `is_real_example` `[batch_size]`,
-        which is 0 for what pads the last batch.
-    """
-    numbered = records_in_order(index, batch_size, share)
-    parse = _parser(index, features, masks, seed, dynamic.EVALUATION)
-    examples = numbered.map(parse, num_parallel_calls=tf.data.AUTOTUNE)
-    examples = examples.map(lambda batch: fill_up(batch, share.count(batch_size)))
-    return ending_at_once(_per_replica_batches(examples.prefetch(4), share))
-
-
-def _per_replica_batches(batches: tf.data.Dataset, share: Share) -> tf.data.Dataset:
-    """Splits a pipeline's rows of every global batch into a batch for each of its replicas.
-
-    Args:
-        batches: the pipeline's rows, `[rows, ...]` with static `rows`.
-        share: what the pipeline makes.
-
-    Returns:
-        `[rows / replicas, ...]`, `replicas` times as many; endless if `batches` is.
-    """
-    if share.replicas == 1:
-        return batches
-
-    def split_rows(value):
-        # Lengths may differ from batch to batch and need not be static.
-        of_row = tf.shape(value)[1:]
-        parts = tf.reshape(value, tf.concat([[share.replicas, -1], of_row], axis=0))
-        rows = value.shape[0] and value.shape[0] // share.replicas
-        return tf.ensure_shape(parts, [share.replicas, rows, *value.shape[1:]])
-
-    def split(batch):
-        return tf.nest.map_structure(split_rows, batch)
-
-    cardinality = batches.cardinality()
-    parts = batches.map(split).unbatch()
-    # If the data might end, every training step would have to check for it.
-    if cardinality == tf.data.INFINITE_CARDINALITY:
-        parts = parts.apply(tf.data.experimental.assert_cardinality(cardinality))
-    return parts
-
-
-def fill_up(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
-    """Pads with zero examples up to `batch_size`, and adds `is_real_example`."""
+def _padded(batch: dict[str, tf.Tensor], batch_size: int) -> dict[str, tf.Tensor]:
+    """Pad with zero examples up to `batch_size`, and add `is_real_example`."""
     count = tf.shape(next(iter(batch.values())))[0]
 
-    def filled(tensor):
+    def padded(tensor):
         padding = [[0, batch_size - count]] + [[0, 0]] * (tensor.shape.rank - 1)
         return tf.ensure_shape(tf.pad(tensor, padding), [batch_size, *tensor.shape[1:]])
 
     real = tf.ones([count], tf.int32)
-    return {name: filled(value) for name, value in {**batch, "is_real_example": real}.items()}
+    return {name: padded(value) for name, value in {**batch, "is_real_example": real}.items()}
 
 
-def _parser(
-    index: RecordIndex,
-    features: dict[str, Feature],
-    masks: DynamicMasks | None,
-    seed: int,
-    purpose: int,
-):
+def _parser(stream: RecordStream):
     specification = {
         name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
-        for name, feature in features.items()
+        for name, feature in stream.features.items()
     }
 
     def parse(positions, records, numbers):
         stored = tf.io.parse_example(records, specification)
-        with tf.control_dependencies([_check_values(index, features, stored, numbers)]):
+        check = _check_values(stream.index, stream.features, stored, numbers)
+        with tf.control_dependencies([check]):
             batch = {
                 name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else tf.identity(value)
                 for name, value in stored.items()
             }
-        return batch if masks is None else _draw(batch, positions, masks, seed, purpose)
+        return batch if stream.masks is None else _draw(batch, positions, stream)
 
     return parse
 
@@ -196,9 +120,10 @@ def _check_values(
     return tf.cond(is_any_wrong, refuse, tf.no_op)
 
 
-def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
-    """Draws what the files leave open for a batch of examples with these numbers."""
-    stored = list(batch)
+def _draw(batch: dict[str, tf.Tensor], positions: tf.Tensor, stream: RecordStream):
+    """Draw what the files leave open for a batch of examples at these positions."""
+    stored, masks = list(batch), stream.masks
+    assert masks is not None
     prediction_shape = [*batch["input_ids"].shape[:1], masks.masking.max_predictions]
     drawn = {name: (batch[name].dtype, batch[name].shape) for name in dynamic.DRAWN} | {
         "masked_lm_positions": (tf.int32, prediction_shape),
@@ -206,14 +131,13 @@ def _draw(batch, numbers, masks: DynamicMasks, seed: int, purpose: int):
         "masked_lm_weights": (tf.float32, prediction_shape),
     }
 
-    def draw(numbers, *values):
-        examples = dict(zip(stored, values, strict=True))
-        found = dynamic.draw(examples, numbers, masks, seed, purpose)
+    def draw(positions, *values):
+        found = stream.draw_masks(dict(zip(stored, values, strict=True)), positions)
         return [found[name] for name in drawn]
 
     values = tf.numpy_function(
         draw,
-        [numbers, *batch.values()],
+        [positions, *batch.values()],
         [dtype for dtype, _ in drawn.values()],
         stateful=False,
     )

@@ -12,9 +12,9 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.engines.jax.batches import prefetched
+from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.errors import InputError
-from albert_tf.input.record_batches import RecordTrainingBatches
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from tests.support.batches import STATIC, assert_same, write_files
 
@@ -56,16 +56,16 @@ def threads() -> list[threading.Thread]:
 
 
 def test_batches_come_in_order_from_any_number_to_the_end():
-    assert steps(prefetched(Numbers(20), 3)) == list(range(3, 20))
-    assert steps(prefetched(Numbers(20), 20)) == steps(prefetched(Numbers(0))) == []
+    assert steps(PrefetchedBatches(Numbers(20), 3)) == list(range(3, 20))
+    assert steps(PrefetchedBatches(Numbers(20), 20)) == steps(PrefetchedBatches(Numbers(0))) == []
     far = 10**15
-    with prefetched(Numbers(), far) as batches:
+    with PrefetchedBatches(Numbers(), far) as batches:
         assert steps(itertools.islice(batches, 9)) == list(range(far, far + 9))
 
 
 @pytest.mark.parametrize("error", [InputError("a: example 1 is damaged"), OSError(5, "no disk")])
 def test_errors_come_in_their_place_as_they_are(error):
-    batches, found = prefetched(Numbers(errors={5: error, 6: ValueError()})), []
+    batches, found = PrefetchedBatches(Numbers(errors={5: error, 6: ValueError()})), []
     with pytest.raises(type(error)) as raised:
         found.extend(steps([batch])[0] for batch in batches)
     assert raised.value is error
@@ -76,7 +76,11 @@ def test_errors_come_in_their_place_as_they_are(error):
 
 def test_threads_end_with_the_iterator():
     source = Numbers()
-    closed, dropped, ended = prefetched(source), prefetched(source), prefetched(Numbers(3))
+    closed, dropped, ended = (
+        PrefetchedBatches(source),
+        PrefetchedBatches(source),
+        PrefetchedBatches(Numbers(3)),
+    )
     for batches in (closed, dropped, ended):
         next(batches)
     assert any(t.name.startswith("grain") for t in threading.enumerate())
@@ -92,8 +96,9 @@ def test_threads_end_with_the_iterator():
 @pytest.mark.integration
 def test_records_read_ahead_are_those_of_the_source(tmp_path):
     index = RecordIndex.create(write_files(tmp_path))
-    source = RecordTrainingBatches(index, STATIC, 8, 3, 20)
-    with prefetched(RecordTrainingBatches(index, STATIC, 8, 3, 20), 7) as batches:
+    stream = RecordStream(index, STATIC, 8, 3, shuffle_buffer_size=20)
+    source = stream.batches()
+    with PrefetchedBatches(stream.batches(), 7) as batches:
         for step, found in enumerate(itertools.islice(batches, 60), 7):
             assert_same(found, source[step])
     del source
@@ -103,7 +108,7 @@ def test_records_read_ahead_are_those_of_the_source(tmp_path):
         file.seek(int(index.offset[2]) + 200)
         file.write(b"\xff")
     with pytest.raises(InputError, match=r"130.tfrecord: example 64 is damaged"):
-        list(prefetched(RecordTrainingBatches(index, STATIC, 8, 3, 20)))
+        list(PrefetchedBatches(stream.batches()))
     assert not threads()
 
 
@@ -112,13 +117,14 @@ def test_an_open_iterator_does_not_keep_the_process(tmp_path):
     write_files(tmp_path)
     script = f"""
 import glob
-from albert_tf.engines.jax.batches import prefetched
+from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.input.features import pretraining_features
-from albert_tf.input.record_batches import RecordTrainingBatches
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 
 index = RecordIndex.create(sorted(glob.glob("{tmp_path}/*.tfrecord")))
-batches = prefetched(RecordTrainingBatches(index, pretraining_features(16, 4), 8, 3, 20))
+stream = RecordStream(index, pretraining_features(16, 4), 8, 3, shuffle_buffer_size=20)
+batches = PrefetchedBatches(stream.batches())
 next(batches)
 print("got a batch")
 """

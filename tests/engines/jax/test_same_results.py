@@ -46,7 +46,7 @@ def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
     """Trains and returns the final weights by path; writes the initial ones to `folder`."""
     import tensorflow as tf
 
-    from albert_tf.engines.tensorflow.pipelines import ending_at_once
+    from albert_tf.engines.tensorflow.batches import ending_at_once
     from albert_tf.engines.tensorflow.step import TrainStep
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective

@@ -85,12 +85,13 @@ def train(request: Request, mesh) -> None:
 
     from albert_tf.config import AlbertConfig
     from albert_tf.engines.jax.devices import Devices
-    from albert_tf.engines.jax.engine import Batches, JaxEngine
+    from albert_tf.engines.jax.engine import JaxEngine
     from albert_tf.engines.jax.workers import JaxWorkers
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
     from albert_tf.optimization.schedules import create_schedule
+    from tests.support.batches import ListStream
 
     devices = jax.sharding.Mesh(mesh.devices[: request.replicas], mesh.axis_names)
     engine = JaxEngine(
@@ -108,7 +109,7 @@ def train(request: Request, mesh) -> None:
     optimizer = create_optimizer(request.optimizer, rate)
     step = engine.create_training_step(model, optimizer, PretrainingObjective(), **request.options)
     batches = batches_of(request.batches)
-    results = step(engine.iterate(Batches(batches)), len(batches))
+    results = step(engine.iterate(ListStream(batches)), len(batches))
     step.check_replicas()
     state = jax.device_get(step.program.tree)
     np.savez(

@@ -18,14 +18,16 @@ import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import predict, train
+from albert_tf.training.options import PretrainingOptions
+from tests.support.batches import ListStream
 from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
 
 STEPS = 6
@@ -34,8 +36,6 @@ ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 def main() -> None:
     engine = TensorFlowEngine.create(DeviceOptions(strategy="mirrored", num_replicas=2))
-    examples = tf.data.Dataset.from_tensor_slices(batch(4)).repeat()
-    examples = ending_at_once(examples.batch(2, drop_remainder=True))  # of each replica
     predictions(engine)
     for every, noticed in ((2, 4), (4, STEPS), (STEPS + 1, None)):
         with engine.scope():
@@ -44,12 +44,12 @@ def main() -> None:
         step = engine.create_training_step(model, optimizer, PretrainingObjective())
         with tempfile.TemporaryDirectory() as folder:
             if noticed is None:
-                train_with_drift(engine, step, examples, folder, every)
+                train_with_drift(engine, step, folder, every)
                 assert saved(folder) == [STEPS]
                 step.check_replicas()
                 continue
             with pytest.raises(InputError) as error:
-                train_with_drift(engine, step, examples, folder, every)
+                train_with_drift(engine, step, folder, every)
             message = f"after step {noticed}, replica 1 of 2 has other values than replica 0"
             assert str(error.value).startswith(message), str(error.value)
             assert saved(folder) == []
@@ -58,7 +58,6 @@ def main() -> None:
 def train_with_drift(
     engine: TensorFlowEngine,
     step: TrainingStep,
-    examples: tf.data.Dataset,
     folder: str,
     every: int,
 ) -> None:
@@ -74,15 +73,17 @@ def train_with_drift(
     train(
         engine,
         step,
-        lambda first: lambda share: examples,
+        ListStream([batch(4)] * STEPS),
         engine.create_checkpoints(folder, step),
-        folder,
+        PretrainingOptions(
+            output_dir=folder,
+            num_train_steps=STEPS,
+            save_checkpoints_steps=STEPS,
+            iterations_per_loop=STEPS,
+        ),
         Health(step.program.objective, max_nonfinite_steps=10, advice=""),
         Workload(batch_size=4, tokens_per_example=LENGTH, flops_per_example=1.0),
-        num_train_steps=STEPS,
-        save_checkpoints_steps=STEPS,
-        iterations_per_loop=STEPS,
-        evaluation=PeriodicEvaluation(engine.workers, drift, every, folder),
+        PeriodicEvaluation(engine.workers, drift, every, folder),
     )
 
 
@@ -96,11 +97,9 @@ def predictions(engine: TensorFlowEngine) -> None:
         model = AlbertForSequenceClassification(CONFIG, 3)
     examples = batch(13)
     step = engine.create_prediction_step(model, ["logits"])
-    batches = engine.memory_evaluation_batches(
-        in_memory(examples), LENGTH, 4, pad_to_max_length=False
-    )
+    stream = MemoryStream(in_memory(examples), LENGTH, 4)
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
-    logits = predict(engine, step, batches)["logits"]
+    logits = predict(engine, step, stream)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     gather = engine.strategy.gather
 
@@ -109,7 +108,7 @@ def predictions(engine: TensorFlowEngine) -> None:
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
     engine.strategy.gather = by_links
-    logits = predict(engine, step, batches)["logits"]
+    logits = predict(engine, step, stream)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
     engine.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show

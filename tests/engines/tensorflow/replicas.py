@@ -16,14 +16,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.health import Health, Workload
 from albert_tf.training.loop import train
+from albert_tf.training.options import PretrainingOptions
+from tests.support.batches import ListStream
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 STEPS, BATCH = 20, 16
@@ -41,7 +43,9 @@ def main() -> None:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    dataset = uneven_data()
+    data = uneven_data()
+    stacked = {name: np.stack([each[name] for each in data]) for name in data[0]}
+    dataset = ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))
     results = []
     for replicas, micro_batches, *ways in SPLITS:
         remat, jit_compile = map(bool, ways)
@@ -50,7 +54,7 @@ def main() -> None:
         history = step(iterator, tf.constant(STEPS))["history"]
         assert history["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
         results.append(final_values(step))
-    results.append(final_values(going_on(config, dataset, [1, 2, 1])))
+    results.append(final_values(going_on(config, data, [1, 2, 1])))
     assert all(np.isfinite(values).all() for values in results[0])
     for result in results[1:]:
         for values, expected in zip(result, results[0], strict=True):
@@ -59,7 +63,7 @@ def main() -> None:
             np.testing.assert_allclose(values, expected, rtol=0, atol=limit)
 
 
-def uneven_data() -> tf.data.Dataset:
+def uneven_data() -> list[dict[str, np.ndarray]]:
     """Batches in which no two shares weigh the same, as the end of a corpus makes them."""
     data = [batch(BATCH, seed=number) for number in range(STEPS)]
     for number, examples in enumerate(data):
@@ -67,8 +71,7 @@ def uneven_data() -> tf.data.Dataset:
         for row in range(BATCH // 4 * (number % 4), BATCH // 4 * (number % 4 + 1)):
             shorten(examples, row, length=4, predictions=row % 2)
     data[1]["masked_lm_weights"][0] = np.nan  # in the share of one replica only
-    stacked = {name: np.concatenate([b[name] for b in data]) for name in data[0]}
-    return ending_at_once(tf.data.Dataset.from_tensor_slices(stacked).batch(BATCH))
+    return data
 
 
 def shorten(examples: dict[str, np.ndarray], row: int, length: int, predictions: int) -> None:
@@ -118,13 +121,8 @@ def final_values(step: TrainStep) -> list[np.ndarray]:
     return [np.concatenate([v.numpy().ravel() for v in variables]) for variables in kinds]
 
 
-def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep:
+def going_on(config, data: list[dict[str, np.ndarray]], replicas: list[int]) -> TrainStep:
     """A run that is started again with each number of replicas, after as many steps each."""
-
-    def batches_from(first: int):
-        rows = dataset.skip(first).unbatch()
-        return lambda share: rows.batch(share.per_replica(BATCH))
-
     with tempfile.TemporaryDirectory() as folder:
         for number, count in enumerate(replicas):
             # What a process starts from must not matter once there is a checkpoint.
@@ -136,14 +134,16 @@ def going_on(config, dataset: tf.data.Dataset, replicas: list[int]) -> TrainStep
             train(
                 engine,
                 training_step,
-                batches_from,
+                ListStream(data),
                 checkpoints,
-                folder,
+                PretrainingOptions(
+                    output_dir=folder,
+                    num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
+                    save_checkpoints_steps=STEPS,
+                    iterations_per_loop=STEPS,
+                ),
                 Health(step.objective, max_nonfinite_steps=10, advice=""),
                 Workload(batch_size=BATCH, tokens_per_example=LENGTH, flops_per_example=1.0),
-                num_train_steps=max(1, STEPS * (number + 1) // len(replicas)),
-                save_checkpoints_steps=STEPS,
-                iterations_per_loop=STEPS,
             )
     assert int(step.optimizer.iterations.numpy()) == STEPS
     return step

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import ENGINES, create_engine
+from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
 from albert_tf.errors import InputError
 from albert_tf.input.features import limited, pretraining_features
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from tests.engines.tensorflow.test_step import ONE_LAYER, create_step
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
@@ -64,9 +65,8 @@ def read_epoch(batches) -> list:
 
 def training_batches(engine, paths):
     features = limited(pretraining_features(LENGTH, PREDICTIONS), VOCAB, 2)
-    settings = {"seed": 1, "shuffle_buffer_size": 50, "first_step": 0, "masks": None}
     index = RecordIndex.create(paths)
-    return engine.iterate(engine.record_training_batches(index, features, 10, **settings))
+    return engine.iterate(RecordStream(index, features, 10, seed=1, shuffle_buffer_size=50))
 
 
 @pytest.mark.integration
@@ -142,9 +142,11 @@ def test_a_step_that_fails_is_no_reading_error(engine):
         step(iter(data), 1)
 
 
-def test_what_is_no_record_at_all(engine, tmp_path):
+def test_what_cannot_be_read_at_all(engine, tmp_path):
     path = tmp_path / "train.tfrecord"
-    path.write_bytes(b"no record at all, but long enough to be read as one")
-    batches = engine.iterate(lambda share: tf.data.TFRecordDataset(str(path)))
-    with pytest.raises(InputError, match="the TFRecords cannot be read"):
+    write_records(path, batch(70))
+    index = RecordIndex.create([str(path)])
+    path.unlink()
+    batches = engine.iterate(RecordStream(index, pretraining_features(LENGTH, PREDICTIONS), 10))
+    with pytest.raises(InputError, match="the TFRecords cannot be read: .*No such file"):
         next(batches)

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
+from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.step import TrainStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective

@@ -8,22 +8,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.batches import memory_evaluation_batches, memory_training_batches
+from albert_tf.engines.tensorflow.batches import dataset
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
-from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
+from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.input.streams import Shard
 from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, in_memory, write_records
 
 BATCH, COUNT = 8, 29
-STATIC = (pretraining_features(LENGTH, PREDICTIONS), None)
-DYNAMIC = (
-    unmasked_features(LENGTH),
-    DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32)),
-)
+STATIC = {"features": pretraining_features(LENGTH, PREDICTIONS)}
+DYNAMIC = {
+    "features": unmasked_features(LENGTH),
+    "masks": DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32)),
+}
 FORMS = pytest.mark.parametrize(
     "form",
     [
@@ -58,9 +59,9 @@ class Pod:
                 assert next(iterator, None) is None
 
 
-def spread(pipelines: int, replicas: int, batches):
+def spread(pipelines: int, replicas: int, stream, first_step: int = 0):
     """Global batches, as the engine spreads them over so many pipelines and their replicas."""
-    return TensorFlowEngine(Pod(pipelines, replicas)).iterate(batches)
+    return TensorFlowEngine(Pod(pipelines, replicas)).iterate(stream, first_step)
 
 
 def assert_same(found, expected) -> None:
@@ -86,64 +87,57 @@ def index(tmp_path_factory):
 @pytest.mark.integration
 @FORMS
 def test_training_over_epochs_and_restarts(index, form):
-    features, masks = form
-
-    def read(share=WHOLE, first_step=0):
-        return record_training_batches(index, features, BATCH, 3, 16, first_step, masks, share)
-
-    whole = list(read().take(11).as_numpy_iterator())
-    for pipelines, replicas in SPLITS:
-        parts = spread(
-            pipelines,
-            replicas,
-            lambda share, replicas=replicas: read(share, 6).take((11 - 6) * replicas),
-        )
-        assert_same(parts, whole[6:])
+    stream = RecordStream(index, **form, batch_size=BATCH, seed=3, shuffle_buffer_size=16)
+    whole = list(dataset(stream).take(11).as_numpy_iterator())
+    for split in SPLITS:
+        assert_same(itertools.islice(spread(*split, stream, 6), 11 - 6), whole[6:])
 
 
 @pytest.mark.integration
 @FORMS
 def test_evaluation_to_the_last_example(index, form):
-    features, masks = form
-    whole = record_evaluation_batches(index, features, BATCH, 3, masks).as_numpy_iterator()
-    whole = list(whole)
+    stream = RecordStream(index, **form, batch_size=BATCH, seed=3)
+    whole = list(dataset(stream).as_numpy_iterator())
     assert whole[-1]["is_real_example"].tolist() == [1] * 5 + [0] * 3
-    for pipelines, replicas in SPLITS:
-        parts = spread(
-            pipelines,
-            replicas,
-            lambda share: record_evaluation_batches(index, features, BATCH, 3, masks, share),
-        )
-        assert_same(parts, whole)
+    for split in SPLITS:
+        assert_same(spread(*split, stream), whole)
 
 
 @pytest.mark.integration
 def test_examples_in_memory():
     features = in_memory(batch(COUNT))
+    evaluation = MemoryStream(features, LENGTH, BATCH)
+    training = MemoryStream(features, LENGTH, BATCH, seed=3)
+    whole = list(dataset(evaluation).as_numpy_iterator())
+    whole_training = list(dataset(training, 2).take(9).as_numpy_iterator())
+    for split in SPLITS:
+        assert_same(spread(*split, evaluation), whole)
+        assert_same(itertools.islice(spread(*split, training, 2), 9), whole_training)
 
-    def read(share=WHOLE):
-        return memory_evaluation_batches(features, LENGTH, BATCH, share=share)
 
-    def train(share=WHOLE):
-        return memory_training_batches(features, LENGTH, BATCH, seed=3, first_step=2, share=share)
-
-    whole = list(read().as_numpy_iterator())
-    whole_training = list(train().take(9).as_numpy_iterator())
-    for pipelines, replicas in SPLITS:
-        assert_same(spread(pipelines, replicas, read), whole)
-        assert_same(itertools.islice(spread(pipelines, replicas, train), 9), whole_training)
+def test_a_pipeline_elsewhere_gets_the_examples_in_memory_without_python(monkeypatch):
+    stream = MemoryStream(in_memory(batch(COUNT)), LENGTH, BATCH, pad_to_max_length=True)
+    expected = dataset(stream, shard=Shard(1, 2), replicas=2).as_numpy_iterator()
+    monkeypatch.delattr(tf, "numpy_function")
+    found = dataset(stream, shard=Shard(1, 2), replicas=2, runs_python=False)
+    assert_same(found.as_numpy_iterator(), expected)
 
 
 @pytest.mark.integration
 @FORMS
 def test_training_has_no_end_and_no_batch_an_unknown_shape(index, form):
-    features, masks = form
-    for share, rows in ((Share(), BATCH), (Share(1, 2, 2), BATCH // 4)):
-        batches = record_training_batches(index, features, BATCH, 3, masks=masks, share=share)
+    for shard, replicas in ((Shard(), 1), (Shard(1, 2), 2)):
+        rows = BATCH // shard.count // replicas
+        for buffer in (16, None):
+            stream = RecordStream(
+                index, **form, batch_size=BATCH, seed=3, shuffle_buffer_size=buffer
+            )
+            batches = dataset(stream, 0, shard, replicas)
+            if buffer:
+                assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
+            assert batches.element_spec["input_ids"].shape == [rows, LENGTH]
+            assert all(spec.shape.is_fully_defined() for spec in batches.element_spec.values())
+    training = MemoryStream(in_memory(batch(COUNT)), LENGTH, BATCH, seed=3)
+    for replicas in (1, 2):
+        batches = dataset(training, replicas=replicas)
         assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
-        for dataset in (
-            batches,
-            record_evaluation_batches(index, features, BATCH, 3, masks, share),
-        ):
-            assert dataset.element_spec["input_ids"].shape == [rows, LENGTH]
-            assert all(spec.shape.is_fully_defined() for spec in dataset.element_spec.values())

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.record_order import records_in_order, shuffled_records
 from albert_tf.input.masking import derive_seeds
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.input.share import WHOLE, Share
+from albert_tf.input.streams import WHOLE, Shard
 from data_prep.tfrecords import frame
 from tests.conftest import slow
 
@@ -39,6 +40,10 @@ def index(tmp_path_factory):
         paths.append(write_numbers(path, range(begin, begin + count)))
         begin += count
     return RecordIndex.create(paths)
+
+
+def stream_of(index: RecordIndex, batch_size: int, buffer: int | None = None) -> RecordStream:
+    return RecordStream(index, {}, batch_size, SEED, shuffle_buffer_size=buffer)
 
 
 def order(index: RecordIndex, batch_size: int, shuffle_buffer_size: int, count: int) -> np.ndarray:
@@ -72,11 +77,11 @@ def test_any_step_can_be_the_first_for_any_number_of_pipelines(
     steps = 3 * EXAMPLES // batch_size + 2
     expected = order(index, batch_size, shuffle_buffer_size, steps * batch_size)
     expected = expected.reshape(steps, batch_size)
-    shares = [WHOLE, *(Share(pipeline, pipelines) for pipeline in range(pipelines))]
-    for share, first in [(WHOLE, 0), *((share, steps - 3) for share in shares)]:
-        batches = shuffled_records(index, batch_size, SEED, shuffle_buffer_size, first, share)
-        batches = batches.take(steps - first).as_numpy_iterator()
-        rows = share.rows(batch_size)
+    stream = stream_of(index, batch_size, shuffle_buffer_size)
+    shards = [WHOLE, *(Shard(pipeline, pipelines) for pipeline in range(pipelines))]
+    for shard, first in [(WHOLE, 0), *((shard, steps - 3) for shard in shards)]:
+        batches = shuffled_records(stream, shard, first).take(steps - first).as_numpy_iterator()
+        rows = shard.rows(batch_size)
         for step, (positions, records, numbers) in enumerate(batches, first):
             row = np.arange(rows.start, rows.stop)
             assert positions.tolist() == (step * batch_size + row).tolist()
@@ -94,7 +99,7 @@ def test_a_pipeline_reads_its_own_part_only(tmp_path):
     index = RecordIndex.create([str(tmp_path / "whole.tfrecord")])
 
     def read(pipeline):
-        batches = shuffled_records(index, 256, SEED, examples, 0, Share(pipeline, 2))
+        batches = shuffled_records(stream_of(index, 256, examples), Shard(pipeline, 2))
         batches = batches.take(examples // 256).as_numpy_iterator()
         return sum((numbers_in(records) for _, records, _ in batches), [])
 
@@ -116,7 +121,7 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
     examples, batch_size, buffer = 64 * 200, 512, 1280
     path = write_numbers(tmp_path / "whole.tfrecord", range(examples))
     index = RecordIndex.create([path])
-    batches = shuffled_records(index, batch_size, SEED, buffer, 0, WHOLE)
+    batches = shuffled_records(stream_of(index, batch_size, buffer), WHOLE)
     places = np.empty(examples, np.int64)
     for positions, records, _ in batches.take(examples // batch_size).as_numpy_iterator():
         places[numbers_in(records)] = positions
@@ -127,9 +132,10 @@ def test_examples_are_shuffled_as_by_a_buffer(tmp_path):
 
 @pytest.mark.parametrize("batch_size", [60, 500])
 def test_in_order_every_pipeline_has_as_many_batches(index, batch_size):
+    stream = stream_of(index, batch_size)
     for pipelines in (1, 4):
         parts = [
-            list(records_in_order(index, batch_size, Share(part, pipelines)).as_numpy_iterator())
+            list(records_in_order(stream, Shard(part, pipelines)).as_numpy_iterator())
             for part in range(pipelines)
         ]
         batches = zip(*parts, strict=True)

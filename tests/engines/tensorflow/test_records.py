@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.engines.tensorflow.records import record_evaluation_batches, record_training_batches
+from albert_tf.engines.tensorflow.batches import dataset
+from albert_tf.input.examples import Features
 from albert_tf.input.features import limited, pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
+from albert_tf.input.memory_batches import MemoryStream
+from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.input.record_reader import check_files
 from data_prep.tfrecords import read_examples
@@ -44,11 +47,11 @@ def numbers(batches) -> list[list[int]]:
 
 @pytest.mark.parametrize("shuffle_buffer_size", [1, 8, 100])
 def test_every_epoch_holds_every_example_once_in_its_own_order(index, shuffle_buffer_size):
-    batches = record_training_batches(index, FEATURES, 5, 1, shuffle_buffer_size)
+    batches = dataset(RecordStream(index, FEATURES, 5, 1, None, shuffle_buffer_size))
     read = sum(numbers(batches.take(12)), [])
     assert sorted(read[:30]) == sorted(read[30:]) == list(range(30))
     assert read[:30] != read[30:]
-    other = record_training_batches(index, FEATURES, 5, 2, shuffle_buffer_size)
+    other = dataset(RecordStream(index, FEATURES, 5, 2, None, shuffle_buffer_size))
     assert sum(numbers(other.take(6)), []) != read[:30]
 
 
@@ -56,9 +59,8 @@ MASKS = DynamicMasks(Masking(5), (2, 3), 4, np.arange(5, VOCAB, dtype=np.int32))
 
 
 def dynamic(index, first_step=0, seed=3):
-    features = unmasked_features(LENGTH)
-    batches = record_training_batches(index, features, 4, seed, first_step=first_step, masks=MASKS)
-    return batches.as_numpy_iterator()
+    stream = RecordStream(index, unmasked_features(LENGTH), 4, seed, MASKS, 10000)
+    return dataset(stream, first_step).as_numpy_iterator()
 
 
 def test_dynamic_masks_are_others_in_every_epoch_and_the_same_after_a_restart(index):
@@ -86,8 +88,8 @@ def test_dynamic_masks_are_others_in_every_epoch_and_the_same_after_a_restart(in
 
 def test_dynamic_masks_of_an_evaluation_are_always_the_same(index):
     def read(seed):
-        features = unmasked_features(LENGTH)
-        return list(record_evaluation_batches(index, features, 8, seed, MASKS).as_numpy_iterator())
+        stream = RecordStream(index, unmasked_features(LENGTH), 8, seed, MASKS)
+        return list(dataset(stream).as_numpy_iterator())
 
     for one, other in zip(read(1), read(1), strict=True):
         for name, values in one.items():
@@ -100,7 +102,7 @@ def test_dynamic_masks_of_an_evaluation_are_always_the_same(index):
 
 
 def test_evaluation_reads_everything_once_in_order(index):
-    batches = list(record_evaluation_batches(index, FEATURES, 8).as_numpy_iterator())
+    batches = list(dataset(RecordStream(index, FEATURES, 8)).as_numpy_iterator())
     assert [len(b["input_ids"]) for b in batches] == [8, 8, 8, 8]
     real = np.concatenate([b["is_real_example"] for b in batches])
     ids = np.concatenate([b["input_ids"][:, 0] for b in batches])
@@ -115,7 +117,7 @@ def test_what_was_written_is_read(tmp_path):
     path = str(tmp_path / "x.tfrecord")
     write_records(path, examples)
     index = RecordIndex.create([path])
-    (read,) = record_evaluation_batches(index, FEATURES, 6).as_numpy_iterator()
+    (read,) = dataset(RecordStream(index, FEATURES, 6)).as_numpy_iterator()
     for name, values in examples.items():
         np.testing.assert_array_equal(read[name], values)
 
@@ -128,15 +130,19 @@ def test_reads_the_originals_files(name, vocab_size, shared):
     check_files([path], limited(features, vocab_size, 2))
     expected = read_examples(path, features)
     index = RecordIndex.create([path])
-    (read,) = record_evaluation_batches(index, features, reference.examples).as_numpy_iterator()
+    stream = RecordStream(index, features, reference.examples)
+    (read,) = dataset(stream).as_numpy_iterator()
     for name in features:
         np.testing.assert_array_equal(read[name], expected[name])
 
 
 def test_iterators_go_at_once(index):
     # What waits is a thread that only iterators of a certain age have to wait for.
-    for batches in (
-        record_training_batches(index, FEATURES, 4, 1),
-        record_evaluation_batches(index, FEATURES, 4),
+    in_memory = Features([([1, 2], [0, 0])], 0)
+    for stream in (
+        RecordStream(index, FEATURES, 4, 1, None, 100),
+        RecordStream(index, FEATURES, 4),
+        MemoryStream(in_memory, 20, 4, seed=1),
+        MemoryStream(in_memory, 20, 4),
     ):
-        assert batches.options().autotune.enabled is False
+        assert dataset(stream).options().autotune.enabled is False

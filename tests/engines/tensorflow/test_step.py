@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow import execution
-from albert_tf.engines.tensorflow.pipelines import ending_at_once
+from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.step import (
     EvalStep,
     PredictStep,

@@ -17,6 +17,7 @@ from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.engines.tensorflow.replicas import check_replicas, checksums
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.training.loop import predict
 from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
@@ -72,10 +73,8 @@ def may_fail(fails: bool) -> None:
 def predictions(engine: TensorFlowEngine, model) -> None:
     examples = batch(COUNT)
     step = engine.create_prediction_step(model, ["logits"])
-    batches = engine.memory_evaluation_batches(
-        in_memory(examples), LENGTH, 4, pad_to_max_length=False
-    )
-    logits = predict(engine, step, batches)["logits"]
+    stream = MemoryStream(in_memory(examples), LENGTH, 4)
+    logits = predict(engine, step, stream)["logits"]
     # Here without the other worker, all at once.
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
