@@ -96,7 +96,7 @@ def run_classifier(options: ClassifierOptions) -> None:
         return
     if options.ensemble:
         raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
-    from albert_tf.cli.glue import run_all
+    from albert_tf.tasks.classification.glue.run_all import run_all
 
     run_all(options, sys.argv[1:])
 

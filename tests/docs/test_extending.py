@@ -67,9 +67,9 @@ def test_a_task_like_those_of_glue(extended, tmp_path):
         (folder / f"{split}.tsv").write_text(rows)
     code = """
         import sys
-        from albert_tf.tasks.classification.glue import glue_dataset
+        from albert_tf.tasks.classification.glue.tasks import GLUE
         from albert_tf.tasks.classification.readers import read_examples
-        dataset = glue_dataset("SciTail", sys.argv[1], ("train", "eval"))
+        dataset = GLUE["SciTail"].located(sys.argv[1], ("train", "eval"))
         (rows,) = dataset.sets["eval"]
         for example in read_examples(dataset, rows, labeled=True):
             print(example.text, example.text_pair, example.label, sep="|")

@@ -11,8 +11,8 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
-from albert_tf.tasks.classification.clue import CLUE
-from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.clue.tasks import CLUE
+from albert_tf.tasks.classification.glue.tasks import GLUE
 from tests.conftest import ROOT
 
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))

@@ -49,7 +49,7 @@ from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.glue import glue_dataset
+from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.readers import read_rows as read_table
 from albert_tf.tasks.classification.targets import SavedTarget
@@ -358,7 +358,7 @@ def _make_hub(name: str) -> Callable[[pathlib.Path], None]:
 
 
 def _read_hub_glue(folder: pathlib.Path) -> None:
-    dataset = glue_dataset("MRPC", str(folder), ("train",))
+    dataset = GLUE["MRPC"].located(str(folder), ("train",))
     read_examples(dataset, dataset.sets["train"][0], labeled=True)
 
 

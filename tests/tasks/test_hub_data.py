@@ -21,7 +21,7 @@ from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.classification import Classification
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.glue import GLUE, glue_dataset
+from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.multiple_choice.choices import read_questions
@@ -95,7 +95,7 @@ def write_hub_task(folder: pathlib.Path, task: str, count: int = 6) -> None:
 
 
 def glue_examples(name: str, folder: str | None, split: str) -> list[list[tuple]]:
-    dataset = glue_dataset(name, folder, (split,))
+    dataset = GLUE[name].located(folder, (split,))
     sets = []
     for rows in dataset.sets[split]:
         examples = read_examples(dataset, rows, split != "predict")
@@ -346,7 +346,7 @@ def test_tagged_words_by_name_are_those_of_the_published_files(name, serve, tmp_
 
 Read = Callable[[], object]
 BY_NAME: dict[str, Read] = {
-    "nyu-mll/glue": lambda: glue_dataset("CoLA", None, ("eval",)),
+    "nyu-mll/glue": lambda: GLUE["CoLA"].located(None, ("eval",)),
     "rajpurkar/squad": lambda: split_file(SquadOptions(output_dir="o", task_name="squad"), "train"),
     "rajpurkar/squad_v2": lambda: split_file(
         SquadOptions(output_dir="o", task_name="squad_v2"), "eval"
@@ -441,8 +441,8 @@ def test_a_killed_download_is_not_used(serve, tmp_path, monkeypatch):
     write_hub_task(tmp_path / "glue", "MRPC")
     hub = serve(tmp_path / "glue", "nyu-mll/glue")
     program = (
-        "from albert_tf.tasks.classification.glue import glue_dataset; "
-        "glue_dataset('MRPC', None, ('train',))"
+        "from albert_tf.tasks.classification.glue.tasks import GLUE; "
+        "GLUE['MRPC'].located(None, ('train',))"
     )
     environment = os.environ | {
         "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(tmp_path / "cache"),

@@ -23,8 +23,7 @@ from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.datasets import Example, RowSet
-from albert_tf.tasks.classification.published import SUBMISSION_FOLDER
+from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER, Example, RowSet
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target, restore

@@ -1,16 +1,25 @@
 """Data sets of text classification: where their rows are, and what the labels mean.
 
-The data sets of GLUE and CLUE are the tables in `classification.glue` and `classification.clue`;
-`classification.tables` describes the user's own files.
+The data sets of GLUE and CLUE are rows of tables in `classification.glue.tasks` and
+`classification.clue.tasks`, with all files that they are published as; `located` finds those of a
+folder. `classification.tables` describes the user's own files.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import glob
 import os
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import exists, matches
+from albert_tf.hub.datasets import local_folder
+
+# Where `--submission` writes, in the output folder.
+SUBMISSION_FOLDER = "submission"
 
 
 class Columns(NamedTuple):
@@ -52,21 +61,26 @@ class TableFile:
     """Rows of one file.
 
     Attributes:
-        path: of the file.
+        path: of the file; of a published file, its name in the folder of the task, or a glob.
         columns: the columns to read.
         header: names of all columns if the first line is already a row; () to number them, from
             "1". None: the first line names them.
         label: the label of all rows, if the file stands for one.
-        empty_texts: whether a text may be empty.
+        numbered_labels: the labels that the file writes as numbers, in their order; -1 stands for
+            an unknown label there.
         read: returns the rows; None to choose by the ending of the file name.
+        needs: name of another published file; this one is read only if that one exists too.
+        submission: as in `RowSet`, if it depends on the file.
     """
 
     path: str
     columns: Columns
     header: tuple[str, ...] | None = None
     label: str | None = None
-    empty_texts: bool = False
+    numbered_labels: tuple[str, ...] = ()
     read: RowReader | None = None
+    needs: str | None = None
+    submission: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +88,8 @@ class RowSet:
     """Rows that are scored, or predicted, together, such as the mismatched ones of MNLI.
 
     Attributes:
-        files: their rows, one file after the other.
+        files: their rows, one file after the other; of published data, files with the same rows,
+            the first existing one of which is read.
         name: distinguishes the sets of a split.
         suffix: appended to the names of results and prediction files; "" for the main set.
         submission: file name that the benchmark's server expects; None if it expects none.
@@ -89,6 +104,20 @@ class RowSet:
     def file_names(self) -> str:
         """The names of the files, without their folders."""
         return ", ".join(os.path.basename(file.path) for file in self.files)
+
+    def located(self, folders: Sequence[str]) -> RowSet | None:
+        """The set with the first of its files that exists in one of the folders."""
+        for file in self.files:
+            for folder in folders:
+                if file.needs and not exists(os.path.join(folder, file.needs)):
+                    continue
+                if paths := matches(os.path.join(glob.escape(folder), file.path)):
+                    return dataclasses.replace(
+                        self,
+                        files=tuple(dataclasses.replace(file, path=path) for path in paths),
+                        submission=file.submission or self.submission,
+                    )
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,9 +136,12 @@ class ClassificationDataset:
         missing: split -> the error if it is needed and has no set.
         held_out: share of the training rows used for evaluation instead; 0: none.
         held_out_seed: chooses these rows.
-        submitted: ids and labels of predicted rows -> content of the file for the benchmark's
-            server; None if there is no benchmark.
         record: options that the trained folder records, so that other rows are read alike.
+        benchmark: that the data set belongs to, whose texts may be empty; None for own tables.
+        folders: names of the folder in which the benchmark publishes the files.
+        repository: folder of the benchmark on the Hugging Face Hub; None if it is not there.
+        submitted: ids and labels of predicted rows -> content of the file for the benchmark's
+            server.
     """
 
     name: str
@@ -123,8 +155,56 @@ class ClassificationDataset:
     missing: dict[str, str] = dataclasses.field(default_factory=dict)
     held_out: float = 0.0
     held_out_seed: int = 0
-    submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
     record: dict[str, Any] = dataclasses.field(default_factory=dict)
+    benchmark: str | None = None
+    folders: tuple[str, ...] = ()
+    repository: str | None = None
+    submitted: Callable[[Sequence[str], Sequence[str]], str] | None = None
+
+    def located(self, data_dir: str | None, splits: Sequence[str]) -> ClassificationDataset:
+        """Return the data set with its files in a folder.
+
+        Args:
+            data_dir: folder with one subfolder per task, or the folder of the task itself; local or
+                `hf://datasets/ORGANIZATION/NAME`. None for `repository`.
+            splits: whose files are needed; the others have no set.
+
+        Raises:
+            InputError: If one of these files is missing.
+        """
+        place = data_dir or self.repository
+        if splits and place is None:
+            raise InputError(
+                f"`data_dir`: `task_name`={self.name} needs the folder of {self.benchmark}"
+            )
+        wanted = {split: self.sets[split] if split in splits else () for split in self.sets}
+        needed = [
+            [
+                os.path.join(folder, name)
+                for file in rows.files
+                for name in (file.path, file.needs)
+                if name
+                for folder in (*self.folders, "")
+            ]
+            for sets in wanted.values()
+            for rows in sets
+        ]
+        root = local_folder(place or "", needed, "data_dir")
+        folders = [*(os.path.join(root, folder) for folder in self.folders), root]
+
+        def find(rows: RowSet) -> RowSet:
+            found = rows.located(folders)
+            if found is None:
+                # The folder of Parquet files is the last one.
+                expected = [
+                    os.path.join(folders[-2 if "*" in file.path else 0], file.path)
+                    for file in rows.files
+                ]
+                raise InputError(f"`data_dir`={root}: contains no {' or '.join(expected)}")
+            return found
+
+        sets = {split: tuple(map(find, each)) for split, each in wanted.items()}
+        return dataclasses.replace(self, sets=sets)
 
 
 def normalized_label(label: str) -> str:

@@ -25,6 +25,9 @@ from albert_tf.tasks.classification.spreadsheets import sheet_rows
 
 logger = logging.getLogger(__name__)
 
+# Stands for a label that is not known, in files that write labels as numbers.
+_UNLABELED = "-"
+
 # Texts may be longer than the 131,072 characters that `csv` reads by default.
 csv.field_size_limit(2**31 - 1)
 
@@ -44,8 +47,8 @@ def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -
     unlabeled = 0
     for file in rows.files:
         before = len(examples) + unlabeled
-        for location, values, _ in (file.read or read_rows)(file.path, file.header):
-            example = _example(dataset, file, location, values, labeled, len(examples))
+        for row in read_rows(file.path, file.header, file.read):
+            example = _example(dataset, file, row, labeled, len(examples))
             if labeled and dataset.unlabeled is not None and example.label == dataset.unlabeled:
                 unlabeled += 1
             else:
@@ -62,71 +65,84 @@ def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -
 
 
 def _example(
-    dataset: ClassificationDataset,
-    file: TableFile,
-    location: str,
-    values: dict[str, Any],
-    labeled: bool,
-    number: int,
+    dataset: ClassificationDataset, file: TableFile, row: Row, labeled: bool, number: int
 ) -> Example:
     columns = file.columns
 
     def text_of(column: str) -> str:
-        text = _value(values, column, location)
+        text = _value(row, column)
         if not isinstance(text, str):
-            raise InputError(f"{location}: column {column!r} contains a list, not a text")
-        if not text.strip() and not file.empty_texts:
-            raise InputError(f"{location}: column {column!r} is empty")
+            raise InputError(f"{row.location}: column {column!r} contains a list, not a text")
+        if not text.strip() and not dataset.benchmark:
+            raise InputError(f"{row.location}: column {column!r} is empty")
         return text
 
-    label = file.label
+    label: str | list[str] | None = file.label
     if labeled and label is None:
-        label = _value(values, columns.label, location)
-        multi_label = dataset.target == "multi_label"
-        if isinstance(label, list) and not multi_label:
-            raise InputError(
-                f"{location}: column {columns.label!r} contains a list; for several labels per row "
-                "set `multi_label`"
-            )
-        if not multi_label and not label.strip():
-            raise InputError(f"{location}: column {columns.label!r} is empty")
-        if not multi_label:
-            label = normalized_label(label)
+        label = _label(dataset, file, row)
     # Only some of GLUE's labeled tables have an id, and nothing needs it there.
-    has_id = columns.id is not None and not (labeled and columns.id not in values)
+    has_id = columns.id is not None and not (labeled and columns.id not in row.values)
     return Example(
-        location,
+        row.location,
         text_of(columns.text),
         text_of(columns.pair) if columns.pair else None,
         label,
-        str(_value(values, columns.id, location) if has_id else number),
+        str(_value(row, columns.id) if has_id else number),
     )
 
 
-def _value(values: dict[str, Any], column: str | None, location: str) -> Any:
-    if column not in values:
+def _label(dataset: ClassificationDataset, file: TableFile, row: Row) -> str | list[str]:
+    column, names = file.columns.label, file.numbered_labels
+    label = _value(row, column)
+    if names:
+        by_number = {"-1": _UNLABELED, **{str(number): name for number, name in enumerate(names)}}
+        if str(label) not in by_number:
+            raise InputError(
+                f"{row.location}: label {label} must be a number from 0 to {len(names) - 1}, or "
+                "-1 for none"
+            )
+        return by_number[str(label)]
+    if dataset.target == "multi_label":
+        return label
+    if isinstance(label, list):
         raise InputError(
-            f"{location}: no column {column!r}; the columns are {', '.join(map(repr, values))}"
+            f"{row.location}: column {column!r} contains a list; for several labels per row set "
+            "`multi_label`"
         )
-    return values[column]
+    if not label.strip():
+        raise InputError(f"{row.location}: column {column!r} is empty")
+    return normalized_label(label)
 
 
-def read_rows(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:
+def _value(row: Row, column: str | None) -> Any:
+    if column not in row.values:
+        raise InputError(
+            f"{row.location}: no column {column!r}; the columns are "
+            f"{', '.join(map(repr, row.values))}"
+        )
+    return row.values[column]
+
+
+def read_rows(
+    path: str, columns: tuple[str, ...] | None = None, read: RowReader | None = None
+) -> Iterator[Row]:
     """The rows of a file; the number of fields must match the number of columns.
 
     Args:
-        path: of the file; its ending selects the format.
+        path: of the file.
         columns: names of the columns, if the first line is already a row; () to number them, from
             "1". None: the first line names them.
+        read: returns the rows; None to choose by the ending of the file name.
 
     Raises:
         InputError: the file is missing, damaged, of an unknown format, empty, not UTF-8, or has an
             invalid row.
     """
     ending = os.path.splitext(path)[1].lower()
-    if ending not in TABLE_FORMATS:
+    read = read or TABLE_FORMATS.get(ending)
+    if read is None:
         raise InputError(f"{path}: a table must end in {', '.join(TABLE_FORMATS)}, not {ending!r}")
-    for row in TABLE_FORMATS[ending](path, columns):
+    for row in read(path, columns):
         if row.problem:
             raise InputError(f"{row.location}: {row.problem}")
         yield row

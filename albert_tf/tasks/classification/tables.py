@@ -9,7 +9,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.clue import CLUE, clue_dataset
+from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -17,16 +17,9 @@ from albert_tf.tasks.classification.datasets import (
     RowSet,
     TableFile,
 )
-from albert_tf.tasks.classification.glue import GLUE, glue_dataset
+from albert_tf.tasks.classification.glue.tasks import GLUE
 
-_METRICS = {
-    "classification": ("accuracy", "macro_f1"),
-    "regression": ("pearson", "spearman", "mse"),
-    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
-}
-
-# Task -> the function that finds its files.
-_PUBLISHED = {**dict.fromkeys(GLUE, glue_dataset), **dict.fromkeys(CLUE, clue_dataset)}
+PUBLISHED = GLUE | CLUE
 
 _OTHER_NAMES = {"sst": "SST-2", "sts": "STS-B", "diagnostic": "AX", "mnlimm": "MisMNLI"}
 
@@ -51,12 +44,12 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
     Raises:
         InputError: there is none of that name, or options exclude each other.
     """
-    names = {_plain(name): name for name in (*_PUBLISHED, "table")} | _OTHER_NAMES
+    names = {_plain(name): name for name in (*PUBLISHED, "table")} | _OTHER_NAMES
     name = names.get(_plain(options.task_name or "table"))
     if name is None:
         raise InputError(
             f"`task_name`={options.task_name}: must be one of "
-            f"{', '.join((*_PUBLISHED, 'all', 'table'))}"
+            f"{', '.join((*PUBLISHED, 'all', 'table'))}"
         )
     if options.submission and (name == "table" or not options.do_predict):
         raise InputError("`submission`: needs a task of GLUE or CLUE, and `do_predict`")
@@ -67,7 +60,7 @@ def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
             raise InputError(
                 f"`{option}`: needs `task_name`=table; `task_name`={name} reads `data_dir`"
             )
-    return _PUBLISHED[name](name, options.data_dir, options.splits())
+    return PUBLISHED[name].located(options.data_dir, options.splits())
 
 
 def _plain(name: str) -> str:
@@ -80,7 +73,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
     Raises:
         InputError: options exclude each other.
     """
-    target = _target(options)
+    target, metrics = _target(options)
     header = None if _has_header(options) else ()
     columns = Columns(
         _column(options, "text_column") or "text",
@@ -103,7 +96,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
         name="table",
         sets=sets,
         pairs=columns.pair is not None,
-        metrics=_METRICS[target],
+        metrics=metrics,
         target=target,
         label_separator=options.label_separator or ",",
         missing={
@@ -130,14 +123,17 @@ def _record(options: ClassifierOptions, columns: Columns) -> dict[str, Any]:
     }
 
 
-def _target(options: ClassifierOptions) -> str:
+def _target(options: ClassifierOptions) -> tuple[str, tuple[str, ...]]:
+    """What is predicted, and by what it is scored."""
     if options.regression and options.multi_label:
         raise InputError("`regression` and `multi_label` exclude each other")
     if options.multi_label and options.label_separator == "":
         raise InputError("`label_separator`: must not be empty")
     if options.regression:
-        return "regression"
-    return "multi_label" if options.multi_label else "classification"
+        return "regression", ("pearson", "spearman", "mse")
+    if options.multi_label:
+        return "multi_label", ("micro_f1", "macro_f1", "exact_match")
+    return "classification", ("accuracy", "macro_f1")
 
 
 # Default columns of files that do not name them, and of files that do.

@@ -9,13 +9,13 @@ import sys
 import pytest
 from absl import flags
 
-from albert_tf.cli import glue
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, Stopped
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.glue import GLUE
-from albert_tf.tasks.classification.glue_results import PAPER, TaskResult, result_table
+from albert_tf.tasks.classification.glue import run_all as glue
+from albert_tf.tasks.classification.glue.results import PAPER, TaskResult, result_table
+from albert_tf.tasks.classification.glue.tasks import GLUE
 from tests.end_to_end.conftest import results_of, run
 from tests.support.finetuning import write_files
 from tests.support.glue_files import write_task

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.clue import CLUE, clue_dataset
+from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.multiple_choice.choices import read_questions
@@ -28,7 +28,7 @@ NLI = ("contradiction", "entailment", "neutral")
 
 
 def rows_of(name, folder, split):
-    dataset = clue_dataset(name, str(folder), (split,))
+    dataset = CLUE[name].located(str(folder), (split,))
     (rows,) = dataset.sets[split]
     examples = read_examples(dataset, rows, labeled=split != "predict")
     return [(each.text, each.text_pair, each.label) for each in examples], rows, dataset
@@ -91,7 +91,7 @@ def test_files_of_other_names_and_folders(tmp_path):
     with pytest.raises(InputError, match="contains no .*/csl/train.json"):
         rows_of("CSL", tmp_path, "train")
     with pytest.raises(InputError, match="`data_dir`: `task_name`=CSL needs the folder of CLUE"):
-        clue_dataset("CSL", None, ("train",))
+        CLUE["CSL"].located(None, ("train",))
 
 
 def test_submissions_number_the_rows():

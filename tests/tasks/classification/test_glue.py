@@ -10,7 +10,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification.classification import Classification
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.glue import GLUE, SUBMISSION_ROWS, glue_dataset
+from albert_tf.tasks.classification.glue.submission import SUBMISSION_ROWS
+from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.readers import read_examples
 from tests.support.glue_files import FORMATS, LABELS, label, texts, write_task
 
@@ -19,7 +20,7 @@ SPLITS = ("train", "eval", "predict")
 
 
 def examples_of(name, folder, split):
-    task = glue_dataset(name, str(folder), (split,))
+    task = GLUE[name].located(str(folder), (split,))
     return [read_examples(task, each, split != "predict") for each in task.sets[split]]
 
 
@@ -42,14 +43,14 @@ def test_texts_labels_and_ids_of_every_task(name, tmp_path):
 
 def test_mnli_has_two_sets_of_which_the_matched_comes_first(tmp_path):
     write_task(tmp_path, "MNLI")
-    task = glue_dataset("MNLI", str(tmp_path), SPLITS)
+    task = GLUE["MNLI"].located(str(tmp_path), SPLITS)
     for split in ("eval", "predict"):
         assert [(each.name, each.suffix) for each in task.sets[split]] == [
             ("matched", ""),
             ("mismatched", "_mismatched"),
         ]
     assert [each.submission for each in task.sets["predict"]] == ["MNLI-m.tsv", "MNLI-mm.tsv"]
-    (only,) = glue_dataset("MisMNLI", str(tmp_path), ("eval",)).sets["eval"]
+    (only,) = GLUE["MisMNLI"].located(str(tmp_path), ("eval",)).sets["eval"]
     assert only.files[0].path.endswith("dev_mismatched.tsv")
     assert only.suffix == ""
 
@@ -152,13 +153,13 @@ def test_the_task_s_own_folder_will_do(tmp_path):
 
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(InputError) as error:
-        glue_dataset("MRPC", str(tmp_path), SPLITS)
+        GLUE["MRPC"].located(str(tmp_path), SPLITS)
     assert str(error.value) == (
         f"`data_dir`={tmp_path}: contains no {tmp_path}/MRPC/train.tsv or "
         f"{tmp_path}/MRPC/msr_paraphrase_train.txt or {tmp_path}/mrpc/train-*.parquet"
     )
     with pytest.raises(InputError, match="contains no .*diagnostic.tsv"):
-        glue_dataset("AX", str(tmp_path), ("predict",))
+        GLUE["AX"].located(str(tmp_path), ("predict",))
 
 
 def test_every_file_of_the_server_belongs_to_a_task():

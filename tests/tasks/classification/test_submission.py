@@ -10,8 +10,8 @@ import zipfile
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning import submission
-from albert_tf.finetuning.submission import SubmissionOptions, gather
+from albert_tf.tasks.classification.glue import submission
+from albert_tf.tasks.classification.glue.submission import SubmissionOptions, gather
 from tests.conftest import ROOT
 
 
@@ -38,7 +38,7 @@ def options(tmp_path):
 @pytest.mark.integration
 def test_as_a_command(tmp_path):
     write(tmp_path / "wnli", "WNLI.tsv", submission.SUBMISSION_ROWS["WNLI.tsv"])
-    words = ("-m", "albert_tf.finetuning.submission", f"--output_dirs={tmp_path}/*")
+    words = ("-m", "albert_tf.tasks.classification.glue.submission", f"--output_dirs={tmp_path}/*")
     done = subprocess.run(
         [sys.executable, *words, f"--submission_file={tmp_path}/glue.zip", "--incomplete"],
         cwd=ROOT,

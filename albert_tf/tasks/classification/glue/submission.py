@@ -1,6 +1,6 @@
 """Collects the files for the GLUE server from the output folders of the tasks into a zip file.
 
-    python -m albert_tf.finetuning.submission --output_dirs='out/*' --submission_file=glue.zip
+    albert-glue-submission --output_dirs='out/*' --submission_file=glue.zip
 
 `run_classifier.py --do_predict --submission` writes these files.
 """
@@ -15,8 +15,22 @@ from collections.abc import Mapping
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, is_remote, matches, read_lines, read_text, replacing
 from albert_tf.options import command, option
-from albert_tf.tasks.classification.glue import SUBMISSION_ROWS
-from albert_tf.tasks.classification.published import SUBMISSION_FOLDER
+from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER
+
+# The files that the GLUE server expects, and the number of rows below the header of each.
+SUBMISSION_ROWS = {
+    "CoLA.tsv": 1_063,
+    "SST-2.tsv": 1_821,
+    "MRPC.tsv": 1_725,
+    "STS-B.tsv": 1_379,
+    "QQP.tsv": 390_965,
+    "MNLI-m.tsv": 9_796,
+    "MNLI-mm.tsv": 9_847,
+    "QNLI.tsv": 5_463,
+    "RTE.tsv": 3_000,
+    "WNLI.tsv": 146,
+    "AX.tsv": 1_104,
+}
 
 _HEADER = "index\tprediction"
 

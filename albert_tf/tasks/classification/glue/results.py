@@ -13,7 +13,7 @@ from albert_tf.files import write_text
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.report.page import Page, render
 from albert_tf.report.sections import Section, Table
-from albert_tf.tasks.classification.glue import GLUE
+from albert_tf.tasks.classification.glue.tasks import GLUE
 
 PAGE_FILE = "report.html"
 TABLE_FILE = "glue.tsv"

@@ -35,9 +35,7 @@ from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.classification.glue import GLUE, glue_dataset
-from albert_tf.tasks.classification.glue_hub import HUB_TASKS, REPOSITORY
-from albert_tf.tasks.classification.glue_results import (
+from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
     PAPER_TEXT,
     TABLE_FILE,
@@ -46,6 +44,7 @@ from albert_tf.tasks.classification.glue_results import (
     result_table,
     write_results,
 )
+from albert_tf.tasks.classification.glue.tasks import GLUE, REPOSITORY
 
 logger = logging.getLogger(__name__)
 
@@ -154,8 +153,7 @@ def _job(
     """The command of a task; `trained` is the task whose model and recipe it uses."""
     data_dir = options.data_dir or REPOSITORY
     if not data_dir.startswith(PREFIX):
-        names = (*GLUE[name].folders, HUB_TASKS[name].folder)
-        folders = [os.path.join(data_dir, each) for each in names]
+        folders = [os.path.join(data_dir, each) for each in GLUE[name].folders]
         found = next(filter(is_folder, folders), None)
         if found is None:
             raise _NoFilesError(f"{name}: there is no folder {' or '.join(folders)}")
@@ -169,7 +167,7 @@ def _job(
     job_options = _parsed(words)
     if job_options.do_predict and name not in _OF_MNLI:
         try:
-            glue_dataset(name, data_dir, ("predict",))
+            GLUE[name].located(data_dir, ("predict",))
         except InputError as error:
             logger.info("%s: not predicted: %s", name, _as_flags(error))
             words.append("--nodo_predict")
@@ -178,7 +176,7 @@ def _job(
     job_options = _parsed(words)
     job_options.check()
     try:
-        dataset = glue_dataset(name, data_dir, job_options.splits())
+        dataset = GLUE[name].located(data_dir, job_options.splits())
     except InputError as error:
         raise _NoFilesError(str(error)) from None
     paths = [file.path for sets in dataset.sets.values() for rows in sets for file in rows.files]

@@ -1,0 +1,231 @@
+"""GLUE (arXiv 1804.07461): a table with one row per task.
+
+A row describes the files as published, and those of the same rows on the Hugging Face Hub
+(`nyu-mll/glue`): Parquet files with other column names, in which labels are numbers. A new task of
+this kind is a new row.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from albert_tf.files import exists, read_lines
+from albert_tf.tasks.classification.datasets import (
+    ClassificationDataset,
+    Columns,
+    Row,
+    RowReader,
+    RowSet,
+    TableFile,
+)
+from albert_tf.tasks.classification.readers import read_tsv
+
+logger = logging.getLogger(__name__)
+
+REPOSITORY = "hf://datasets/nyu-mll/glue"
+
+# How the names of the files of a split begin, as published and on the Hub.
+_FILES = {"train": ("train", "train"), "eval": ("dev", "validation"), "predict": ("test", "test")}
+
+
+def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
+    """The table that the GLUE server accepts."""
+    rows = (("index", "prediction"), *zip(ids, labels, strict=True))
+    return "".join(f"{id}\t{label}\n" for id, label in rows)
+
+
+def _task(
+    name: str,
+    columns: Columns,
+    *,
+    hub: Columns | None = None,
+    header: tuple[str, ...] | None = None,
+    read: RowReader | None = None,
+    folders: tuple[str, ...] = (),
+    parts: Mapping[str, tuple[str, str, str]] | None = None,
+    earlier: Mapping[str, tuple[TableFile, ...]] | None = None,
+    labels: tuple[str, ...] | None = ("0", "1"),
+    hub_labels: tuple[str, ...] | None = None,
+    repository: str | None = REPOSITORY,
+    **fields: Any,
+) -> ClassificationDataset:
+    """A task of GLUE.
+
+    Args:
+        name: as `task_name` writes it.
+        columns: of the published files; test sets lack the label, others may lack the id.
+        hub: columns of the texts on the Hub, if they differ.
+        header: of the training and development set, if their first line is already a row.
+        read: returns the rows of these sets.
+        folders: of the published files, if they are not called like the task.
+        parts: ending of the files of a part of the development and test set -> name, suffix and
+            submission of the part, as in `RowSet`.
+        earlier: split -> files of before GLUE, which are read if GLUE's are missing.
+        labels: in order; None for numbers.
+        hub_labels: in the order of the Hub's numbers, if that differs.
+        repository, **fields: as in `ClassificationDataset`.
+    """
+    folders = folders or (name,)
+    hub = (hub or columns)._replace(label="label", id="idx")
+
+    def files(split: str, part: str = "") -> tuple[TableFile, ...]:
+        published, on_hub = (f"{start}{part}" for start in _FILES[split])
+        how: dict[str, Any] = {} if split == "predict" else {"header": header, "read": read}
+        numbered = hub_labels or labels or ()
+        return (
+            TableFile(f"{published}.tsv", columns, **how),
+            *(earlier or {}).get(split, ()),
+            TableFile(f"{on_hub}-*.parquet", hub, numbered_labels=numbered),
+        )
+
+    parts = parts or {"": ("", "", f"{name}.tsv")}
+    sets = {
+        "train": (RowSet(files("train")),),
+        "eval": tuple(RowSet(files("eval", part), *names[:2]) for part, names in parts.items()),
+        "predict": tuple(RowSet(files("predict", part), *names) for part, names in parts.items()),
+    }
+    return ClassificationDataset(
+        name,
+        **{"sets": sets, **fields},
+        pairs=columns.pair is not None,
+        labels=labels,
+        benchmark="GLUE",
+        folders=(*folders, folders[0].lower().replace("-", "")),
+        repository=repository,
+        submitted=index_and_prediction,
+    )
+
+
+def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
+    """Skips rows with missing fields, which QQP has; the original skips them too."""
+    broken = []
+    for row in read_tsv(path, header):
+        if row.problem:
+            broken.append(row)
+        else:
+            yield row
+    if broken:
+        fields = broken[0].problem.split(" (")[0]
+        logger.info(
+            "%s: skipped %s rows, the first at %s (%s)",
+            path,
+            f"{len(broken):,}",
+            broken[0].location,
+            fields,
+        )
+
+
+def _mrpc_rows(dev: bool) -> RowReader:
+    """Reads those rows of a file that `dev_ids.tsv` names, or the others."""
+
+    def read(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
+        ids = os.path.join(os.path.dirname(path), "dev_ids.tsv")
+        dev_ids = {tuple(line.split("\t")) for line in read_lines(ids)} if exists(ids) else set()
+        for row in read_tsv(path, header):
+            if ((row.values.get("#1 ID"), row.values.get("#2 ID")) in dev_ids) == dev:
+                yield row
+
+    return read
+
+
+_MRPC = Columns("#1 String", "#2 String", "Quality")
+_MRPC_TRAIN, _MRPC_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
+_NLI = Columns("sentence1", "sentence2", "label", "index")
+_MNLI: dict[str, Any] = {
+    "columns": _NLI._replace(label="gold_label"),
+    "hub": Columns("premise", "hypothesis"),
+    "labels": ("contradiction", "entailment", "neutral"),
+    "hub_labels": ("entailment", "neutral", "contradiction"),
+}
+
+_TASKS = (
+    _task(
+        "CoLA",
+        Columns("sentence", None, "label", "index"),
+        header=("source", "label", "note", "sentence"),
+        metrics=("matthew_corr", "accuracy"),
+    ),
+    _task("SST-2", Columns("sentence", None, "label", "index")),
+    _task(
+        "MRPC",
+        _MRPC._replace(id="index"),
+        hub=Columns("sentence1", "sentence2"),
+        # Before GLUE, it was a training and a test set.
+        earlier={
+            "train": (TableFile(_MRPC_TRAIN, _MRPC, read=_mrpc_rows(dev=False)),),
+            "eval": (
+                TableFile(_MRPC_TRAIN, _MRPC, read=_mrpc_rows(dev=True), needs="dev_ids.tsv"),
+                TableFile(_MRPC_TEST, _MRPC, read=read_tsv),
+            ),
+            "predict": (TableFile(_MRPC_TEST, _MRPC, read=read_tsv),),
+        },
+        metrics=("accuracy", "f1"),
+    ),
+    _task(
+        "STS-B",
+        _NLI._replace(label="score"),
+        labels=None,
+        target="regression",
+        metrics=("pearson", "spearman", "mse"),
+    ),
+    _task(
+        "QQP",
+        Columns("question1", "question2", "is_duplicate", "id"),
+        read=_whole_rows,
+        metrics=("accuracy", "f1"),
+    ),
+    _task(
+        "MNLI",
+        **_MNLI,
+        parts={
+            "_matched": ("matched", "", "MNLI-m.tsv"),
+            "_mismatched": ("mismatched", "_mismatched", "MNLI-mm.tsv"),
+        },
+        unlabeled="-",
+    ),
+    # The original's name for MNLI, evaluated on the mismatched rows only.
+    _task(
+        "MisMNLI",
+        **_MNLI,
+        folders=("MNLI",),
+        parts={"_mismatched": ("", "", "MNLI-mm.tsv")},
+        unlabeled="-",
+    ),
+    _task(
+        "QNLI",
+        Columns("question", "sentence", "label", "index"),
+        labels=("entailment", "not_entailment"),
+    ),
+    _task("RTE", _NLI, labels=("entailment", "not_entailment")),
+    _task("WNLI", _NLI),
+    _task(
+        "AX",
+        **_MNLI,
+        folders=("AX", "diagnostic"),
+        sets={
+            "train": (),
+            "eval": (),
+            "predict": (
+                RowSet(
+                    (
+                        TableFile("diagnostic.tsv", _NLI),
+                        TableFile("test-*.parquet", _MNLI["hub"]._replace(id="idx")),
+                    ),
+                    "ax",
+                    "_ax",
+                    "AX.tsv",
+                ),
+            ),
+        },
+        missing=dict.fromkeys(
+            ("train", "eval"),
+            "`task_name`=AX: has no labeled rows; predict it (`do_predict`) with the `output_dir` "
+            "of a model that was trained with `task_name`=MNLI",
+        ),
+    ),
+)
+
+GLUE = {task.name: task for task in _TASKS}
