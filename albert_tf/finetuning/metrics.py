@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
+
+from albert_tf.report.intervals import Interval, bootstrap, wilson
 
 
 class Metric(NamedTuple):
@@ -69,3 +71,23 @@ def score(names: tuple[str, ...], truth: np.ndarray, predicted: np.ndarray) -> d
         predicted: of the same shape.
     """
     return {METRICS[name].key: float(METRICS[name].compute(truth, predicted)) for name in names}
+
+
+def intervals_of(
+    names: Sequence[str], truth: np.ndarray, predicted: np.ndarray
+) -> dict[str, Interval]:
+    """95 % confidence intervals of results: Wilson's for the accuracy, else bootstrap.
+
+    Args:
+        names: keys of `METRICS`.
+        truth, predicted: `[examples, ...]`.
+
+    Returns:
+        Intervals by the keys of the metrics.
+    """
+    return {
+        METRICS[name].key: wilson((truth == predicted).sum(), len(truth))
+        if name == "accuracy"
+        else bootstrap(METRICS[name].compute, truth, predicted)
+        for name in names
+    }

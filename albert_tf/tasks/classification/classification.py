@@ -233,10 +233,7 @@ class Classification(FineTuningTask):
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         truth = examples.features.arrays.get(self.target.feature)
         suffix = self._row_sets[examples.name].suffix
-        # Loads Matplotlib and scikit-learn.
-        from albert_tf.tasks.classification.target_report import target_sections
-
-        return target_sections(self.target, examples, truth, outputs["logits"], suffix)
+        return self.target.report_sections(examples, truth, outputs["logits"], suffix)
 
     def parse_lines(self, lines: Sequence[str], first: int) -> list[Example]:
         has_pair = self.dataset.pairs

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import math
 import os
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -231,3 +232,24 @@ class Example(NamedTuple):
     text_pair: str | None
     label: str | list[str] | None
     id: str = ""
+
+    def number(self) -> float:
+        """Return the label as a number.
+
+        Raises:
+            InputError: If it is none.
+        """
+        try:
+            value = float(self.label)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
+            raise InputError(f"{self.location}: label {self.label!r} is not a number")
+        return value
+
+    def several_labels(self, separator: str) -> list[str]:
+        """Return the distinct labels of a row that may have several."""
+        labels = self.label or []
+        if isinstance(labels, str):
+            labels = labels.split(separator)
+        return list(dict.fromkeys(normalized_label(label) for label in labels if label.strip()))

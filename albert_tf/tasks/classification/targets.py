@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 import json
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,7 +14,8 @@ from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
-from albert_tf.finetuning.metrics import METRICS, score
+from albert_tf.finetuning.metrics import intervals_of, score
+from albert_tf.finetuning.task import ExampleSet
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,
@@ -22,11 +23,9 @@ from albert_tf.modeling.losses import (
     Objective,
     RegressionObjective,
 )
-from albert_tf.tasks.classification.datasets import (
-    ClassificationDataset,
-    Example,
-    normalized_label,
-)
+from albert_tf.report.intervals import bootstrap
+from albert_tf.report.sections import Section
+from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
 
 
 class Target(abc.ABC):
@@ -93,8 +92,55 @@ class Target(abc.ABC):
         """Logits whose `values` are the mean of those of several models."""
 
     @abc.abstractmethod
+    def predicted(self, logits: np.ndarray) -> np.ndarray:
+        """The predictions that metrics compare with the truth."""
+
+    @abc.abstractmethod
+    def losses(self, truth: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """float64 `[examples, ...]`, of which `eval_loss` is the mean."""
+
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
         """The data set's metrics and `eval_loss`; `truth` as from `encode`."""
+        predicted = self.predicted(logits)
+        scores = score(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
+        return {**scores, "eval_loss": float(np.mean(self.losses(truth, logits)))}
+
+    def report_sections(
+        self, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
+    ) -> list[Section]:
+        """What a report shows about a set of examples.
+
+        Args:
+            examples: the set.
+            truth: as from `encode`; None if the labels are unknown.
+            logits: `[examples, outputs]`.
+            suffix: appended to the names of the set's results.
+        """
+        # Loads Matplotlib and scikit-learn.
+        from albert_tf.tasks.classification import classification_report
+
+        if truth is None:
+            return self._unlabeled_sections(classification_report, logits)
+        predicted = self.predicted(logits)
+        intervals = intervals_of(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
+        losses = self.losses(truth, logits).reshape(len(truth), -1).mean(axis=-1)
+        intervals["eval_loss"] = bootstrap(np.mean, losses)
+        return self._labeled_sections(
+            classification_report,
+            ["\n".join(filter(None, (each.text, each.text_pair))) for each in examples.examples],
+            truth,
+            logits,
+            {f"{name}{suffix}": interval for name, interval in intervals.items()},
+            examples.features.example_lengths,
+        )
+
+    @abc.abstractmethod
+    def _labeled_sections(
+        self, report, texts, truth, logits, intervals, lengths
+    ) -> list[Section]: ...
+
+    @abc.abstractmethod
+    def _unlabeled_sections(self, report, logits) -> list[Section]: ...
 
     @abc.abstractmethod
     def majority(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
@@ -113,12 +159,8 @@ class Target(abc.ABC):
 
     def companion_files(self, **settings: Any) -> dict[str, str]:
         """File name -> text that `restore` reads; `settings` are for exports."""
-        saved = {
-            "kind": self.kind,
-            "task_name": self.dataset.name,
-            "spread": self.spread,
-            **settings,
-        }
+        name = self.dataset.name
+        saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}
         files = {TARGET_FILE: json.dumps(saved) + "\n"}
         if self.labels:
             files[LABELS_FILE] = json.dumps(self.labels, ensure_ascii=False) + "\n"
@@ -136,10 +178,7 @@ class OneLabel(Target):
     def learn(cls, dataset, examples):
         labels = dataset.labels or _in_order({example.label for example in examples})
         if len(labels) < 2:
-            raise InputError(
-                f"{_file_of(examples)}: every row has the label {labels[0]!r}; at least two labels "
-                "are required"
-            )
+            raise _only_one(examples, repr(labels[0]))
         return cls(dataset, labels)
 
     def encode(self, examples):
@@ -153,21 +192,28 @@ class OneLabel(Target):
         return mean_log_probabilities(logits)
 
     def answers(self, logits):
-        return [self.labels[label_id] for label_id in logits.argmax(axis=-1)]
+        return [self.labels[label_id] for label_id in self.predicted(logits)]
 
     def majority(self, truth):
         label_id = np.bincount(truth).argmax()
         logits = np.tile(np.eye(self.outputs)[label_id], (len(truth), 1))
         return f"always {self.labels[label_id]!r}", logits
 
-    def score(self, truth, logits):
-        from sklearn import metrics  # slow to load, and needed after training
+    def predicted(self, logits):
+        return logits.argmax(axis=-1)
 
-        loss = metrics.log_loss(truth, self.values(logits), labels=np.arange(logits.shape[-1]))
-        return {
-            **score(self.dataset.metrics, truth, logits.argmax(axis=-1)),
-            "eval_loss": float(loss),
-        }
+    def losses(self, truth, logits):
+        smallest = np.finfo(np.float64).eps  # as of sklearn.metrics.log_loss
+        probabilities = self.values(logits)[np.arange(len(truth)), truth]
+        return -np.log(probabilities.clip(smallest, 1 - smallest))
+
+    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
+        values = self.values(logits)
+        return report.class_sections(texts, self.labels, truth, values, lengths, intervals)
+
+    def _unlabeled_sections(self, report, logits):
+        assigned = np.eye(self.outputs)[self.predicted(logits)]
+        return report.label_sections(self.labels, assigned, self.values(logits))
 
 
 class Number(Target):
@@ -177,9 +223,7 @@ class Number(Target):
     objective = RegressionObjective()
     feature = "label_values"
 
-    def __init__(
-        self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
-    ):
+    def __init__(self, dataset, labels=(), spread=0.0):
         super().__init__(dataset, (), spread)
         self.outputs = 1
 
@@ -187,14 +231,11 @@ class Number(Target):
     def learn(cls, dataset, examples):
         values = cls(dataset).encode(examples)
         if np.ptp(values) == 0:
-            raise InputError(
-                f"{_file_of(examples)}: every row has the label {values[0]:g}; at least two labels "
-                "are required"
-            )
+            raise _only_one(examples, f"{values[0]:g}")
         return cls(dataset, spread=float(values.astype(np.float64).std()))
 
     def encode(self, examples):
-        return np.array([_number(example) for example in examples], np.float32)
+        return np.array([example.number() for example in examples], np.float32)
 
     def values(self, logits):
         return logits
@@ -209,21 +250,27 @@ class Number(Target):
         return [f"{value:.8g}" for value in logits[:, 0]]
 
     def submitted(self, logits):
-        return [
-            f"{min(max(float(value), 0.0), 5.0):.6g}" for value in logits[:, 0]
-        ]  # STS-B: 0 to 5
+        # STS-B: 0 to 5.
+        return [f"{min(max(float(value), 0.0), 5.0):.6g}" for value in logits[:, 0]]
 
     def majority(self, truth):
         mean = float(truth.astype(np.float64).mean())
         return f"always the mean, {mean:.4g}", np.full((len(truth), 1), mean)
 
-    def score(self, truth, logits):
-        values = logits[:, 0].astype(np.float64)
-        loss = METRICS["mse"].compute(truth, values)
-        return {**score(self.dataset.metrics, truth, values), "eval_loss": float(loss)}
+    def predicted(self, logits):
+        return logits[:, 0].astype(np.float64)
+
+    def losses(self, truth, logits):
+        return (self.predicted(logits) - truth) ** 2
+
+    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
+        return report.number_sections(texts, truth, self.predicted(logits), intervals)
+
+    def _unlabeled_sections(self, report, logits):
+        return report.quantile_sections(self.predicted(logits))
 
     def collapse(self, logits):
-        values = logits[:, 0].astype(np.float64)
+        values = self.predicted(logits)
         if len(values) < 2 or values.std() >= 0.01 * self.spread:
             return None
         return f"every prediction is about {values.mean():.4g}"
@@ -238,7 +285,13 @@ class SeveralLabels(Target):
 
     @classmethod
     def learn(cls, dataset, examples):
-        labels = _in_order({label for example in examples for label in _split(dataset, example)})
+        labels = _in_order(
+            {
+                label
+                for example in examples
+                for label in example.several_labels(dataset.label_separator)
+            }
+        )
         if not labels:
             raise InputError(f"{_file_of(examples)}: no row has a label")
         return cls(dataset, labels)
@@ -247,7 +300,7 @@ class SeveralLabels(Target):
         ids = _ids_of(self.labels)
         sets = np.zeros((len(examples), len(self.labels)), np.float32)
         for row, example in enumerate(examples):
-            for label in _split(self.dataset, example):
+            for label in example.several_labels(self.dataset.label_separator):
                 sets[row, _id(ids, example, label)] = 1
         return sets
 
@@ -258,10 +311,7 @@ class SeveralLabels(Target):
         return mean_log_odds(logits)
 
     def answers(self, logits):
-        return [
-            [label for label, one in zip(self.labels, row, strict=True) if one]
-            for row in logits >= 0
-        ]
+        return [[*itertools.compress(self.labels, row)] for row in self.predicted(logits)]
 
     def decode(self, logits):
         return [self.dataset.label_separator.join(labels) for labels in self.answers(logits)]
@@ -272,12 +322,18 @@ class SeveralLabels(Target):
         labels = self.decode(logits[:1])[0]
         return f"always {labels!r}" if labels else "never any label", logits
 
-    def score(self, truth, logits):
+    def predicted(self, logits):
+        return (logits >= 0).astype(np.int32)
+
+    def losses(self, truth, logits):
         wide = logits.astype(np.float64)
-        loss = np.mean(np.logaddexp(0, wide) - truth * wide)
-        predicted = (logits >= 0).astype(np.int32)
-        scores = score(self.dataset.metrics, truth.astype(np.int32), predicted)
-        return {**scores, "eval_loss": float(loss)}
+        return np.logaddexp(0, wide) - truth * wide
+
+    def _labeled_sections(self, report, texts, truth, logits, intervals, lengths):
+        return report.label_set_sections(texts, self.labels, truth, self.values(logits), intervals)
+
+    def _unlabeled_sections(self, report, logits):
+        return report.label_sections(self.labels, self.predicted(logits), self.values(logits))
 
 
 TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Number, SeveralLabels)}
@@ -315,13 +371,18 @@ def restore(
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:
     """Sorts numbers by value, anything else as text."""
-    if all(label.isdecimal() for label in labels):
-        return tuple(sorted(labels, key=lambda label: (int(label), label)))
-    return tuple(sorted(labels))
+    numbers = all(label.isdecimal() for label in labels)
+    return tuple(sorted(labels, key=lambda label: (int(label) if numbers else 0, label)))
 
 
 def _file_of(examples: Sequence[Example]) -> str:
     return examples[0].location.rsplit(":", 1)[0]
+
+
+def _only_one(examples: Sequence[Example], label: str) -> InputError:
+    return InputError(
+        f"{_file_of(examples)}: every row has the label {label}; at least two labels are required"
+    )
 
 
 def _ids_of(labels: Sequence[str]) -> dict[str, int]:
@@ -337,21 +398,3 @@ def _id(ids: dict[str, int], example: Example, label: str) -> int:
             f"{example.location}: label {label!r} is not one of the training labels ({shown})"
         )
     return ids[label]
-
-
-def _number(example: Example) -> float:
-    try:
-        value = float(example.label)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{example.location}: label {example.label!r} is not a number")
-    return value
-
-
-def _split(dataset: ClassificationDataset, example: Example) -> list[str]:
-    """The distinct labels of a row."""
-    labels = example.label or []
-    if isinstance(labels, str):
-        labels = labels.split(dataset.label_separator)
-    return list(dict.fromkeys(normalized_label(label) for label in labels if label.strip()))

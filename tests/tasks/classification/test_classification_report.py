@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from albert_tf.finetuning.metrics import METRICS
+from albert_tf.finetuning.metrics import METRICS, intervals_of
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
@@ -19,7 +19,6 @@ from albert_tf.tasks.classification.classification_report import (
     quantile_sections,
 )
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
-from albert_tf.tasks.classification.target_report import intervals_of, target_sections
 from albert_tf.tasks.classification.targets import TARGETS
 
 
@@ -118,7 +117,7 @@ def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, 
     lengths = draw.integers(3, 40, 60)
     features = Features([([1] * n, [0] * n) for n in lengths], 0)
     examples = ExampleSet("eval", "m", rows, features)
-    sections = target_sections(target, examples, truth, logits, "_m")
+    sections = target.report_sections(examples, truth, logits, "_m")
     intervals = {name: value for each in sections for name, value in each.intervals.items()}
     scores = {f"{name}_m": value for name, value in target.score(truth, logits).items()}
     assert intervals.keys() == scores.keys()
@@ -128,7 +127,7 @@ def test_every_result_of_every_kind_has_an_interval_that_holds_it(kind, labels, 
     shown = [row[0] for row in sections[-1].tables[0].rows]
     assert shown
     assert all(text.endswith("\npair") for text in shown)
-    assert [each.title for each in target_sections(target, examples, None, logits, "")] == [
+    assert [each.title for each in target.report_sections(examples, None, logits, "")] == [
         "Predictions"
     ]
 
