@@ -53,10 +53,10 @@ _PUBLIC = {
     "MaskedLM": "albert_tf.text_models.masked_lm",
     "SentenceEncoder": "albert_tf.text_models.sentence_encoder",
     "Preprocessor": "albert_tf.text_models.preprocessor",
-    "MultipleChoice": "albert_tf.text_models.multiple_choice",
-    "QuestionAnswerer": "albert_tf.text_models.question_answerer",
-    "TextClassifier": "albert_tf.text_models.text_classifier",
-    "TokenClassifier": "albert_tf.text_models.token_classifier",
+    "MultipleChoice": "albert_tf.tasks.multiple_choice.text_model",
+    "QuestionAnswerer": "albert_tf.tasks.question_answering.text_model",
+    "TextClassifier": "albert_tf.tasks.classification.text_model",
+    "TokenClassifier": "albert_tf.tasks.tagging.text_model",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -12,9 +12,9 @@ from albert_tf import original_flags
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.options import define_flags
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from tests.conftest import ROOT
@@ -46,17 +46,17 @@ PROGRAMS = {
         "do_predict train_batch_size eval_batch_size predict_batch_size learning_rate train_step "
         "warmup_step save_checkpoints_steps keep_checkpoint_max iterations_per_loop optimizer "
         f"export_dir threshold_to_export use_pooled_output {_TPU}",
-        ClassifierOptions,
+        ClassificationOptions,
         original_flags.CLASSIFIER,
     ),
     "run_squad_v1": (
         f"{_SQUAD} use_einsum export_dir verbose_logging",
-        SquadOptions,
+        QuestionAnsweringOptions,
         original_flags.SQUAD,
     ),
     "run_squad_v2": (
         f"{_SQUAD} start_n_top end_n_top dropout_prob",
-        SquadOptions,
+        QuestionAnsweringOptions,
         original_flags.SQUAD,
     ),
     "run_race": (
@@ -65,7 +65,7 @@ PROGRAMS = {
         "dropout_prob max_seq_length max_qa_length num_keep_checkpoint high_only middle_only "
         "do_train do_eval do_predict train_batch_size eval_batch_size predict_batch_size "
         f"learning_rate train_step warmup_step save_checkpoints_steps iterations_per_loop {_TPU}",
-        RaceOptions,
+        MultipleChoiceOptions,
         {},
     ),
     "create_pretraining_data": (

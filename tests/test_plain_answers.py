@@ -15,7 +15,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.files import expand_globs, replacing, temporary_name, write_text
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.run import _warn_of_steps
 from tests.conftest import ROOT
@@ -80,7 +80,7 @@ def test_results_do_not_replace_what_is_read(tmp_path):
     place.write_text("label\ttext\n")
     options = options_of(tmp_path, tmp_path / "out", do_predict=True, predict_file=str(place))
     with pytest.raises(InputError, match=r"^`predict_file`=.*: is in `output_dir`, under a name"):
-        fine_tune(options, Classification)
+        fine_tune(options, ClassificationTask)
 
 
 @pytest.mark.parametrize(("pairs", "valid"), [(True, False), (False, True), (None, True)])
@@ -91,7 +91,7 @@ def test_a_model_for_pairs_of_texts(tmp_path, pairs, valid):
     (tmp_path / "out" / "labels.json").write_text('["animal", "tool"]')
     changes = {"do_train": False, "do_eval": False, "do_predict": True}
     options = options_of(tmp_path, tmp_path / "out", **changes)
-    task = Classification(options, Tokenizer.load(options.vocab_file))
+    task = ClassificationTask(options, Tokenizer.load(options.vocab_file))
     if valid:
         assert task.target.labels == ("animal", "tool")
         return

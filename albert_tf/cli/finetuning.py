@@ -25,10 +25,10 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.options import command
 from albert_tf.original_flags import OriginalFlag
 from albert_tf.quiet import quiet_import
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.tagging.options import TaggingOptions
 
 
 class TaskKind(NamedTuple):
@@ -47,21 +47,21 @@ class TaskKind(NamedTuple):
 
 TASK_KINDS = {
     "classification": TaskKind(
-        ClassifierOptions,
-        "albert_tf.tasks.classification.classification:Classification",
+        ClassificationOptions,
+        "albert_tf.tasks.classification.task:ClassificationTask",
         original_flags.CLASSIFIER,
     ),
     "multiple_choice": TaskKind(
-        RaceOptions, "albert_tf.tasks.multiple_choice.multiple_choice:MultipleChoice"
+        MultipleChoiceOptions, "albert_tf.tasks.multiple_choice.task:MultipleChoiceTask"
     ),
     "question_answering": TaskKind(
-        SquadOptions,
-        "albert_tf.tasks.question_answering.question_answering:QuestionAnswering",
+        QuestionAnsweringOptions,
+        "albert_tf.tasks.question_answering.task:QuestionAnsweringTask",
         original_flags.SQUAD,
     ),
     "token_classification": TaskKind(
-        TaggerOptions,
-        "albert_tf.tasks.tagging.token_classification:TokenClassification",
+        TaggingOptions,
+        "albert_tf.tasks.tagging.task:TaggingTask",
     ),
 }
 
@@ -89,7 +89,7 @@ def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     )
 
 
-def run_classifier(options: ClassifierOptions) -> None:
+def run_classifier(options: ClassificationOptions) -> None:
     """Fine-tunes on one data set, or on every task of GLUE."""
     if (options.task_name or "").lower() != "all":
         run_kind(TASK_KINDS["classification"], options)
@@ -102,7 +102,7 @@ def run_classifier(options: ClassifierOptions) -> None:
 
 
 classify = command(
-    ClassifierOptions, run_classifier, original=original_flags.CLASSIFIER, keeps_memory=True
+    ClassificationOptions, run_classifier, original=original_flags.CLASSIFIER, keeps_memory=True
 )
 race = fine_tuning_command(TASK_KINDS["multiple_choice"])
 squad = fine_tuning_command(TASK_KINDS["question_answering"])

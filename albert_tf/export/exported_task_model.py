@@ -17,7 +17,7 @@ TEXTS = tf.TensorSpec([None], tf.string)
 _BATCH = 32
 
 
-class ExportedTaskModel(tf.Module, abc.ABC):
+class TaskExport(tf.Module, abc.ABC):
     """A fine-tuned model together with its tokenizer: takes strings and returns answers.
 
     Args:

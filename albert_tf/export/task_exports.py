@@ -15,21 +15,16 @@ import tensorflow as tf
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.exported_classifier import ExportedClassifier
-from albert_tf.export.exported_multiple_choice import ExportedMultipleChoice
-from albert_tf.export.exported_question_answering import ExportedQuestionAnswering
-from albert_tf.export.exported_tagger import ExportedTagger
-from albert_tf.export.exported_task_model import ExportedTaskModel
+from albert_tf.export.exported_task_model import TaskExport
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_settings import (
-    ChoiceSettings,
-    ClassifierSettings,
-    SpanSettings,
-    TaggerSettings,
+    ClassificationSettings,
+    MultipleChoiceSettings,
+    QuestionAnsweringSettings,
+    TaggingSettings,
     read_settings,
 )
 from albert_tf.files import write_text
-from albert_tf.input.tags import PLAIN_TAGS, split_tag
 from albert_tf.interop.companions import (
     CHOICE_FILE,
     LABELS_FILE,
@@ -42,6 +37,11 @@ from albert_tf.interop.companions import (
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
+from albert_tf.tasks.classification.export import ClassificationExport
+from albert_tf.tasks.multiple_choice.export import MultipleChoiceExport
+from albert_tf.tasks.question_answering.export import QuestionAnsweringExport
+from albert_tf.tasks.tagging.export import TaggingExport
+from albert_tf.tasks.tagging.tags import PLAIN_TAGS, split_tag
 from albert_tf.tokenizers import Tokenizer, normalization
 
 
@@ -63,7 +63,7 @@ class TrainedModel(NamedTuple):
     settings: Any
 
 
-class TaskExport(NamedTuple):
+class ExportRow(NamedTuple):
     """How a kind of fine-tuned model is exported.
 
     Attributes:
@@ -77,18 +77,18 @@ class TaskExport(NamedTuple):
     folder: str
     settings_file: str
     settings: type
-    create_module: Callable[[TrainedModel, list[str]], ExportedTaskModel]
+    create_module: Callable[[TrainedModel, list[str]], TaskExport]
     example: Callable[[Any], str]
 
 
-def _classifier(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
-    settings: ClassifierSettings = trained.settings
+def _classifier(trained: TrainedModel, files: list[str]) -> TaskExport:
+    settings: ClassificationSettings = trained.settings
     labels = _labels(trained)
     if (
         len(labels) == 1 and settings.kind == "classification"
     ):  # weights converted from another library
         settings = dataclasses.replace(settings, kind="regression")
-    return ExportedClassifier(trained.model, trained.tokenizer, files, settings, labels)
+    return ClassificationExport(trained.model, trained.tokenizer, files, settings, labels)
 
 
 def _labels(trained: TrainedModel) -> tuple[str, ...]:
@@ -97,33 +97,31 @@ def _labels(trained: TrainedModel) -> tuple[str, ...]:
     return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
 
 
-def _tagger(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
+def _tagger(trained: TrainedModel, files: list[str]) -> TaskExport:
     labels, settings = _labels(trained), trained.settings
     if not all(map(split_tag, labels)):  # weights converted from another library
         settings = dataclasses.replace(settings, tags=PLAIN_TAGS)
-    return ExportedTagger(trained.model, trained.tokenizer, files, settings, labels)
+    return TaggingExport(trained.model, trained.tokenizer, files, settings, labels)
 
 
-def _span(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
+def _span(trained: TrainedModel, files: list[str]) -> TaskExport:
     threshold = trained.companions.results.get(THRESHOLD)
-    settings: SpanSettings = trained.settings
+    settings: QuestionAnsweringSettings = trained.settings
     if settings.null_score_diff_threshold is None:
         settings = dataclasses.replace(settings, null_score_diff_threshold=float(threshold or 0))
-    return ExportedQuestionAnswering(
-        trained.model, trained.tokenizer, files, settings, trained.head
-    )
+    return QuestionAnsweringExport(trained.model, trained.tokenizer, files, settings, trained.head)
 
 
-def _choice(trained: TrainedModel, files: list[str]) -> ExportedTaskModel:
-    return ExportedMultipleChoice(trained.model, trained.tokenizer, files, trained.settings)
+def _choice(trained: TrainedModel, files: list[str]) -> TaskExport:
+    return MultipleChoiceExport(trained.model, trained.tokenizer, files, trained.settings)
 
 
-def _texts(settings: ClassifierSettings) -> str:
+def _texts(settings: ClassificationSettings) -> str:
     pair = ', text_pair=tf.constant(["A cat sat."])' if settings.pairs else ""
     return f'text=tf.constant(["The cat sat."]){pair}'
 
 
-def _text(settings: TaggerSettings) -> str:
+def _text(settings: TaggingSettings) -> str:
     return 'text=tf.constant(["Anna lives in Paris."])'
 
 
@@ -131,19 +129,23 @@ def _question(settings: Any) -> str:
     return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
 
 
-def _question_with_options(settings: ChoiceSettings) -> str:
+def _question_with_options(settings: MultipleChoiceSettings) -> str:
     return _question(settings) + ', options=tf.constant([["the cat", "the mat"]])'
 
 
-_SPAN_EXPORT = TaskExport("squad", QUESTION_ANSWERING_FILE, SpanSettings, _span, _question)
+_SPAN_EXPORT = ExportRow(
+    "squad", QUESTION_ANSWERING_FILE, QuestionAnsweringSettings, _span, _question
+)
 
 # Kind of model, a key of `albert_tf.interop.models.MODEL_KINDS` -> its export.
 TASK_EXPORTS = {
-    "classifier": TaskExport("classifier", TARGET_FILE, ClassifierSettings, _classifier, _texts),
+    "classifier": ExportRow("classifier", TARGET_FILE, ClassificationSettings, _classifier, _texts),
     "span": _SPAN_EXPORT,
     "conditional_span": _SPAN_EXPORT,
-    "choice": TaskExport("choice", CHOICE_FILE, ChoiceSettings, _choice, _question_with_options),
-    "tagger": TaskExport("tagger", TAGGING_FILE, TaggerSettings, _tagger, _text),
+    "choice": ExportRow(
+        "choice", CHOICE_FILE, MultipleChoiceSettings, _choice, _question_with_options
+    ),
+    "tagger": ExportRow("tagger", TAGGING_FILE, TaggingSettings, _tagger, _text),
 }
 
 

@@ -11,7 +11,7 @@ from albert_tf.interop.layout import folder_of
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierSettings:
+class ClassificationSettings:
     """How a classifier reads texts, and what its outputs mean.
 
     Attributes:
@@ -34,7 +34,7 @@ class ClassifierSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanSettings:
+class QuestionAnsweringSettings:
     """How a question-answering model reads texts and chooses answers.
 
     Attributes:
@@ -68,7 +68,7 @@ class SpanSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceSettings:
+class MultipleChoiceSettings:
     """How a multiple-choice model reads a question with its context and options.
 
     Attributes:
@@ -92,7 +92,7 @@ class ChoiceSettings:
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggerSettings:
+class TaggingSettings:
     """How a tagger reads texts, and what its tags mean.
 
     Attributes:
@@ -114,7 +114,13 @@ class TaggerSettings:
         return 3
 
 
-Settings = TypeVar("Settings", ClassifierSettings, SpanSettings, ChoiceSettings, TaggerSettings)
+Settings = TypeVar(
+    "Settings",
+    ClassificationSettings,
+    QuestionAnsweringSettings,
+    MultipleChoiceSettings,
+    TaggingSettings,
+)
 
 
 def read_settings(

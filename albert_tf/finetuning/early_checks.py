@@ -10,7 +10,7 @@ from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.hub.names import may_be_published
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.model_config import check_model
 
 # What may be a name of published weights, which looks like a relative path.
@@ -40,7 +40,7 @@ def check_early(options: FineTuningOptions) -> None:
         # A checkpoint of TensorFlow is a prefix of names.
         if not exists(path) and not exists(f"{path}.index"):
             raise InputError(f"`{name}`={path}: no such file or folder")
-    if isinstance(options, ClassifierOptions):
+    if isinstance(options, ClassificationOptions):
         from albert_tf.tasks.classification.tables import find_dataset
 
         find_dataset(options)

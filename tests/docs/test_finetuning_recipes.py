@@ -19,12 +19,12 @@ RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
 
 PROGRAMS = {
     "run_classifier.py": (
-        "albert_tf.tasks.classification.classifier_options",
-        "ClassifierOptions",
+        "albert_tf.tasks.classification.options",
+        "ClassificationOptions",
     ),
-    "run_squad.py": ("albert_tf.tasks.question_answering.squad_options", "SquadOptions"),
-    "run_race.py": ("albert_tf.tasks.multiple_choice.race_options", "RaceOptions"),
-    "run_tagger.py": ("albert_tf.tasks.tagging.tagger_options", "TaggerOptions"),
+    "run_squad.py": ("albert_tf.tasks.question_answering.options", "QuestionAnsweringOptions"),
+    "run_race.py": ("albert_tf.tasks.multiple_choice.options", "MultipleChoiceOptions"),
+    "run_tagger.py": ("albert_tf.tasks.tagging.options", "TaggingOptions"),
 }
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,

@@ -17,7 +17,7 @@ from albert_tf.interop import orbax_checkpoints, tensorflow_checkpoints
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import open_weights
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import slow
 from tests.support.finetuning import options_of, write_files
 from tests.support.models import random_model
@@ -62,7 +62,7 @@ def predicted(files, tmp_path_factory):
     write_run(folder, files, "tensorflow")
     options = options_of(files, folder, do_train=False, do_predict=True, max_seq_length=None)
     options = {**vars(options), "albert_config_file": None, "vocab_file": None}
-    fine_tune(type(options_of(files, folder))(**options), Classification)
+    fine_tune(type(options_of(files, folder))(**options), ClassificationTask)
     return folder
 
 

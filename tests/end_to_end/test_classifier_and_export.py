@@ -12,8 +12,8 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration
@@ -40,7 +40,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture
 def options(project, table, tmp_path):
-    return ClassifierOptions(
+    return ClassificationOptions(
         albert_config_file=str(project.config),
         spm_model_file=str(project.model),
         output_dir=str(tmp_path / "out"),
@@ -84,7 +84,7 @@ def test_it_learns_evaluates_and_predicts(options, pretrained, tmp_path):
 
     # The trained folder alone is enough to predict again, and gives the same.
     again = dataclasses.replace(options, do_train=False, do_eval=False, train_file=None)
-    fine_tune(again, Classification)
+    fine_tune(again, ClassificationTask)
     np.testing.assert_array_equal(np.loadtxt(folder / "test_results.tsv"), probabilities)
 
 
@@ -96,7 +96,7 @@ def _write(path, text):
 def test_bad_input_is_named(options, pretrained, project, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
-            fine_tune(dataclasses.replace(options, **changes), Classification)
+            fine_tune(dataclasses.replace(options, **changes), ClassificationTask)
         assert "\n" not in str(error.value)
         return str(error.value)
 

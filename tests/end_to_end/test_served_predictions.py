@@ -15,13 +15,13 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
-from albert_tf.tasks.tagging.token_classification import TokenClassification
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.task import TaggingTask
 from tests.support import finetuning
 
 try:
@@ -69,7 +69,7 @@ def common(files, output_dir):
 
 def test_probabilities(files, tmp_path):
     options = finetuning.options_of(files, tmp_path / "out", train_step=12, do_predict=True)
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     lines = (files / "predict.tsv").read_text().splitlines()[1:]
     answer = exported(tmp_path / "out", "classifier")(
         text=tf.constant([line.split("\t")[0] for line in lines])
@@ -97,7 +97,7 @@ def test_answers(files, tmp_path, with_none):
     file = files / f"squad_{with_none}.json"
     version = "v2.0" if with_none else "1.1"
     file.write_text(json.dumps({"version": version, "data": [{"paragraphs": paragraphs}]}))
-    options = SquadOptions(
+    options = QuestionAnsweringOptions(
         **common(files, tmp_path / "out"),
         train_file=str(file),
         predict_file=str(file),
@@ -105,7 +105,7 @@ def test_answers(files, tmp_path, with_none):
         doc_stride=5,
         max_answer_length=3,
     )
-    fine_tune(options, QuestionAnswering)
+    fine_tune(options, QuestionAnsweringTask)
     answer = exported(tmp_path / "out", "squad")(
         question=tf.constant([entry["question"] for _, entry in questions]),
         context=tf.constant([context for context, _ in questions]),
@@ -130,7 +130,7 @@ def test_choices(files, tmp_path):
     ]
     file = files / "choices.jsonl"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
-    options = RaceOptions(
+    options = MultipleChoiceOptions(
         **common(files, tmp_path / "out"),
         task_name="json",
         train_file=str(file),
@@ -138,7 +138,7 @@ def test_choices(files, tmp_path):
         predict_file=str(file),
         max_qa_length=6,
     )
-    fine_tune(options, MultipleChoice)
+    fine_tune(options, MultipleChoiceTask)
     answer = exported(tmp_path / "out", "choice")(
         **{
             name: tf.constant([record[there] for record in records])
@@ -168,13 +168,13 @@ def test_entities(files, tmp_path, unit):
     train, raw = files / f"{unit}.jsonl", files / "raw.jsonl"
     train.write_text("".join(json.dumps(row) + "\n" for row in rows))
     raw.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    options = TaggerOptions(
+    options = TaggingOptions(
         **common(files, tmp_path / "out"),
         train_file=str(train),
         eval_file=str(train),
         predict_file=str(raw),
     )
-    fine_tune(options, TokenClassification)
+    fine_tune(options, TaggingTask)
     answer = exported(tmp_path / "out", "tagger")(text=tf.constant(texts))
     lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
     expected = [json.loads(line)["entities"] for line in lines]

@@ -13,8 +13,8 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.finetuning.sources import find_tokenizer
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from tests.end_to_end.conftest import flags_of, results_of, run
 
 pytestmark = pytest.mark.integration
@@ -48,7 +48,7 @@ def write_squad(path, count, impossible=0, seed=0, **changes):
 def options(project, tmp_path):
     files = tmp_path / "files"
     files.mkdir()
-    return SquadOptions(
+    return QuestionAnsweringOptions(
         albert_config_file=str(project.config),
         spm_model_file=str(project.model),
         output_dir=str(tmp_path / "out"),
@@ -111,7 +111,7 @@ def test_every_question_has_an_answer(options, pretrained, tmp_path):
     again = dataclasses.replace(
         options, do_train=False, do_eval=False, train_file=None, pad_to_max_length=False
     )
-    fine_tune(again, QuestionAnswering)
+    fine_tune(again, QuestionAnsweringTask)
     assert contents_of(folder, "predictions.json") == answers
 
 
@@ -126,7 +126,7 @@ def test_some_questions_have_none(options, project, tmp_path):
         train_step=0,
         n_best_size=20,
     )
-    fine_tune(with_none, QuestionAnswering)
+    fine_tune(with_none, QuestionAnsweringTask)
     folder = tmp_path / "out"
     results = results_of(folder)
     assert results["global_step"] == 3  # two epochs of 12 questions in batches of 8
@@ -166,7 +166,7 @@ def test_some_questions_have_none(options, project, tmp_path):
     predicting = dataclasses.replace(
         with_none, do_train=False, do_eval=False, train_file=None, predict_file=str(unlabeled)
     )
-    fine_tune(predicting, QuestionAnswering)
+    fine_tune(predicting, QuestionAnsweringTask)
     assert check(threshold) == odds
 
     # A model together with itself answers as alone.
@@ -174,7 +174,7 @@ def test_some_questions_have_none(options, project, tmp_path):
     together = {"ensemble": (str(folder), str(tmp_path / "same")), "do_train": False}
     together |= {"albert_config_file": None, "spm_model_file": None, "train_file": None}
     together["output_dir"] = str(tmp_path / "both")
-    fine_tune(dataclasses.replace(with_none, **together), QuestionAnswering)
+    fine_tune(dataclasses.replace(with_none, **together), QuestionAnsweringTask)
     assert contents_of(tmp_path / "both", "predictions.json") == contents_of(
         folder, "predictions.json"
     )
@@ -184,14 +184,16 @@ def test_some_questions_have_none(options, project, tmp_path):
     settings.write_text(settings.read_text().replace('"doc_stride": 8', '"doc_stride": 7'))
     together["doc_stride"] = None
     with pytest.raises(InputError, match="same: the examples have other tokens than in .*out"):
-        fine_tune(dataclasses.replace(with_none, **together), QuestionAnswering)
+        fine_tune(dataclasses.replace(with_none, **together), QuestionAnsweringTask)
 
     lowest = min(odds.values())
-    fine_tune(dataclasses.replace(predicting, null_score_diff_threshold=lowest), QuestionAnswering)
+    fine_tune(
+        dataclasses.replace(predicting, null_score_diff_threshold=lowest), QuestionAnsweringTask
+    )
     check(lowest)
     fine_tune(
         dataclasses.replace(with_none, do_train=False, null_score_diff_threshold=lowest - 1),
-        QuestionAnswering,
+        QuestionAnsweringTask,
     )
     assert set(contents_of(folder, "predictions.json").values()) == {""}
     results = results_of(folder)
@@ -199,7 +201,7 @@ def test_some_questions_have_none(options, project, tmp_path):
     assert results["best_f1"] >= results["f1"] == pytest.approx(100 / 3)
 
     with pytest.raises(InputError, match="`squad_head`=span: .* trained with conditional"):
-        fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnswering)
+        fine_tune(dataclasses.replace(predicting, squad_head="span"), QuestionAnsweringTask)
 
 
 @pytest.mark.slow
@@ -215,7 +217,7 @@ def test_chinese_answers_are_scored_by_characters(options, tmp_path, caplog):
         options, train_file=str(path), predict_file=str(path), train_step=1, warmup_step=0
     )
     with caplog.at_level("INFO"):
-        fine_tune(chinese, QuestionAnswering)
+        fine_tune(chinese, QuestionAnsweringTask)
     folder = tmp_path / "out"
     why = "answer_metric=cmrc, because 100.0% of the letters and digits in the answers are of"
     assert f"{path}: {why}" in caplog.text
@@ -230,7 +232,7 @@ def test_chinese_answers_are_scored_by_characters(options, tmp_path, caplog):
     del qas[0]["answers"], qas[1:]
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     predicting = dataclasses.replace(chinese, do_train=False, do_eval=False, train_file=None)
-    assert QuestionAnswering(predicting, find_tokenizer(predicting)).metric == "cmrc_f1"
+    assert QuestionAnsweringTask(predicting, find_tokenizer(predicting)).metric == "cmrc_f1"
 
 
 @pytest.mark.slow
@@ -241,7 +243,7 @@ def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
         dataclasses.replace(
             options, train_file=dev, predict_file=dev, squad_head="span", train_step=1
         ),
-        QuestionAnswering,
+        QuestionAnsweringTask,
     )
     results = results_of(tmp_path / "out")
     assert results["NoAns_total"] == 2
@@ -272,7 +274,7 @@ def test_real_questions(shared, project, tmp_path):
 def test_bad_input_is_named(options, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
-            fine_tune(dataclasses.replace(options, **changes), QuestionAnswering)
+            fine_tune(dataclasses.replace(options, **changes), QuestionAnsweringTask)
         assert "\n" not in str(error.value)
         return str(error.value)
 

@@ -67,10 +67,10 @@ def test_commands_load_no_library_before_they_need_it(engine):
     modules = (
         "albert_tf.training.pretraining",
         "albert_tf.finetuning.run",
-        "albert_tf.tasks.classification.classification",
-        "albert_tf.tasks.question_answering.question_answering",
-        "albert_tf.tasks.multiple_choice.multiple_choice",
-        "albert_tf.tasks.tagging.token_classification",
+        "albert_tf.tasks.classification.task",
+        "albert_tf.tasks.question_answering.task",
+        "albert_tf.tasks.multiple_choice.task",
+        "albert_tf.tasks.tagging.task",
     )
     done = _run(LOADED, {}, engine, *modules)
     assert (done.stdout.split(), done.stderr) == ([], "")

@@ -24,7 +24,7 @@ from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.conftest import GOLDEN, slow
 from tests.support import tiny
 from tests.support.models import (
@@ -200,7 +200,7 @@ def test_it_goes_on_training(export):
 def test_it_is_where_fine_tuning_starts(export, trained):
     for handle in (export, f"{export}/encoder"):
         options = with_hub_module(
-            ClassifierOptions(
+            ClassificationOptions(
                 output_dir=f"{export}-none",
                 albert_hub_module_handle=handle,
                 spm_model_file="from_tf_hub",

@@ -9,16 +9,16 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.export.task_settings import (
-    ChoiceSettings,
-    ClassifierSettings,
-    SpanSettings,
-    TaggerSettings,
+    ClassificationSettings,
+    MultipleChoiceSettings,
+    QuestionAnsweringSettings,
+    TaggingSettings,
     read_settings,
 )
 from albert_tf.interop.companions import TARGET_FILE
 from albert_tf.tasks.classification.datasets import ClassificationDataset
 from albert_tf.tasks.classification.targets import OneLabel
-from albert_tf.tasks.multiple_choice.choices import DATASETS
+from albert_tf.tasks.multiple_choice.readers import DATASETS
 
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
@@ -26,16 +26,19 @@ def test_what_training_notes_is_what_exports_read(tmp_path):
     for name, text in target.companion_files(pairs=True, max_seq_length=77).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
-    expected = ClassifierSettings("classification", True, 77)
+    expected = ClassificationSettings("classification", True, 77)
     for place in (tmp_path, tmp_path / "model.ckpt-1"):
-        assert read_settings(ClassifierSettings, str(place), TARGET_FILE, {}) == expected
+        assert read_settings(ClassificationSettings, str(place), TARGET_FILE, {}) == expected
     changed = read_settings(
-        ClassifierSettings, str(tmp_path), TARGET_FILE, {"max_seq_length": 9, "kind": None}
+        ClassificationSettings, str(tmp_path), TARGET_FILE, {"max_seq_length": 9, "kind": None}
     )
     assert changed == dataclasses.replace(expected, max_seq_length=9)
 
 
-@pytest.mark.parametrize("kind", [ClassifierSettings, SpanSettings, ChoiceSettings, TaggerSettings])
+@pytest.mark.parametrize(
+    "kind",
+    [ClassificationSettings, QuestionAnsweringSettings, MultipleChoiceSettings, TaggingSettings],
+)
 def test_without_a_note_there_are_defaults(tmp_path, kind):
     assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
     recorded = {"max_seq_length": 30, "something": "else"}
@@ -50,5 +53,5 @@ def test_without_a_note_there_are_defaults(tmp_path, kind):
 @pytest.mark.parametrize("task", DATASETS)
 def test_every_task_of_multiple_choice_can_be_exported(tmp_path, task):
     (tmp_path / "multiple_choice.json").write_text(json.dumps({"task_name": task}))
-    settings = read_settings(ChoiceSettings, str(tmp_path), "multiple_choice.json", {})
+    settings = read_settings(MultipleChoiceSettings, str(tmp_path), "multiple_choice.json", {})
     assert settings.task_name == task

@@ -11,22 +11,26 @@ import tensorflow as tf
 from scipy.special import softmax
 
 from albert_tf.errors import InputError
-from albert_tf.export.exported_multiple_choice import filled
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
-from albert_tf.export.task_settings import ChoiceSettings, ClassifierSettings, SpanSettings
+from albert_tf.export.task_settings import (
+    ClassificationSettings,
+    MultipleChoiceSettings,
+    QuestionAnsweringSettings,
+)
 from albert_tf.interop.companions import Companions
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
-from albert_tf.tasks.classification.classification import featurize
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
 from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.classification.task import featurize
 from albert_tf.tasks.multiple_choice import multiple_choice
-from albert_tf.tasks.multiple_choice.choice_question import BLANK, RACE_BLANK, ChoiceQuestion, fill
-from albert_tf.tasks.question_answering.answer_heads import ANSWER_HEADS
+from albert_tf.tasks.multiple_choice.export import filled
+from albert_tf.tasks.multiple_choice.question import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.question_answering.answers import predict_answers
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer
 from tests.conftest import slow
@@ -72,7 +76,7 @@ def signature_of(trained):
 @pytest.fixture(scope="module")
 def exported(classifier, exported_classifier):
     """A classifier of pairs, and its export, loaded."""
-    settings = ClassifierSettings(pairs=True, max_seq_length=16)
+    settings = ClassificationSettings(pairs=True, max_seq_length=16)
     tokenizer = Tokenizer.load(str(classifier / "small.model"))
     model = create_model("classifier", config_for(tokenizer), {"classifier/output_weights": (3, 1)})
     load_weights(model, str(classifier))
@@ -133,7 +137,7 @@ def test_concurrent_requests_get_the_answers_of_single_ones(exported):
     [pytest.param("regression", 1, marks=pytest.mark.slow), ("multi_label", 3)],
 )
 def test_numbers_and_several_labels(trained, kind, outputs):
-    given = trained("classifier", ClassifierSettings(kind, False, 16), outputs)
+    given = trained("classifier", ClassificationSettings(kind, False, 16), outputs)
     served = signature_of(given)
     lines = texts(30, 12)
     logits = expected_logits(given, lines)
@@ -175,7 +179,7 @@ def test_blanks_are_filled_as_in_python(race, blank):
 @pytest.mark.parametrize("task", ["json", *slow("race")])
 def test_choices_are_those_of_the_program(trained, task):
     length, most = LONGEST, 8
-    given = trained("choice", ChoiceSettings(task, length, most))
+    given = trained("choice", MultipleChoiceSettings(task, length, most))
     contexts, asked = texts(12, 30), texts(12, 8, seed=4)
     choices = [[text.strip() or "x" for text in texts(4, 4, seed)] for seed in range(12)]
     if task == "json":  # where some questions have fewer
@@ -206,7 +210,7 @@ def test_choices_are_those_of_the_program(trained, task):
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["span", "conditional_span"])
 def test_answers_are_those_of_the_program(trained, head):
-    settings = SpanSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
+    settings = QuestionAnsweringSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
     given = trained(head, settings)
     contexts = ["", " \n", *texts(48, 60, seed=5)]  # up to a dozen windows
     asked = texts(50, 12, seed=6)

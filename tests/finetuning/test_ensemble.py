@@ -13,11 +13,11 @@ from scipy.special import expit, softmax
 from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.ensemble_folders import member_options
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.question_answering.answers import null_of_class, predict_answers
 from albert_tf.tasks.question_answering.averaging import mean_of_spans
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.spans import conditional_spans
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
 from albert_tf.tasks.question_answering.windows import Window
 
 CONTEXT = "a b c d e f"
@@ -111,7 +111,7 @@ def test_folders_and_flags_that_do_not_suit_are_named(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "checkpoint").touch()
     (tmp_path / "grid.tsv").touch()
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir=str(tmp_path / "both"), do_eval=True, ensemble=(f"{tmp_path}/*",)
     )
     folders = [each.output_dir for each in member_options(options)]

@@ -17,7 +17,7 @@ from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
 from albert_tf.report.sections import Section, Table
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from tests.support.html import read_page
 
 NASTY = "<script>alert(1)</script>"
@@ -25,7 +25,7 @@ NASTY = "<script>alert(1)</script>"
 
 @pytest.fixture
 def options(tmp_path):
-    return RaceOptions(
+    return MultipleChoiceOptions(
         output_dir=str(tmp_path), albert_config_file="c.json", spm_model_file="v.model",
         data_dir="some data", max_seq_length=9, max_qa_length=128, learning_rate=2e-5,
         do_train=False,
@@ -134,8 +134,8 @@ def test_the_command_gives_the_same_options(options):
     )
     words = shlex.split(command_line(options))
     values = flags.FlagValues()
-    define_flags(RaceOptions, values)
+    define_flags(MultipleChoiceOptions, values)
     flags_alone = [word for word in words if word.startswith("--")]
     values(["program", *flags_alone])
-    assert from_flags(RaceOptions, values) == options
+    assert from_flags(MultipleChoiceOptions, values) == options
     assert not [word for word in words if "warmup" in word], "what is as usual is left out"

@@ -14,7 +14,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning import single_run as single
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.conftest import once
 from tests.end_to_end.conftest import results_of
 from tests.support.finetuning import options_of, write_files
@@ -33,7 +33,7 @@ def trained(files, shared_folder, tmp_path_factory):
     """The folder of a run that was evaluated every 10 of 30 steps."""
     made = shared_folder / "trained_runs"
     options = options_of(files, made, eval_every_steps=10, save_checkpoints_steps=15)
-    once(made, lambda: fine_tune(options, Classification))
+    once(made, lambda: fine_tune(options, ClassificationTask))
     return shutil.copytree(made, tmp_path_factory.mktemp("trained") / "out")  # tests write to it
 
 
@@ -59,7 +59,7 @@ def test_the_best_checkpoint_is_kept_and_used(trained, files, capsys):
     assert results["eval_loss"] == pytest.approx(best["eval_loss"], abs=1e-5)
     assert best["eval_accuracy"] > 0.9
     capsys.readouterr()
-    fine_tune(predicting(trained, files), Classification)
+    fine_tune(predicting(trained, files), ClassificationTask)
     said = capsys.readouterr().out
     assert f"best checkpoint: step {best['step']}, eval_accuracy" in said
     assert (trained / "best" / "vocab.txt").exists()
@@ -69,7 +69,7 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
     both = []
     for pad_to_max_length in (False, True):
         options = predicting(trained, files, pad_to_max_length=pad_to_max_length)
-        fine_tune(options, Classification)
+        fine_tune(options, ClassificationTask)
         both.append(np.loadtxt(trained / "test_results.tsv"))
     assert both[0].shape == (21, 2)
     assert np.ptp(both[0][:, 0]) > 0.1
@@ -89,7 +89,7 @@ def test_predictions_are_those_of_full_padding(trained, files, capsys):
 def test_predictions_in_xla_are_the_same(trained, files):
     both = []
     for jit_compile in (False, True):
-        fine_tune(predicting(trained, files, jit_compile=jit_compile), Classification)
+        fine_tune(predicting(trained, files, jit_compile=jit_compile), ClassificationTask)
         both.append(np.loadtxt(trained / "test_results.tsv"))
     np.testing.assert_allclose(*both, rtol=0, atol=1e-5)
     assert (both[0] != both[1]).any(), "XLA adds up in another order"
@@ -99,7 +99,7 @@ def test_predictions_in_xla_are_the_same(trained, files):
 def test_all_checkpoints_are_compared(trained, files, capsys):
     capsys.readouterr()
     options = options_of(files, trained, do_train=False, eval_checkpoints="all")
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     said = capsys.readouterr().out
     lines = (trained / "eval_checkpoints.tsv").read_text().splitlines()
     rows = [
@@ -120,7 +120,7 @@ def test_all_checkpoints_are_compared(trained, files, capsys):
 def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch):
     table = (files / "predict.tsv").read_text().splitlines()[1:]
     texts = [line.split("\t")[0] for line in table]
-    fine_tune(predicting(trained, files), Classification)
+    fine_tune(predicting(trained, files), ClassificationTask)
     expected = np.loadtxt(trained / "test_results.tsv")
     labels = [
         line.split("\t")[1] for line in (trained / "predictions.tsv").read_text().splitlines()[1:]
@@ -132,7 +132,7 @@ def test_lines_are_predicted_as_they_come(trained, files, tmp_path, monkeypatch)
     options = predicting(trained, files, predict_output=str(output))
     with os.fdopen(read) as stdin, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", stdin)
-        fine_tune(dataclasses.replace(options, predict_file="-"), Classification)
+        fine_tune(dataclasses.replace(options, predict_file="-"), ClassificationTask)
     rows = [line.split("\t") for line in output.read_text().splitlines()]
     assert [row[0] for row in rows] == labels
     actual = np.array([[float(value) for value in row[1:]] for row in rows])
@@ -152,15 +152,15 @@ def test_training_stops_when_it_gets_no_better(files, tmp_path, capsys):
         early_stopping_evaluations=3,
         save_checkpoints_steps=100,
     )
-    fine_tune(dataclasses.replace(options, train_step=4), Classification)
+    fine_tune(dataclasses.replace(options, train_step=4), ClassificationTask)
     assert [row["step"] for row in evaluations(folder)] == [2, 4]
     # One evaluation without a better one is remembered from before the restart.
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
     assert "stopping after step 8: no better eval_accuracy than" in capsys.readouterr().out
     assert results_of(folder)["global_step"] == 2
     # Once stopped, it stays so.
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     assert [row["step"] for row in evaluations(folder)] == [2, 4, 6, 8]
 
 
@@ -181,8 +181,8 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
 
     monkeypatch.setattr(single, "train_model", counting)
     with pytest.raises(KeyboardInterrupt):
-        fine_tune(options, Classification)
-    fine_tune(options, Classification)
+        fine_tune(options, ClassificationTask)
+    fine_tune(options, ClassificationTask)
     names = [
         f"learning_rate-{rate}_seed-{seed}" for rate in ("0", "0.01") for seed in (12345, 12346)
     ]
@@ -209,19 +209,19 @@ def test_several_runs_are_compared_and_finished_ones_are_kept(files, tmp_path, c
     assert results_of(folder) == results_of(folder / record["best"])
     predictions = (folder / "test_results.tsv").read_text()
     capsys.readouterr()
-    fine_tune(predicting(folder, files), Classification)
+    fine_tune(predicting(folder, files), ClassificationTask)
     assert (folder / "test_results.tsv").read_text() == predictions
     trainings[:] = [""] * 10
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     assert len(trainings) == 10, "nothing was trained again"
 
 
 @pytest.mark.slow
 def test_a_run_among_several_is_the_run_by_itself(files, tmp_path, capsys):
     common = {"train_step": 3, "learning_rate": 0.001, "pad_to_max_length": True}
-    fine_tune(options_of(files, tmp_path / "all", seeds=2, **common), Classification)
+    fine_tune(options_of(files, tmp_path / "all", seeds=2, **common), ClassificationTask)
     alone = options_of(files, tmp_path / "one", random_seed=12346, **common)
-    fine_tune(alone, Classification)
+    fine_tune(alone, ClassificationTask)
     assert results_of(tmp_path / "one") == results_of(tmp_path / "all" / "seed-12346")
 
 
@@ -232,14 +232,14 @@ def test_a_collapsed_run_is_named(trained, files, tmp_path, capsys):
     folder = shutil.copytree(trained, tmp_path / "out")
     options = options_of(files, folder, do_train=False, eval_file=str(tmp_path / "eval.tsv"))
     capsys.readouterr()
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     assert "this run has collapsed: every prediction is" in capsys.readouterr().err
 
 
 def test_flags_that_do_not_go_together_are_named(trained, files, tmp_path):
     def message(**changes) -> str:
         with pytest.raises(InputError) as error:
-            fine_tune(options_of(files, tmp_path / "out", **changes), Classification)
+            fine_tune(options_of(files, tmp_path / "out", **changes), ClassificationTask)
         return str(error.value)
 
     assert "`early_stopping_evaluations`=2: needs `eval_every_steps`" in message(
@@ -272,13 +272,13 @@ def test_an_ensemble_predicts_the_mean_of_its_models(trained, files, tmp_path, c
     folders = [tmp_path / name for name in ("new", "old")]
     flags = {"do_eval": True, "pad_to_max_length": True}
     for folder in folders:
-        fine_tune(predicting(folder, files, **flags), Classification)
+        fine_tune(predicting(folder, files, **flags), ClassificationTask)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     capsys.readouterr()
 
     out = tmp_path / "both"
     options = predicting(out, files, **flags, ensemble=tuple(map(str, folders)))
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     assert all(path.read_bytes() == content for path, content in before.items())
     singles = [np.loadtxt(folder / "test_results.tsv") for folder in folders]
     found = np.loadtxt(out / "test_results.tsv")
@@ -308,5 +308,5 @@ def test_an_ensemble_predicts_the_mean_of_its_models(trained, files, tmp_path, c
         options, ensemble=(str(tmp_path / "new"), str(tmp_path / "other")), output_dir="nowhere"
     )
     with pytest.raises(InputError, match="other: labels tool, animal, but animal, tool in .*new"):
-        fine_tune(options, Classification)
+        fine_tune(options, ClassificationTask)
     assert not os.path.exists("nowhere")

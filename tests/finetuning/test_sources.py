@@ -19,7 +19,7 @@ from albert_tf.finetuning.sources import (
     with_hub_module,
 )
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
-from albert_tf.tasks.classification.classification import featurize
+from albert_tf.tasks.classification.task import featurize
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.model_config import check_trained_folder
 from tests.support.finetuning import options_of, write_files

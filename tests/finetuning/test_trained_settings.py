@@ -13,10 +13,10 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.opening import find_metric
 from albert_tf.finetuning.run_comparison import finish, finished_record
 from albert_tf.finetuning.trained_settings import with_trained_settings
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 
 
 def record(folder, options_class, **values) -> str:
@@ -27,10 +27,10 @@ def record(folder, options_class, **values) -> str:
 @pytest.mark.parametrize(
     ("options_class", "recorded"),
     [
-        (ClassifierOptions, {"max_seq_length": 96, "label_separator": ";"}),
-        (RaceOptions, {"task_name": "json", "max_seq_length": 96, "max_qa_length": 40}),
+        (ClassificationOptions, {"max_seq_length": 96, "label_separator": ";"}),
+        (MultipleChoiceOptions, {"task_name": "json", "max_seq_length": 96, "max_qa_length": 40}),
         (
-            SquadOptions,
+            QuestionAnsweringOptions,
             {
                 **{"max_seq_length": 96, "max_query_length": 20, "doc_stride": 32},
                 **{"max_answer_length": 7, "start_n_top": 2, "end_n_top": 3},
@@ -45,8 +45,8 @@ def test_options_that_are_not_given_are_those_of_training(options_class, recorde
 
 
 def test_a_given_length_wins_with_a_warning(tmp_path, caplog):
-    folder = record(tmp_path, RaceOptions, max_seq_length=96, max_qa_length=40)
-    options = RaceOptions(output_dir=folder, max_seq_length=64, max_qa_length=40)
+    folder = record(tmp_path, MultipleChoiceOptions, max_seq_length=96, max_qa_length=40)
+    options = MultipleChoiceOptions(output_dir=folder, max_seq_length=64, max_qa_length=40)
     with caplog.at_level(logging.WARNING):
         options = with_trained_settings(options)
     assert (options.max_seq_length, options.max_qa_length) == (64, 40)
@@ -55,7 +55,7 @@ def test_a_given_length_wins_with_a_warning(tmp_path, caplog):
 
 
 def test_defaults_are_limited_by_the_model():
-    options = ClassifierOptions(output_dir="none")
+    options = ClassificationOptions(output_dir="none")
     assert options.with_defaults().max_seq_length == 512
     assert options.with_defaults(128).max_seq_length == 128
     given = dataclasses.replace(options, max_seq_length=256)
@@ -64,9 +64,9 @@ def test_defaults_are_limited_by_the_model():
 
 def test_files_are_read_like_those_of_training(tmp_path):
     files = {"do_train": True, "class_files": ("a.xls", "b.xls"), "test_size": 0.5}
-    trained = find_dataset(ClassifierOptions(output_dir="none", **files))
-    folder = record(tmp_path, ClassifierOptions, kind="classification", **trained.record)
-    options = ClassifierOptions(output_dir=folder, do_predict=True, predict_file="new.xls")
+    trained = find_dataset(ClassificationOptions(output_dir="none", **files))
+    folder = record(tmp_path, ClassificationOptions, kind="classification", **trained.record)
+    options = ClassificationOptions(output_dir=folder, do_predict=True, predict_file="new.xls")
     ((rows,),) = (find_dataset(with_trained_settings(options)).sets["predict"],)
     assert (rows.files[0].columns.text, rows.files[0].header) == ("1", ())
     options = dataclasses.replace(options, header=True, text_column="body")
@@ -77,17 +77,17 @@ def test_files_are_read_like_those_of_training(tmp_path):
 @pytest.mark.parametrize("kind", ["regression", "multi_label"])
 def test_the_kind_of_labels_need_not_be_repeated(kind, tmp_path):
     columns = {"text_column": "a", "text_pair_column": "b", "label_column": "c"}
-    folder = record(tmp_path, ClassifierOptions, kind=kind, task_name="table", **columns)
-    options = ClassifierOptions(output_dir=folder, do_eval=True, eval_file="dev.tsv")
+    folder = record(tmp_path, ClassificationOptions, kind=kind, task_name="table", **columns)
+    options = ClassificationOptions(output_dir=folder, do_eval=True, eval_file="dev.tsv")
     dataset = find_dataset(with_trained_settings(options))
     assert (dataset.target, dataset.pairs) == (kind, True)
 
 
 def test_a_model_of_glue_predicts_its_task_or_a_table(tmp_path):
     folder = record(
-        tmp_path, ClassifierOptions, kind="regression", task_name="STS-B", max_seq_length=64
+        tmp_path, ClassificationOptions, kind="regression", task_name="STS-B", max_seq_length=64
     )
-    options = ClassifierOptions(output_dir=folder, do_predict=True)
+    options = ClassificationOptions(output_dir=folder, do_predict=True)
     assert with_trained_settings(options).task_name == "STS-B"
     lines = with_trained_settings(dataclasses.replace(options, predict_file="-"))
     assert find_dataset(lines).pairs, "nothing but the folder is needed"
@@ -96,12 +96,12 @@ def test_a_model_of_glue_predicts_its_task_or_a_table(tmp_path):
 
 
 def test_a_damaged_record_is_named(tmp_path):
-    folder = record(tmp_path, ClassifierOptions, max_seq_length="long")
+    folder = record(tmp_path, ClassificationOptions, max_seq_length="long")
     with pytest.raises(InputError, match=r'target.json: max_seq_length="long": must be int'):
-        with_trained_settings(ClassifierOptions(output_dir=folder))
+        with_trained_settings(ClassificationOptions(output_dir=folder))
 
 
-@pytest.mark.parametrize("options_class", [ClassifierOptions, RaceOptions])
+@pytest.mark.parametrize("options_class", [ClassificationOptions, MultipleChoiceOptions])
 def test_epochs_become_steps_for_each_batch_size(options_class):
     options = options_class(
         output_dir="out",
@@ -120,7 +120,7 @@ def test_epochs_become_steps_for_each_batch_size(options_class):
 def test_an_unknown_metric_is_refused():
     def metric(name):
         names = ("eval_accuracy", "eval_loss")
-        options = ClassifierOptions(output_dir="out", metric_for_best=name)
+        options = ClassificationOptions(output_dir="out", metric_for_best=name)
         return find_metric(SimpleNamespace(options=options, metric="f1", metric_names=names))
 
     assert (metric(None), metric("eval_loss")) == ("f1", "eval_loss")
@@ -131,7 +131,7 @@ def test_an_unknown_metric_is_refused():
 
 
 def test_finished_runs_of_earlier_versions_are_recognized(tmp_path):
-    options = ClassifierOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
+    options = ClassificationOptions(output_dir=f"{tmp_path}/seed-1", text_column="body")
     (tmp_path / "seed-1").mkdir()
     finish(options, "data", 7, f"{tmp_path}/seed-1/model.ckpt-7", {"f1": 0.5}, None)
     path = tmp_path / "seed-1" / "finished.json"

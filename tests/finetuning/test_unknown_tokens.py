@@ -7,11 +7,11 @@ import json
 import pytest
 
 from albert_tf.finetuning.opening import read_sets
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.tokenizers import Tokenizer
 from tests.support import finetuning
 
@@ -28,7 +28,7 @@ def test_each_set_has_a_line_if_its_share_is_notable(tokenizer, tmp_path, caplog
     (tmp_path / "eval.tsv").write_text("text\tlabel\ncat “saw” “\tanimal\n")
     options = finetuning.options_of(tmp_path, tmp_path / "out", max_seq_length=8)
     with caplog.at_level("INFO"):
-        read_sets(Classification(options, tokenizer))
+        read_sets(ClassificationTask(options, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]
     assert lines == [
         "eval: 60.00% of the tokens (3 of 5) are unknown to the vocabulary, and with them 27.27% "
@@ -42,7 +42,7 @@ def test_questions_and_choices(tokenizer, tmp_path, caplog):
         question["answers"] = [{"text": "dog", "answer_start": 0}]
     content = {"data": [{"paragraphs": [{"context": "dog 中", "qas": qas}]}]}
     (tmp_path / "squad.json").write_text(json.dumps(content))
-    squad = SquadOptions(
+    squad = QuestionAnsweringOptions(
         output_dir=str(tmp_path), train_file=str(tmp_path / "squad.json"), do_train=True
     )
     article = {"id": "1", "article": "dog 中", "questions": ["cat 国"], "answers": ["A"]}
@@ -50,7 +50,7 @@ def test_questions_and_choices(tokenizer, tmp_path, caplog):
     folder = tmp_path / "train" / "high"
     folder.mkdir(parents=True)
     (folder / "1.txt").write_text(json.dumps(article))
-    race = RaceOptions(
+    race = MultipleChoiceOptions(
         output_dir=str(tmp_path),
         data_dir=str(tmp_path),
         do_train=True,
@@ -58,8 +58,8 @@ def test_questions_and_choices(tokenizer, tmp_path, caplog):
         high_only=True,
     )
     with caplog.at_level("INFO"):
-        read_sets(QuestionAnswering(squad, tokenizer))
-        read_sets(MultipleChoice(race, tokenizer))
+        read_sets(QuestionAnsweringTask(squad, tokenizer))
+        read_sets(MultipleChoiceTask(race, tokenizer))
     lines = [line for line in caplog.messages if "unknown" in line]
     assert [line.rpartition(" of ")[2] for line in lines] == ["国 中 京", "国 中 京"]
     assert "(6 of 12)" in lines[0]

@@ -22,10 +22,10 @@ from safetensors.numpy import load_file, save_file
 from albert_tf.config import AlbertConfig
 from albert_tf.export import manifest as export_manifest
 from albert_tf.export.task_settings import (
-    ChoiceSettings,
-    ClassifierSettings,
-    SpanSettings,
-    TaggerSettings,
+    ClassificationSettings,
+    MultipleChoiceSettings,
+    QuestionAnsweringSettings,
+    TaggingSettings,
     read_settings,
 )
 from albert_tf.files import read_json
@@ -48,17 +48,17 @@ from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.readers import read_rows as read_table
 from albert_tf.tasks.classification.targets import SavedTarget
-from albert_tf.tasks.multiple_choice.choices import read_questions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_files import read_squad
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
-from albert_tf.tasks.tagging.tag_files import ReadOptions, read_tagged
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.readers import read_questions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import read_squad
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint, read_rows
 from albert_tf.training.health import Workload
@@ -287,11 +287,11 @@ def _read_log(folder: pathlib.Path) -> None:
 
 
 def _read_finished(folder: pathlib.Path) -> None:
-    run_comparison.finished_record(SquadOptions(output_dir=str(folder)), "data")
+    run_comparison.finished_record(QuestionAnsweringOptions(output_dir=str(folder)), "data")
 
 
 def _make_finished(folder: pathlib.Path) -> None:
-    options = SquadOptions(output_dir=str(folder / "run"))
+    options = QuestionAnsweringOptions(output_dir=str(folder / "run"))
     (folder / "run").mkdir()
     run_comparison.finish(options, "data", 7, f"{folder}/model.ckpt-7", {"f1": 0.5}, None)
     (folder / "run" / "finished.json").rename(folder / "finished.json")
@@ -443,24 +443,24 @@ KINDS: dict[str, Kind] = {
         _text("target.json", {"kind": "regression", "spread": 0.5, "max_seq_length": 9}),
         lambda folder: (
             read_json(str(folder / "target.json"), SavedTarget),
-            read_settings(ClassifierSettings, str(folder), "target.json", {}),
-            with_trained_settings(ClassifierOptions(output_dir=str(folder))),
+            read_settings(ClassificationSettings, str(folder), "target.json", {}),
+            with_trained_settings(ClassificationOptions(output_dir=str(folder))),
         ),
     ),
     "question_answering.json": Kind(
         "question_answering.json",
         _text("question_answering.json", {"squad_head": "span", "doc_stride": 9}),
         lambda folder: (
-            read_settings(SpanSettings, str(folder), "question_answering.json", {}),
-            with_trained_settings(SquadOptions(output_dir=str(folder))),
+            read_settings(QuestionAnsweringSettings, str(folder), "question_answering.json", {}),
+            with_trained_settings(QuestionAnsweringOptions(output_dir=str(folder))),
         ),
     ),
     "multiple_choice.json": Kind(
         "multiple_choice.json",
         _text("multiple_choice.json", {"task_name": "race", "max_qa_length": 9}),
         lambda folder: (
-            read_settings(ChoiceSettings, str(folder), "multiple_choice.json", {}),
-            with_trained_settings(RaceOptions(output_dir=str(folder))),
+            read_settings(MultipleChoiceSettings, str(folder), "multiple_choice.json", {}),
+            with_trained_settings(MultipleChoiceOptions(output_dir=str(folder))),
         ),
     ),
     "tagging.json": Kind(
@@ -470,8 +470,8 @@ KINDS: dict[str, Kind] = {
             {"unit": "text", "tags": "entities", "max_seq_length": 9, "tag_column": 2},
         ),
         lambda folder: (
-            read_settings(TaggerSettings, str(folder), "tagging.json", {}),
-            with_trained_settings(TaggerOptions(output_dir=str(folder))),
+            read_settings(TaggingSettings, str(folder), "tagging.json", {}),
+            with_trained_settings(TaggingOptions(output_dir=str(folder))),
         ),
     ),
     "evaluations.jsonl": Kind(
@@ -532,7 +532,9 @@ KINDS: dict[str, Kind] = {
         "high/test-0.parquet",
         _make_hub("high/test-0.parquet"),
         lambda folder: read_questions(
-            RaceOptions(output_dir="", task_name="race", data_dir=str(folder), high_only=True),
+            MultipleChoiceOptions(
+                output_dir="", task_name="race", data_dir=str(folder), high_only=True
+            ),
             "predict",
         ),
     ),
@@ -541,7 +543,9 @@ KINDS: dict[str, Kind] = {
         "RACE/test/high/1.txt",
         _make_race,
         lambda folder: read_questions(
-            RaceOptions(output_dir="", task_name="race", data_dir=str(folder), high_only=True),
+            MultipleChoiceOptions(
+                output_dir="", task_name="race", data_dir=str(folder), high_only=True
+            ),
             "predict",
         ),
     ),
@@ -549,7 +553,8 @@ KINDS: dict[str, Kind] = {
         "a.jsonl",
         _text("a.jsonl", _lines([CHOICE] * 3)),
         lambda folder: read_questions(
-            RaceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"), "train"
+            MultipleChoiceOptions(output_dir="", task_name="json", train_file=f"{folder}/a.jsonl"),
+            "train",
         ),
     ),
     "conll": Kind(
@@ -577,7 +582,7 @@ KINDS: dict[str, Kind] = {
         "test.json",
         _text("test.json", C3),
         lambda folder: read_questions(
-            RaceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
+            MultipleChoiceOptions(output_dir="", task_name="c3", data_dir=str(folder)), "predict"
         ),
     ),
     "TFRecord": Kind("a.tfrecord", _make_records, _read_records),

@@ -22,7 +22,7 @@ from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.module_configs import find_preset
 from albert_tf.interop.weights import Tensor, Weights
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.initial_weights import origin_file, with_local_weights
 from tests.conftest import GOLDEN
 from tests.end_to_end.conftest import call
@@ -211,7 +211,7 @@ def test_a_repository_of_the_hugging_face_hub(hub, tmp_path):
     assert not (snapshot / "rust_model.ot").exists()
     assert pinned_name(str(snapshot)) == f"albert/albert-base-v2@{commit}"
     assert source_of(str(output)) is None
-    options = ClassifierOptions(output_dir="out", init_checkpoint=str(snapshot))
+    options = ClassificationOptions(output_dir="out", init_checkpoint=str(snapshot))
     assert f"--init_checkpoint=albert/albert-base-v2@{commit}" in command_line(options)
 
 
@@ -288,7 +288,7 @@ def test_a_module_without_a_config_is_a_preset_by_its_shapes(size, tmp_path):
 def test_a_repeated_command_takes_the_same_commit(hub, tmp_path):
     """All runs of a comparison start from the same weights, whatever was published meanwhile."""
     write_repository(hub.folder)
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir=str(tmp_path / "out"), init_checkpoint="albert/albert-base-v2"
     )
     first = with_local_weights(options).init_checkpoint

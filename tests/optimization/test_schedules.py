@@ -12,7 +12,7 @@ from keras import ops
 
 from albert_tf.errors import InputError
 from albert_tf.optimization.schedules import SCHEDULES, create_schedule
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.training.options import SCHEDULE_OPTIONS, PretrainingOptions
 
 PEAK = 0.00176
@@ -212,7 +212,7 @@ def test_wrong_values_are_errors_that_name_the_flag(changes, message):
 
 
 def test_a_cool_down_fits_into_the_steps_of_epochs():
-    options = SquadOptions(
+    options = QuestionAnsweringOptions(
         output_dir="out", do_train=True, num_train_epochs=2.0, train_batch_size=10, warmup_step=5,
         schedule="wsd", cooldown_steps=35,
     )  # fmt: skip

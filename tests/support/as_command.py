@@ -22,11 +22,11 @@ from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.keras_weights import write_keras_weights
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from tests.support import finetuning
 
 # Otherwise, the two draw other masks.
@@ -103,7 +103,7 @@ def rows(folder: pathlib.Path, split: str) -> tuple[list[str], list[str]]:
 def classification(folder: pathlib.Path) -> None:
     weights, out = write_weights(folder), folder / "out"
     options = finetuning.options_of(folder, out, albert_config_file=None, vocab_file=None)
-    fine_tune(dataclasses.replace(options, **trains_alike(weights, str(out))), Classification)
+    fine_tune(dataclasses.replace(options, **trains_alike(weights, str(out))), ClassificationTask)
 
     classifier = albert_tf.TextClassifier.from_preset(
         weights, max_seq_length=finetuning.LENGTH, **NO_DROPOUT
@@ -132,7 +132,7 @@ def saved_folders(folder: pathlib.Path) -> None:
         classifier.save(str(saved))
     predicts = {"do_train": False, "do_predict": True, "engine": keras.backend.backend()}
     unset = dict.fromkeys(("albert_config_file", "vocab_file", "max_seq_length"))
-    fine_tune(finetuning.options_of(folder, saved, **predicts, **unset), Classification)
+    fine_tune(finetuning.options_of(folder, saved, **predicts, **unset), ClassificationTask)
     expected = np.loadtxt(saved / "test_results.tsv")
     np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-6)
     assert classifier.evaluate(*rows(folder, "eval")) == pytest.approx(results_in(saved), abs=1e-6)
@@ -159,13 +159,13 @@ def question_answering(folder: pathlib.Path) -> None:
         file = folder / f"{version_2}.json"
         file.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
         out = folder / f"out-{version_2}"
-        options = SquadOptions(
+        options = QuestionAnsweringOptions(
             train_file=str(file),
             predict_file=str(file),
             **windows,
             **trains_alike(weights, str(out)),
         )
-        fine_tune(options, QuestionAnswering)
+        fine_tune(options, QuestionAnsweringTask)
 
         entries = [(p["qas"][0], p["context"]) for p in paragraphs]
         questions, contexts = [e["question"] for e, _ in entries], [c for _, c in entries]
@@ -209,7 +209,10 @@ def multiple_choice(folder: pathlib.Path) -> None:
     file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     files = dict.fromkeys(("train_file", "eval_file", "predict_file"), str(file))
     options = trains_alike(weights, str(out))
-    fine_tune(RaceOptions(task_name="json", max_qa_length=8, **files, **options), MultipleChoice)
+    fine_tune(
+        MultipleChoiceOptions(task_name="json", max_qa_length=8, **files, **options),
+        MultipleChoiceTask,
+    )
 
     *asked, answers = ([each[name] for each in records] for name in records[0])
     chooser = albert_tf.MultipleChoice.from_preset(

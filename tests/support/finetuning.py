@@ -6,7 +6,7 @@ import json
 import pathlib
 import random
 
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 
 WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "file", "lathe"]}
 LENGTH = 24
@@ -38,7 +38,7 @@ def write_files(folder: pathlib.Path) -> None:
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
-def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> ClassifierOptions:
+def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> ClassificationOptions:
     """Options that train, evaluate and predict on the files."""
     values = {
         "albert_config_file": str(folder / "config.json"),
@@ -54,4 +54,4 @@ def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> Cla
         "do_train": True,
         "do_eval": True,
     }
-    return ClassifierOptions(**{**values, **changes})
+    return ClassificationOptions(**{**values, **changes})

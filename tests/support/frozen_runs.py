@@ -15,7 +15,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.interop.formats import open_weights
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.finetuning import options_of, write_files
 
 FREEZE = ("bert/embeddings/*", "bert/encoder/embedding_hidden_mapping_in/bias")
@@ -31,7 +31,7 @@ def main(engine: str, folder: pathlib.Path) -> None:
     options = options_of(
         folder, folder / "first", engine=engine, train_step=1, do_eval=False, optimizer="adamw"
     )
-    fine_tune(options, Classification)
+    fine_tune(options, ClassificationTask)
     start = {name: value() for name, value in values(folder / "first").items()}
 
     def train(name: str, steps: int, **changes) -> pathlib.Path:
@@ -46,7 +46,7 @@ def main(engine: str, folder: pathlib.Path) -> None:
             train_step=steps,
             **changes,
         )
-        fine_tune(changed, Classification)
+        fine_tune(changed, ClassificationTask)
         return folder / name
 
     trained = train("whole", 4)
@@ -58,7 +58,7 @@ def main(engine: str, folder: pathlib.Path) -> None:
     for freeze in ((), FREEZE[:1]):
         changed = dataclasses.replace(options, output_dir=str(trained), freeze=freeze, train_step=6)
         with pytest.raises(InputError, match="whole was trained with bert/embeddings/") as caught:
-            fine_tune(changed, Classification)
+            fine_tune(changed, ClassificationTask)
         assert str(caught.value).startswith(f"`freeze`={','.join(freeze)}: ")
     train("parts", 2)
     resumed = values(train("parts", 4))

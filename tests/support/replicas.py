@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.finetuning import options_of, write_files
 
 MEASURES = ("loss", "gradient_norm", "parameter_norm")
@@ -42,7 +42,7 @@ def main() -> None:
             )
             options = dataclasses.replace(options, strategy="mirrored", num_replicas=replicas)
             with contextlib.redirect_stdout(io.StringIO()):
-                fine_tune(options, Classification)
+                fine_tune(options, ClassificationTask)
             lines = (folder / options.output_dir / "metrics.jsonl").read_text().splitlines()
             rows = [json.loads(line) for line in lines]
             steps = [[row[name] for name in MEASURES] for row in rows]

@@ -19,18 +19,18 @@ from pyarrow import parquet
 from albert_tf.errors import InputError
 from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.multiple_choice.choices import read_questions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_files import read_squad
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.readers import read_questions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import read_squad
 from albert_tf.tasks.question_answering.squad_sets import split_file
-from albert_tf.tasks.tagging.tag_files import ReadOptions, read_tagged
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from tests.conftest import JAX_ENVIRONMENT, ROOT
 from tests.support.finetuning import write_files
 from tests.support.glue_files import label, texts, write_task
@@ -195,7 +195,9 @@ def write_squad(folder: pathlib.Path, config: str, version: int) -> dict[str, st
 def test_squad_is_the_same_from_json_and_parquet(name, version, tmp_path):
     config = "plain_text" if version == 1 else "squad_v2"
     published = write_squad(tmp_path, config, version)
-    options = SquadOptions(output_dir="out", task_name=name, data_dir=str(tmp_path / "hub"))
+    options = QuestionAnsweringOptions(
+        output_dir="out", task_name=name, data_dir=str(tmp_path / "hub")
+    )
     for split, hub_split in (("train", "train"), ("eval", "validation"), ("predict", "validation")):
         ours = read_squad(split_file(options, split))
         expected = read_squad(published[hub_split])
@@ -254,9 +256,9 @@ def write_race(folder: pathlib.Path) -> None:
             write_table(folder / f"hub/{level}/{hub_split}-00000-of-00001.parquet", rows)
 
 
-def race_options(data_dir: pathlib.Path | None, **changes) -> RaceOptions:
+def race_options(data_dir: pathlib.Path | None, **changes) -> MultipleChoiceOptions:
     folder = None if data_dir is None else str(data_dir)
-    return RaceOptions(output_dir="out", data_dir=folder, **changes)
+    return MultipleChoiceOptions(output_dir="out", data_dir=folder, **changes)
 
 
 @pytest.mark.parametrize("levels", [{}, {"high_only": True}])
@@ -306,7 +308,7 @@ def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeyp
         write_hub_task(tmp_path / "glue", task)
     hub = serve(tmp_path / "glue", "nyu-mll/glue")
     expected = glue_examples("MRPC", str(tmp_path / "glue"), "train")
-    options = ClassifierOptions(output_dir="out", task_name="mrpc", do_train=True)
+    options = ClassificationOptions(output_dir="out", task_name="mrpc", do_train=True)
     assert "nyu-mll" in find_dataset(options).sets["train"][0].files[0].path
     assert hub.requests == 1  # of the three files of the task
     offline(monkeypatch)
@@ -329,7 +331,7 @@ def test_tagged_words_by_name_are_those_of_the_published_files(name, serve, tmp_
     published.mkdir(parents=True)
     file = published / ("eng.train" if name == "conll2003" else "msra_train_bio.txt")
     file.write_text("Anna\tB-PER\nin\tO\nOslo\tB-LOC\n\n" * 2)
-    options = TaggerOptions(output_dir="out", task_name=name, do_train=True)
+    options = TaggingOptions(output_dir="out", task_name=name, do_train=True)
     assert options.tag_set is not None
     serve(tmp_path / "hub", options.tag_set.hub.removeprefix("hf://datasets/").split("@")[0])
     from_hub, from_files = (
@@ -347,9 +349,11 @@ def test_tagged_words_by_name_are_those_of_the_published_files(name, serve, tmp_
 Read = Callable[[], object]
 BY_NAME: dict[str, Read] = {
     "nyu-mll/glue": lambda: GLUE["CoLA"].located(None, ("eval",)),
-    "rajpurkar/squad": lambda: split_file(SquadOptions(output_dir="o", task_name="squad"), "train"),
+    "rajpurkar/squad": lambda: split_file(
+        QuestionAnsweringOptions(output_dir="o", task_name="squad"), "train"
+    ),
     "rajpurkar/squad_v2": lambda: split_file(
-        SquadOptions(output_dir="o", task_name="squad_v2"), "eval"
+        QuestionAnsweringOptions(output_dir="o", task_name="squad_v2"), "eval"
     ),
     "ehovy/race": lambda: read_questions(race_options(None), "train"),
 }
@@ -374,7 +378,7 @@ def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     offline(monkeypatch)
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir="out", task_name="mrpc", do_predict=True, predict_file="-"
     )
     assert find_dataset(options).pairs
@@ -383,7 +387,7 @@ def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
 def test_squad_and_race_by_name(serve, tmp_path):
     published = write_squad(tmp_path, "squad_v2", 2)
     serve(tmp_path / "hub", "rajpurkar/squad_v2")
-    options = SquadOptions(output_dir="out", task_name="squad_v2")
+    options = QuestionAnsweringOptions(output_dir="out", task_name="squad_v2")
     for split, hub_split in (("train", "train"), ("predict", "validation")):
         file = read_squad(split_file(options, split))
         assert file.questions == read_squad(published[hub_split]).questions
@@ -403,7 +407,7 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
         assert glue_examples("CoLA", f"hf://datasets/{place}", "train") == expected
     served = glue_examples("SST-2", str(tmp_path / "served"), "eval")
     assert glue_examples("SST-2", "hf://datasets/org/name", "eval") == served
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir="out",
         train_file="hf://datasets/org/name/SST-2/train.tsv",
         class_files=("a.txt", "hf://datasets/org/name/mine/cola/test-*.parquet"),
@@ -431,9 +435,11 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
 
 
 def test_fine_tuning_takes_such_files():
-    options = ClassifierOptions(output_dir="out", do_train=True, train_file="hf://datasets/name")
+    options = ClassificationOptions(
+        output_dir="out", do_train=True, train_file="hf://datasets/name"
+    )
     with pytest.raises(InputError, match="`train_file`=hf://datasets/name: must be hf://"):
-        fine_tune(options, Classification)
+        fine_tune(options, ClassificationTask)
 
 
 @pytest.mark.integration

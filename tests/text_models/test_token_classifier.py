@@ -11,8 +11,8 @@ import pytest
 from albert_tf import TokenClassifier
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
-from albert_tf.tasks.tagging.token_classification import TokenClassification
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.task import TaggingTask
 from tests.support.models import write_trained
 
 PLACES, OTHERS = ("paris", "rome", "new york"), ("we", "like", "to", "see", "it", ".")
@@ -63,11 +63,11 @@ def test_what_fit_learns_is_saved_and_predicted_as_by_the_command(pretrained, tm
     assert json.loads((folder / "tagging.json").read_text())["unit"] == "text"
     raw = tmp_path / "raw.jsonl"
     raw.write_text("".join(json.dumps({"text": text}) + "\n" for text in held_out))
-    options = TaggerOptions(
+    options = TaggingOptions(
         output_dir=str(folder), predict_file=str(raw), do_train=False, do_eval=False,
         do_predict=True,
     )  # fmt: skip
-    fine_tune(options, TokenClassification)
+    fine_tune(options, TaggingTask)
     lines = (folder / "predictions.jsonl").read_text().splitlines()
     restored = TokenClassifier.from_preset(str(folder))
     assert restored.labels == tagger.labels

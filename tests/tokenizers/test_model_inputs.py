@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.classification import featurize
 from albert_tf.tasks.classification.datasets import Example
+from albert_tf.tasks.classification.task import featurize
 from albert_tf.tokenizers import Tokenizer, packing
 from tests.support import references
 from tests.support.models import letters

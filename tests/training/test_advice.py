@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.advice import suitable_rate, warnings, what_to_try
 from albert_tf.training.options import PretrainingOptions
 
@@ -66,5 +66,5 @@ def test_what_to_try_names_a_rate_that_is_lower():
     text = what_to_try(options(learning_rate=1e-5))
     assert "such as" not in text
     assert "dtype" not in text
-    tuned = ClassifierOptions(albert_config_file="c", output_dir="o", spm_model_file="s")
+    tuned = ClassificationOptions(albert_config_file="c", output_dir="o", spm_model_file="s")
     assert "5e-05" in what_to_try(tuned)

@@ -15,7 +15,7 @@ import pytest
 from albert_tf.engines.steps import StepResults
 from albert_tf.engines.workers import Workers
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
+from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.training import loop
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Workload
@@ -179,7 +179,7 @@ def test_workers_stop_at_the_same_step_by_the_clock_of_the_chief(clock, tmp_path
 def test_a_command_trains_so_long_and_evaluates(tmp_path, capsys):
     write_files(tmp_path)
     flags = {"train_step": 10**6, "max_train_minutes": 0.002, "pad_to_max_length": True}
-    fine_tune(options_of(tmp_path, tmp_path / "out", **flags), Classification)
+    fine_tune(options_of(tmp_path, tmp_path / "out", **flags), ClassificationTask)
     results = (tmp_path / "out" / "eval_results.txt").read_text()
     (step,) = [line.split(" = ")[1] for line in results.splitlines() if "global_step" in line]
     assert f"stopping after step {step}: " in capsys.readouterr().out

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
@@ -18,6 +17,7 @@ from albert_tf.tasks.classification.datasets import (
     TableFile,
 )
 from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.options import ClassificationOptions
 
 PUBLISHED = GLUE | CLUE
 
@@ -38,7 +38,7 @@ _TABLE_OPTIONS = (
 )
 
 
-def find_dataset(options: ClassifierOptions) -> ClassificationDataset:
+def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
     """The data set named by `task_name`, ignoring case and hyphens.
 
     Raises:
@@ -67,7 +67,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
+def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
     """The data set of `task_name`=table.
 
     Raises:
@@ -111,7 +111,7 @@ def table_dataset(options: ClassifierOptions) -> ClassificationDataset:
     )
 
 
-def _record(options: ClassifierOptions, columns: Columns) -> dict[str, Any]:
+def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
     """How the rows are read; the files of `class_files` have their texts in the first column."""
     if options.class_files:
         return {"header": False, "text_column": "1"}
@@ -123,7 +123,7 @@ def _record(options: ClassifierOptions, columns: Columns) -> dict[str, Any]:
     }
 
 
-def _target(options: ClassifierOptions) -> tuple[str, tuple[str, ...]]:
+def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
     """What is predicted, and by what it is scored."""
     if options.regression and options.multi_label:
         raise InputError("`regression` and `multi_label` exclude each other")
@@ -141,11 +141,11 @@ _BY_NUMBER = {"text_column": "1", "text_pair_column": None, "label_column": "2",
 _BY_NAME = {"text_column": "text", "label_column": "label"}
 
 
-def _has_header(options: ClassifierOptions) -> bool:
+def _has_header(options: ClassificationOptions) -> bool:
     return options.header is not False
 
 
-def _column(options: ClassifierOptions, option: str) -> str | None:
+def _column(options: ClassificationOptions, option: str) -> str | None:
     name = getattr(options, option)
     if _has_header(options):
         return name or _BY_NAME.get(option)
@@ -154,7 +154,7 @@ def _column(options: ClassifierOptions, option: str) -> str | None:
     return name or _BY_NUMBER[option]
 
 
-def _class_files(options: ClassifierOptions) -> tuple[TableFile, ...]:
+def _class_files(options: ClassificationOptions) -> tuple[TableFile, ...]:
     """One file per label, named after it, with the texts in the first column."""
     if options.train_file or options.regression or options.multi_label or options.text_pair_column:
         raise InputError(
@@ -178,7 +178,7 @@ def _class_files(options: ClassifierOptions) -> tuple[TableFile, ...]:
     return tuple(files.values())
 
 
-def _check_test_size(options: ClassifierOptions) -> None:
+def _check_test_size(options: ClassificationOptions) -> None:
     if not 0 < options.test_size < 1:
         raise InputError(f"`test_size`={options.test_size}: must be above 0 and below 1")
     if options.eval_file:

@@ -13,7 +13,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, exists, read_json, shown
-from albert_tf.tasks.multiple_choice.choice_question import ChoiceQuestion, checked_choices, fill
+from albert_tf.tasks.multiple_choice.question import ChoiceQuestion, checked_choices, fill
 
 GROUPS = {"d": "dialogue", "m": "mixed"}
 _FOLDERS = ("c3", "c3_public", "C3")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.windows import Window
 
 # NumPy arrays of one window: score of the start, score of the end, first and last token.

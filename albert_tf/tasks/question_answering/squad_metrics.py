@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.tasks.question_answering.answer_metrics import SQUAD, AnswerMetric, exact_match, f1
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric, exact_match, f1
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 
 
 def question_scores(

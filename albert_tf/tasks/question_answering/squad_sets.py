@@ -9,7 +9,7 @@ from typing import NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files import matches
 from albert_tf.hub.datasets import local_folder
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 
 
 class _SquadSet(NamedTuple):
@@ -40,7 +40,7 @@ _VERSION_2 = _SquadSet(
 SQUAD_SETS = {"squad": _VERSION_1, "squad_v1": _VERSION_1, "squad_v2": _VERSION_2}
 
 
-def split_file(options: SquadOptions, split: str) -> str:
+def split_file(options: QuestionAnsweringOptions, split: str) -> str:
     """The file of a split: the one that is named, else the one of `task_name`.
 
     Raises:

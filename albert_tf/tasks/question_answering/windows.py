@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.input.examples import Features
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)

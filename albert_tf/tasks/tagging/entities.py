@@ -11,7 +11,7 @@ import collections
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from albert_tf.input.tags import OUTSIDE, split_tag
+from albert_tf.tasks.tagging.tags import OUTSIDE, split_tag
 
 
 class Entity(NamedTuple):

@@ -18,7 +18,7 @@ from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
 from albert_tf.finetuning.opening import check_batches
 from albert_tf.input.record_index import RecordIndex
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import _check_masks
@@ -126,9 +126,9 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
     _check_masks(TensorFlowEngine(tf.distribute.get_strategy()), records, records)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
         _check_masks(named, static, records)
-    check_batches(ClassifierOptions(output_dir="o", do_train=False), named)
+    check_batches(ClassificationOptions(output_dir="o", do_train=False), named)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="`do_train`=True"):
-        check_batches(ClassifierOptions(output_dir="o", do_train=True), named)
+        check_batches(ClassificationOptions(output_dir="o", do_train=True), named)
 
 
 def test_the_choice_is_described():

@@ -28,11 +28,11 @@ from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 from albert_tf.engines.tensorflow import replicas
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
 from tests.support import finetuning, tiny
@@ -157,7 +157,9 @@ def main() -> None:
         classifier = finetuning.options_of(folder, folder / "classifier", **short)
         # From its training steps, those of the others differ in the objective alone.
         both = (PLAIN, IN_MICRO_BATCHES)
-        check_fine_tuning(Classification, classifier, "prediction", "prediction", trainings=both)
+        check_fine_tuning(
+            ClassificationTask, classifier, "prediction", "prediction", trainings=both
+        )
         model = {
             name: getattr(classifier, name)
             for name in ("albert_config_file", "vocab_file", "max_seq_length", "train_batch_size")
@@ -166,7 +168,7 @@ def main() -> None:
         squad.write_text(json.dumps({"version": "v2.0", "data": [ARTICLE]}))
         race.write_text("".join(json.dumps({**QUESTION, "id": n}) + "\n" for n in range(8)))
         for head in ("span", "conditional"):
-            options = SquadOptions(
+            options = QuestionAnsweringOptions(
                 output_dir=f"{folder}/squad-{head}",
                 train_file=str(squad),
                 predict_file=str(squad),
@@ -176,8 +178,8 @@ def main() -> None:
                 **model,
                 **short,
             )
-            check_fine_tuning(QuestionAnswering, options, "prediction", "prediction")
-        options = RaceOptions(
+            check_fine_tuning(QuestionAnsweringTask, options, "prediction", "prediction")
+        options = MultipleChoiceOptions(
             output_dir=f"{folder}/race",
             task_name="json",
             train_file=str(race),
@@ -186,7 +188,7 @@ def main() -> None:
             **model,
             **short,
         )
-        check_fine_tuning(MultipleChoice, options, "prediction")
+        check_fine_tuning(MultipleChoiceTask, options, "prediction")
 
 
 ANSWER = {"text": "cat", "answer_start": 0}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.clue.tasks import CLUE
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.multiple_choice.choices import read_questions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
-from albert_tf.tasks.question_answering.squad_files import Answer, read_squad
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.readers import read_questions
+from albert_tf.tasks.question_answering.readers import Answer, read_squad
 from tests.support.clue_files import (
     C3,
     C3_TEST,
@@ -105,16 +105,16 @@ def test_submissions_number_the_rows():
 
 def test_tasks_of_clue_are_found_by_name(tmp_path):
     write_classification(tmp_path, "afqmc")
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir="out", task_name="afqmc", data_dir=str(tmp_path), do_train=True
     )
     assert find_dataset(options).name == "AFQMC"
     with pytest.raises(InputError, match="must be one of CoLA, .*, TNEWS, .*, table"):
-        find_dataset(ClassifierOptions(output_dir="out", task_name="tnew", do_train=True))
+        find_dataset(ClassificationOptions(output_dir="out", task_name="tnew", do_train=True))
 
 
 def c3_questions(folder, split):
-    options = RaceOptions(output_dir="out", task_name="c3", data_dir=str(folder))
+    options = MultipleChoiceOptions(output_dir="out", task_name="c3", data_dir=str(folder))
     return read_questions(options, split)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.glue.submission import SUBMISSION_ROWS
 from albert_tf.tasks.classification.glue.tasks import GLUE
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.glue_files import FORMATS, LABELS, label, texts, write_task
 
 PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}
@@ -59,13 +59,13 @@ def test_a_model_of_another_origin_has_the_labels_in_its_own_order(tmp_path):
     write_task(tmp_path, "MNLI")
     out = tmp_path / "out"
     out.mkdir()
-    options = ClassifierOptions(
+    options = ClassificationOptions(
         output_dir=str(out), task_name="mnli", data_dir=str(tmp_path), do_train=True, do_eval=True
     )
 
     def trained_with(*labels):
         (out / "labels.json").write_text(json.dumps(labels))
-        return Classification(options, None)
+        return ClassificationTask(options, None)
 
     task = trained_with("entailment", "NEUTRAL", "contradiction")
     for split in ("eval", "train"):  # training resumes in that order

@@ -10,9 +10,9 @@ from absl import flags
 
 from albert_tf.errors import InputError
 from albert_tf.options import define_flags, from_flags
-from albert_tf.tasks.multiple_choice.choice_question import fill
-from albert_tf.tasks.multiple_choice.choices import read_questions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.question import fill
+from albert_tf.tasks.multiple_choice.readers import read_questions
 from tests.conftest import ROOT
 
 ARTICLE = {
@@ -26,7 +26,9 @@ ARTICLE = {
 
 @pytest.fixture
 def options(tmp_path):
-    return RaceOptions(output_dir="out", albert_config_file="config", spm_model_file="model")
+    return MultipleChoiceOptions(
+        output_dir="out", albert_config_file="config", spm_model_file="model"
+    )
 
 
 def race(folder, record, split="train", level="middle", name="7.txt"):
@@ -212,10 +214,10 @@ def test_answers_are_not_needed_for_predictions(options, tmp_path):
 
 def test_flags_are_the_originals():
     values = flags.FlagValues()
-    define_flags(RaceOptions, values)
+    define_flags(MultipleChoiceOptions, values)
     needed = ["--albert_config_file=c", "--spm_model_file=v", "--output_dir=o"]
     values(["run_race.py", *needed, "--dropout_prob=0.2", "--num_keep_checkpoint=7"])
-    options = from_flags(RaceOptions, values).with_defaults()
+    options = from_flags(MultipleChoiceOptions, values).with_defaults()
     assert options.classifier_dropout == 0.2
     assert options.keep_checkpoint_max == 7
     assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)
@@ -227,10 +229,10 @@ def test_flags_are_the_originals():
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_recipes_are_what_the_program_takes(version):
     values = flags.FlagValues()
-    define_flags(RaceOptions, values)
+    define_flags(MultipleChoiceOptions, values)
     needed = ["--data_dir=d", "--output_dir=o"]
     values(["run_race.py", f"--flagfile={ROOT}/configs/finetuning/race_{version}.cfg", *needed])
-    options = from_flags(RaceOptions, values)
+    options = from_flags(MultipleChoiceOptions, values)
     options.check()
     assert (options.task_name, options.max_seq_length, options.train_step) == ("race", 512, 12000)
 

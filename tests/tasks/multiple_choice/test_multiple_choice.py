@@ -17,9 +17,9 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MultipleChoiceObjective
-from albert_tf.tasks.multiple_choice.choice_question import ChoiceQuestion
-from albert_tf.tasks.multiple_choice.multiple_choice import MultipleChoice, featurize
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.question import ChoiceQuestion
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, featurize
 from albert_tf.tokenizers.normalization import Normalization
 from tests.support.tiny import CONFIG
 
@@ -182,12 +182,12 @@ def task(tmp_path):
     ]
     path = tmp_path / "q.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    options = RaceOptions(
+    options = MultipleChoiceOptions(
         output_dir=str(tmp_path), albert_config_file="c", spm_model_file="v", task_name="json",
         eval_file=str(path), predict_file=str(path), do_train=False, do_predict=True,
         max_seq_length=16, max_qa_length=8,
     )  # fmt: skip
-    return MultipleChoice(options, Words())
+    return MultipleChoiceTask(options, Words())
 
 
 def set_of(task, split):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.tasks.question_answering.answer_metrics import (
+from albert_tf.tasks.question_answering.metrics import (
     CHARACTERS,
     CMRC,
     METRICS,
@@ -21,10 +21,10 @@ from albert_tf.tasks.question_answering.answer_metrics import (
     exact_match,
     f1,
 )
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.options import METRIC_NAMES, QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tasks.question_answering.squad_metrics import evaluate, question_scores
-from albert_tf.tasks.question_answering.squad_options import METRIC_NAMES, SquadOptions
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.tokenizers import Tokenizer
 
 # Prediction, answer, exact match; longest common run, and segments of both. The official script
@@ -149,7 +149,7 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
         qas.append({"id": "2", "question": "什么？", "answers": [], "is_impossible": True})
     content = {"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}
     (tmp_path / "dev.json").write_text(json.dumps(content))
-    options = SquadOptions(
+    options = QuestionAnsweringOptions(
         output_dir=str(tmp_path),
         predict_file=str(tmp_path / "dev.json"),
         squad_head="span",
@@ -158,7 +158,7 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
         do_eval=True,
     )
     with caplog.at_level("INFO"):
-        task = QuestionAnswering(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
+        task = QuestionAnsweringTask(options, Tokenizer.load(str(tmp_path / "vocab.txt")))
     assert "answer_metric=cmrc, because 100.0% of the letters" in caplog.text
     (questions,) = task.read("eval").values()
     examples = ExampleSet("eval", "", questions, task.encode("eval", questions))
@@ -182,6 +182,6 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     del qas[0]["answers"], qas[1:]
     (tmp_path / "dev.json").write_text(json.dumps(content))
     predicting = dataclasses.replace(options, do_eval=False, do_predict=True)
-    assert QuestionAnswering(predicting, task.tokenizer).metric == "cmrc_f1"
+    assert QuestionAnsweringTask(predicting, task.tokenizer).metric == "cmrc_f1"
     flagged = dataclasses.replace(predicting, answer_metric="characters")
-    assert QuestionAnswering(flagged, task.tokenizer).metric == "character_f1"
+    assert QuestionAnsweringTask(flagged, task.tokenizer).metric == "character_f1"

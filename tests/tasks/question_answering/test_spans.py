@@ -16,13 +16,13 @@ from albert_tf.tasks.question_answering.answers import (
     predict_answers,
     write_answers,
 )
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.spans import (
     Candidate,
     best_candidates,
     conditional_spans,
     independent_spans,
 )
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
 from albert_tf.tasks.question_answering.windows import Window, max_context, parts_of
 
 POSITION = 3  # of the first token of the context, after [CLS] and a short question

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion, read_squad
 
 CONTEXT = "The cat sat on the mat."
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.tasks.question_answering.answer_metrics import (
+from albert_tf.tasks.question_answering.metrics import (
     SQUAD,
     exact_match,
     f1,
     normalize_answer,
 )
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
 from albert_tf.tasks.question_answering.squad_metrics import (
     best_threshold,
     evaluate,

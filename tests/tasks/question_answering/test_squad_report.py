@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from albert_tf.report.intervals import bootstrap, wilson
-from albert_tf.tasks.question_answering.answer_metrics import CMRC
 from albert_tf.tasks.question_answering.answers import Candidate, Prediction
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.metrics import CMRC
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion
+from albert_tf.tasks.question_answering.report import answered_section, squad_sections
 from albert_tf.tasks.question_answering.squad_metrics import evaluate
-from albert_tf.tasks.question_answering.squad_report import answered_section, squad_sections
 
 
 def question(name, *answers):

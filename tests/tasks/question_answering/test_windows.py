@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tasks.question_answering.squad_files import Answer, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.readers import Answer, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.windows import (
     make_windows,
     max_context,

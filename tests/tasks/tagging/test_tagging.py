@@ -19,16 +19,16 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.task import ExampleSet
 from albert_tf.modeling.losses import TokenClassificationObjective
 from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
-from albert_tf.tasks.tagging.tag_files import (
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.readers import (
     ReadOptions,
     as_example,
     from_words,
     kind_of_tags,
     read_tagged,
 )
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
-from albert_tf.tasks.tagging.tagging_report import find_errors, marked_text
-from albert_tf.tasks.tagging.token_classification import TokenClassification
+from albert_tf.tasks.tagging.report import find_errors, marked_text
+from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import (
     TEXT,
     WORDS,
@@ -339,7 +339,7 @@ def test_invalid_files(tmp_path, name, content, message):
 def test_published_data_is_found_by_name(tmp_path):
     (tmp_path / "cluener_public").mkdir()
     (tmp_path / "cluener_public/dev.json").touch()
-    options = TaggerOptions(
+    options = TaggingOptions(
         output_dir="out", task_name="cluener", data_dir=str(tmp_path), do_eval=True
     )
     assert options.split_files("eval") == [f"{tmp_path}/cluener_public/dev.json"]
@@ -394,11 +394,11 @@ def task_of(folder, labels, content, name="a.jsonl", **settings):
     folder.joinpath("tagging.json").write_text(json.dumps(settings))
     path = folder / name
     path.write_text(content)
-    options = TaggerOptions(
+    options = TaggingOptions(
         output_dir=str(folder), eval_file=str(path), predict_file=str(path), do_eval=True,
         do_predict=True, task_name="cluener", submission=True, max_seq_length=6,
     )  # fmt: skip
-    return TokenClassification(options, Letters())
+    return TaggingTask(options, Letters())
 
 
 def test_scores_and_files_of_raw_texts(tmp_path):

@@ -34,7 +34,6 @@ from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
     PAPER_TEXT,
@@ -45,6 +44,7 @@ from albert_tf.tasks.classification.glue.results import (
     write_results,
 )
 from albert_tf.tasks.classification.glue.tasks import GLUE, REPOSITORY
+from albert_tf.tasks.classification.options import ClassificationOptions
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class _Job(NamedTuple):
     name: str
     folder: str
     words: list[str]
-    options: ClassifierOptions
+    options: ClassificationOptions
     files: dict[str, list[int]]
 
     @property
@@ -81,7 +81,7 @@ class _Job(NamedTuple):
         return hashlib.sha256(content.encode()).hexdigest()
 
 
-def run_all(options: ClassifierOptions, words: Sequence[str]) -> None:
+def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
     """Trains, evaluates and predicts every task whose files are in `data_dir`.
 
     Each has a folder of its own in `output_dir`. Tasks that are finished are skipped. At the end,
@@ -114,7 +114,9 @@ def run_all(options: ClassifierOptions, words: Sequence[str]) -> None:
         )
 
 
-def _jobs(options: ClassifierOptions, words: Sequence[str]) -> tuple[list[_Job], list[TaskResult]]:
+def _jobs(
+    options: ClassificationOptions, words: Sequence[str]
+) -> tuple[list[_Job], list[TaskResult]]:
     """The commands to run, checked; and the tasks without files."""
     jobs, left_out = [], []
     for name in GLUE:
@@ -146,7 +148,7 @@ class _NoFilesError(InputError):
 def _job(
     name: str,
     trained: str,
-    options: ClassifierOptions,
+    options: ClassificationOptions,
     words: Sequence[str],
     more: Sequence[str],
 ) -> _Job:
@@ -183,11 +185,11 @@ def _job(
     return _Job(name, folder, words, job_options, {path: file_identity(path) for path in paths})
 
 
-def _parsed(words: Sequence[str]) -> ClassifierOptions:
+def _parsed(words: Sequence[str]) -> ClassificationOptions:
     values = flags.FlagValues()
-    define_flags(ClassifierOptions, values)
+    define_flags(ClassificationOptions, values)
     values(with_recipe_paths([sys.argv[0], *words]))
-    return from_flags(ClassifierOptions, values)
+    return from_flags(ClassificationOptions, values)
 
 
 def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
@@ -236,7 +238,7 @@ def _forwarded(process: subprocess.Popen) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _pretrained_config(options: ClassifierOptions) -> AlbertConfig | None:
+def _pretrained_config(options: ClassificationOptions) -> AlbertConfig | None:
     """The config of the weights to start from; those of the tasks have other dropout rates."""
     path = options.albert_config_file
     if path is None and options.init_checkpoint:

@@ -22,8 +22,8 @@ from albert_tf.input.examples import Features
 from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER, Example, RowSet
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, hold_out
 from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target, restore
@@ -32,7 +32,7 @@ from albert_tf.tokenizers import Tokenizer, packing
 logger = logging.getLogger(__name__)
 
 
-class Classification(FineTuningTask):
+class ClassificationTask(FineTuningTask):
     """Predicts one label, several labels or a number for each text, or pair of texts.
 
     Predictions are `test_results.tsv` (a row of probabilities, or a number, per input row),
@@ -51,11 +51,11 @@ class Classification(FineTuningTask):
         InputError: options exclude each other, or a file is missing.
     """
 
-    options: ClassifierOptions
+    options: ClassificationOptions
     reads_standard_input = True
 
     def __init__(
-        self, options: ClassifierOptions, tokenizer: Tokenizer, target: Target | None = None
+        self, options: ClassificationOptions, tokenizer: Tokenizer, target: Target | None = None
     ):
         super().__init__(options, tokenizer)
         self.dataset = find_dataset(options)

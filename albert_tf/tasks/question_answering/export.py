@@ -6,15 +6,15 @@ import keras
 import tensorflow as tf
 
 from albert_tf.export import character_tables, graph_characters
-from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import slices
-from albert_tf.export.graph_spans import FINDERS, best_spans, null_scores
-from albert_tf.export.graph_windows import make_windows
-from albert_tf.export.task_settings import SpanSettings
+from albert_tf.export.task_settings import QuestionAnsweringSettings
+from albert_tf.tasks.question_answering.graph_spans import FINDERS, best_spans, null_scores
+from albert_tf.tasks.question_answering.graph_windows import make_windows
 from albert_tf.tokenizers import Tokenizer
 
 
-class ExportedQuestionAnswering(ExportedTaskModel):
+class QuestionAnsweringExport(TaskExport):
     """Predicts the same answers as `run_squad.py`, with their positions.
 
     Args:
@@ -30,7 +30,7 @@ class ExportedQuestionAnswering(ExportedTaskModel):
         model: keras.Model,
         tokenizer: Tokenizer,
         files: list[str],
-        settings: SpanSettings,
+        settings: QuestionAnsweringSettings,
         head: str,
     ):
         super().__init__(model, tokenizer, files)

@@ -25,14 +25,14 @@ from albert_tf.finetuning.task import (
 )
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.input.tags import ENTITY_TAGS, OUTSIDE
 from albert_tf.interop.companions import LABELS_FILE, find_companions
 from albert_tf.interop.layout import TAGGING_FILE
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
-from albert_tf.tasks.tagging.tag_files import (
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.readers import (
     ReadOptions,
     TaggedExample,
     TaggedText,
@@ -43,12 +43,12 @@ from albert_tf.tasks.tagging.tag_files import (
     labels_of,
     read_tagged,
 )
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
-from albert_tf.tasks.tagging.tagging_report import (
+from albert_tf.tasks.tagging.report import (
     entity_sections,
     predicted_section,
     tag_sections,
 )
+from albert_tf.tasks.tagging.tags import ENTITY_TAGS, OUTSIDE
 from albert_tf.tasks.tagging.windows import (
     TEXT,
     TagWindows,
@@ -64,7 +64,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class TaggerSettings:
+class TaggingSettings:
     """What `tagging.json` says about a trained model, besides the recorded options.
 
     Attributes:
@@ -76,7 +76,7 @@ class TaggerSettings:
     tags: Literal["entities", "plain"] = "entities"
 
 
-class TokenClassification(FineTuningTask):
+class TaggingTask(FineTuningTask):
     """Predicts a tag for each word, and the entities that these tags mean.
 
     Predictions are `predictions.jsonl` (texts with their entities) and `predictions.conll` (words
@@ -92,15 +92,15 @@ class TokenClassification(FineTuningTask):
         InputError: an argument or file is invalid.
     """
 
-    options: TaggerOptions
+    options: TaggingOptions
     averages_tokens = True
     reads_standard_input = True
 
     def __init__(
         self,
-        options: TaggerOptions,
+        options: TaggingOptions,
         tokenizer: Tokenizer,
-        target: tuple[TaggerSettings, list[str]] | None = None,
+        target: tuple[TaggingSettings, list[str]] | None = None,
     ):
         super().__init__(options, tokenizer)
         self.objective = TokenClassificationObjective()
@@ -128,7 +128,7 @@ class TokenClassification(FineTuningTask):
         )
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
-    def _target(self) -> tuple[TaggerSettings, list[str]]:
+    def _target(self) -> tuple[TaggingSettings, list[str]]:
         """What is learned from the training file, or was learned by the model in `output_dir`."""
         folder = self.options.output_dir
         path = f"{folder}/{TAGGING_FILE}"
@@ -139,7 +139,7 @@ class TokenClassification(FineTuningTask):
                     f"`output_dir`={folder}: contains no {TAGGING_FILE} and {LABELS_FILE}, so no "
                     "trained tagger"
                 )
-            return read_json(path, TaggerSettings), trained_labels
+            return read_json(path, TaggingSettings), trained_labels
         texts = self._texts["train"]
         kind = kind_of_tags(texts)
         labels = labels_of(texts, kind)
@@ -149,7 +149,7 @@ class TokenClassification(FineTuningTask):
                 f"{shown(trained_labels)}, but the training file has {shown(labels)}"
             )
         unit: Literal["words", "text"] = "text" if texts[0].unit == TEXT else "words"
-        return TaggerSettings(unit, kind), labels
+        return TaggingSettings(unit, kind), labels
 
     def read(self, split: str) -> dict[str, list[TaggedExample]]:
         texts = self._texts[split]

@@ -16,7 +16,7 @@ METRIC_NAMES = ("squad", "cmrc", "characters")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadOptions(FineTuningOptions):
+class QuestionAnsweringOptions(FineTuningOptions):
     """Flags of run_squad.py; names and defaults of the original's two programs."""
 
     settings_file: ClassVar[str] = QUESTION_ANSWERING_FILE
@@ -146,14 +146,14 @@ class SquadOptions(FineTuningOptions):
         names = ["train_file" if split == "train" else "predict_file" for split in self.splits()]
         return super().input_files() | {name: getattr(self, name) for name in names}
 
-    def with_defaults(self, longest: int | None = None) -> SquadOptions:
+    def with_defaults(self, longest: int | None = None) -> QuestionAnsweringOptions:
         """As of the base class; also applies `dropout_prob`."""
         full = super().with_defaults(longest)
         if self.dropout_prob is None:
             return full
         return dataclasses.replace(full, classifier_dropout=self.dropout_prob)
 
-    def resolved(self, train_examples: int) -> SquadOptions:
+    def resolved(self, train_examples: int) -> QuestionAnsweringOptions:
         """As of the base class; but `train_step` and `warmup_step` win where they are given."""
         steps = self.train_step
         if not steps:

@@ -7,18 +7,18 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_characters import lower_bound
 from albert_tf.export.graph_packing import slices
-from albert_tf.export.graph_tag_windows import (
+from albert_tf.export.task_settings import TaggingSettings
+from albert_tf.tasks.tagging.graph_windows import (
     EncodedWords,
     TagWindows,
     make_windows,
     running_max,
 )
-from albert_tf.export.graph_words import RawWords, WordSplitter
-from albert_tf.export.task_settings import TaggerSettings
-from albert_tf.input.tags import OUTSIDE, PLAIN_TAGS, continued, split_tag
+from albert_tf.tasks.tagging.graph_words import RawWords, WordSplitter
+from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, split_tag
 from albert_tf.tokenizers import Tokenizer
 
 
@@ -37,7 +37,7 @@ class _Spans(NamedTuple):
     score: tf.Tensor
 
 
-class ExportedTagger(ExportedTaskModel):
+class TaggingExport(TaskExport):
     """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words.
 
     Args:
@@ -53,7 +53,7 @@ class ExportedTagger(ExportedTaskModel):
         model: keras.Model,
         tokenizer: Tokenizer,
         files: list[str],
-        settings: TaggerSettings,
+        settings: TaggingSettings,
         labels: tuple[str, ...],
     ):
         super().__init__(model, tokenizer, files)

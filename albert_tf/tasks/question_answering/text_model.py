@@ -9,12 +9,12 @@ import keras
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.interop.companions import RESULTS_FILE, THRESHOLD, results_text
-from albert_tf.tasks.question_answering.answer_metrics import choose_metric
 from albert_tf.tasks.question_answering.answers import Prediction
-from albert_tf.tasks.question_answering.question_answering import QuestionAnswering
-from albert_tf.tasks.question_answering.squad_files import Answer as GivenAnswer
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
+from albert_tf.tasks.question_answering.metrics import choose_metric
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import Answer as GivenAnswer
+from albert_tf.tasks.question_answering.readers import SquadQuestion
+from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     score: float
 
 
-class QuestionAnswerer(TaskModel[QuestionAnswering]):
+class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
     """Finds the answers to questions in their contexts, however long these are.
 
         answerer = albert_tf.QuestionAnswerer.from_preset("out/squad")
@@ -57,7 +57,7 @@ class QuestionAnswerer(TaskModel[QuestionAnswering]):
     arrays or pandas Series of texts, of the same length. A single context is that of all questions.
 
     Attributes:
-        task: the `QuestionAnswering` behind it; None until the head is known.
+        task: the `QuestionAnsweringTask` behind it; None until the head is known.
 
     Example:
 
@@ -70,7 +70,7 @@ class QuestionAnswerer(TaskModel[QuestionAnswering]):
         True
     """
 
-    options_class = SquadOptions
+    options_class = QuestionAnsweringOptions
     settings = (
         "max_seq_length",
         "max_query_length",
@@ -85,7 +85,7 @@ class QuestionAnswerer(TaskModel[QuestionAnswering]):
         "albert_dropout",
         "classifier_dropout",
     )
-    _options: SquadOptions
+    _options: QuestionAnsweringOptions
 
     @classmethod
     def from_preset(
@@ -148,7 +148,7 @@ class QuestionAnswerer(TaskModel[QuestionAnswering]):
     def _use(self, **changes: Any) -> None:
         """Uses the task of the options, with changes that stay."""
         self._options = dataclasses.replace(self._options, **changes)
-        self._use_task(QuestionAnswering(self._options, self.tokenizer))
+        self._use_task(QuestionAnsweringTask(self._options, self.tokenizer))
 
     @property
     def null_threshold(self) -> float | None:
@@ -209,7 +209,7 @@ class QuestionAnswerer(TaskModel[QuestionAnswering]):
         metric, _ = choose_metric([each.text for question in asked for each in question.answers])
         options = dataclasses.replace(task.options, answer_metric=metric.name)
         encoded = self._set("eval", asked)
-        scoring = QuestionAnswering(options, self.tokenizer)
+        scoring = QuestionAnsweringTask(options, self.tokenizer)
         return scoring.score(encoded, self._outputs(encoded, batch_size))
 
     def fit(

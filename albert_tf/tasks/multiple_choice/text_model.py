@@ -11,23 +11,23 @@ import numpy as np
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.interop.layout import CHOICE_FILE, LABELS_FILE, TARGET_FILE
-from albert_tf.tasks.multiple_choice import multiple_choice
-from albert_tf.tasks.multiple_choice.choice_question import (
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.question import (
     BLANK,
     RACE_BLANK,
     ChoiceQuestion,
     checked_choices,
     fill,
 )
-from albert_tf.tasks.multiple_choice.choices import answer_number
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.multiple_choice.readers import answer_number
+from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
 from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 
-class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
+class MultipleChoice(TaskModel[MultipleChoiceTask]):
     """Chooses the option that answers a question about a context.
 
         chooser = albert_tf.MultipleChoice.from_preset("out/race")
@@ -50,9 +50,9 @@ class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
         True
     """
 
-    options_class = RaceOptions
+    options_class = MultipleChoiceOptions
     settings = ("max_seq_length", "max_qa_length", "albert_dropout", "classifier_dropout")
-    _options: RaceOptions
+    _options: MultipleChoiceOptions
     # The command's default, 1000 of 12000 steps, for any number of steps.
     warmup_proportion = 1 / 12
 
@@ -97,7 +97,7 @@ class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
         recorded = exists(os.path.join(preset.folder, CHOICE_FILE)) and cls._has_head(preset)
         options = cls._options_of(preset, settings, task_name=None if recorded else "json")
         chooser = cls(preset, options, dtype, seed)
-        chooser._use_task(multiple_choice.MultipleChoice(chooser._options, chooser.tokenizer))
+        chooser._use_task(MultipleChoiceTask(chooser._options, chooser.tokenizer))
         return chooser
 
     @classmethod
@@ -140,7 +140,7 @@ class MultipleChoice(TaskModel[multiple_choice.MultipleChoice]):
             return np.zeros((0, 0), np.float32)
         encoded = self._set("predict", asked)
         outputs = self._outputs(encoded, batch_size)
-        return multiple_choice.probabilities(encoded, outputs).astype(np.float32)
+        return probabilities(encoded, outputs).astype(np.float32)
 
     def evaluate(
         self, questions: Any, contexts: Any, options: Any, answers: Any, batch_size: int = 8

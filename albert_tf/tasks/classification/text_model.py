@@ -15,12 +15,12 @@ import numpy as np
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, read_json
 from albert_tf.interop.layout import LABELS_FILE, TARGET_FILE
-from albert_tf.tasks.classification.classification import Classification
-from albert_tf.tasks.classification.classifier_options import ClassifierOptions
 from albert_tf.tasks.classification.datasets import Example, normalized_label
+from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target
-from albert_tf.text_models.classifier_weights import (
+from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.classification.weights import (
     has_classifier,
     labels_of_outputs,
     recorded_kind,
@@ -36,7 +36,7 @@ from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 
-class TextClassifier(TaskModel[Classification]):
+class TextClassifier(TaskModel[ClassificationTask]):
     """Predicts one label, several labels or a number for texts or pairs of texts.
 
     Wherever a method takes `texts`, it takes a text, or a list, tuple, NumPy array or pandas Series
@@ -44,7 +44,7 @@ class TextClassifier(TaskModel[Classification]):
     item, and texts and labels can be split and shuffled together.
 
     Attributes:
-        task: the `Classification` behind it; None until the labels are known.
+        task: the `ClassificationTask` behind it; None until the labels are known.
 
     Example:
 
@@ -58,8 +58,8 @@ class TextClassifier(TaskModel[Classification]):
         ['eval_accuracy', 'eval_loss', 'eval_macro_f1']
     """
 
-    options_class = ClassifierOptions
-    _options: ClassifierOptions
+    options_class = ClassificationOptions
+    _options: ClassificationOptions
 
     # What is predicted, whether for pairs (None: for either), and the labels as the user wrote
     # them, which may be numbers, by their text.
@@ -150,7 +150,7 @@ class TextClassifier(TaskModel[Classification]):
         is_benchmark = self._options.task_name not in (None, "table")
         if saved and saved.pairs and not (is_benchmark or self._options.text_pair_column):
             self._options = dataclasses.replace(self._options, text_pair_column="text_pair")
-        task = Classification(self._options, self.tokenizer)
+        task = ClassificationTask(self._options, self.tokenizer)
         self._kind, self._pairs = task.target.kind, task.dataset.pairs
         for name, given, found in (
             ("target", target, self._kind),
@@ -164,9 +164,9 @@ class TextClassifier(TaskModel[Classification]):
 
     def _use_target(self, target: Target) -> None:
         """Uses a task whose outputs mean this."""
-        self._use_task(Classification(self._task_options(), self.tokenizer, target))
+        self._use_task(ClassificationTask(self._task_options(), self.tokenizer, target))
 
-    def _task_options(self) -> ClassifierOptions:
+    def _task_options(self) -> ClassificationOptions:
         """The options of a task that no training folder records."""
         return dataclasses.replace(
             self._options,

@@ -21,20 +21,20 @@ from albert_tf.input.examples import Features
 from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
 from albert_tf.interop.companions import THRESHOLD, find_companions
 from albert_tf.report.sections import Section
-from albert_tf.tasks.question_answering.answer_heads import ANSWER_HEADS
-from albert_tf.tasks.question_answering.answer_metrics import METRICS, AnswerMetric, choose_metric
 from albert_tf.tasks.question_answering.answers import (
     Prediction,
     predict_answers,
     write_answers,
 )
-from albert_tf.tasks.question_answering.squad_files import SquadFile, SquadQuestion, read_squad
+from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
+from albert_tf.tasks.question_answering.metrics import METRICS, AnswerMetric, choose_metric
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.squad_metrics import (
     best_threshold,
     evaluate,
     question_scores,
 )
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
 from albert_tf.tasks.question_answering.squad_sets import split_file
 from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
 from albert_tf.tokenizers import Tokenizer
@@ -61,7 +61,7 @@ class _TrainedHead:
     answer_metric: Literal["squad", "cmrc", "characters"] | None = None
 
 
-class QuestionAnswering(FineTuningTask):
+class QuestionAnsweringTask(FineTuningTask):
     """Finds the answers to questions in their contexts.
 
     Predictions are `predictions.json` (question id -> answer, "" for none),
@@ -75,10 +75,10 @@ class QuestionAnswering(FineTuningTask):
         InputError: a file is invalid, or files and options contradict each other.
     """
 
-    options: SquadOptions
+    options: QuestionAnsweringOptions
     averages_tokens = True
 
-    def __init__(self, options: SquadOptions, tokenizer: Tokenizer):
+    def __init__(self, options: QuestionAnsweringOptions, tokenizer: Tokenizer):
         self._files = _read_files(options)
         super().__init__(options, tokenizer)
         self._version_2, self._head_name = self._settings()
@@ -293,7 +293,7 @@ class QuestionAnswering(FineTuningTask):
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         # Loads Matplotlib.
-        from albert_tf.tasks.question_answering.squad_report import answered_section, squad_sections
+        from albert_tf.tasks.question_answering.report import answered_section, squad_sections
 
         threshold = self.threshold()
         predictions = self.predictions(examples, outputs)
@@ -321,7 +321,7 @@ class QuestionAnswering(FineTuningTask):
         return float(find_companions(folder).results.get(THRESHOLD, 0.0)) if folder else 0.0
 
 
-def _read_files(options: SquadOptions) -> dict[str, SquadFile]:
+def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
     """Split -> its file; evaluation and prediction share theirs."""
     by_path: dict[str, SquadFile] = {}
     files = {}

@@ -17,14 +17,14 @@ from albert_tf.files import converted, matches, parse_json, read_lines, shown
 from albert_tf.finetuning.parquet_rows import parquet_rows
 from albert_tf.hub.datasets import local_folder
 from albert_tf.tasks.multiple_choice.c3 import GROUPS, read_c3
-from albert_tf.tasks.multiple_choice.choice_question import (
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.question import (
     LETTERS,
     RACE_BLANK,
     ChoiceQuestion,
     checked_choices,
     fill,
 )
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
 HUB_RACE = "hf://datasets/ehovy/race"
 
 
-def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
+def read_questions(options: MultipleChoiceOptions, split: str) -> list[ChoiceQuestion]:
     """The questions of a split of the data set that `task_name` names.
 
     Raises:
@@ -53,7 +53,7 @@ def read_questions(options: RaceOptions, split: str) -> list[ChoiceQuestion]:
     return questions
 
 
-def _files(options: RaceOptions) -> dict[str, str | None]:
+def _files(options: MultipleChoiceOptions) -> dict[str, str | None]:
     return {
         "train": options.train_file,
         "eval": options.eval_file,
@@ -61,21 +61,21 @@ def _files(options: RaceOptions) -> dict[str, str | None]:
     }
 
 
-def _source(options: RaceOptions, split: str) -> str | None:
+def _source(options: MultipleChoiceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
     if options.reads_json:
         return _files(options)[split]
     return options.data_dir or HUB_RACE
 
 
-def groups_of(options: RaceOptions) -> Sequence[str]:
+def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
     """The groups of questions for which results are also reported."""
     if options.reads_json:
         return ()
     return _levels(options) if options.reads_race else tuple(GROUPS.values())
 
 
-def _levels(options: RaceOptions) -> list[str]:
+def _levels(options: MultipleChoiceOptions) -> list[str]:
     """The school levels of RACE that are read."""
     return [
         level
@@ -85,7 +85,7 @@ def _levels(options: RaceOptions) -> list[str]:
     ]
 
 
-def _read_race(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
+def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
     if _files(options)[split]:
         logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
     levels = _levels(options)
@@ -177,7 +177,7 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
             )
 
 
-def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
+def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
     path = _files(options)[split]
     if path is None:
         raise InputError(f"`{split}_file`: a file of JSON lines is required")
@@ -202,7 +202,7 @@ def _read_json(options: RaceOptions, split: str) -> Iterator[ChoiceQuestion]:
         )
 
 
-DATASETS: dict[str, Callable[[RaceOptions, str], Iterator[ChoiceQuestion]]] = {
+DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuestion]]] = {
     "race": _read_race,
     "c3": lambda options, split: read_c3(options.data_dir, split),
     "json": _read_json,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.export.graph_packing import Symbols, kept, packed, slices
-from albert_tf.export.task_settings import SpanSettings
+from albert_tf.export.task_settings import QuestionAnsweringSettings
 
 
 class Windows(NamedTuple):
@@ -37,7 +37,10 @@ class Windows(NamedTuple):
 
 
 def make_windows(
-    queries: tf.RaggedTensor, contexts: tf.RaggedTensor, symbols: Symbols, settings: SpanSettings
+    queries: tf.RaggedTensor,
+    contexts: tf.RaggedTensor,
+    symbols: Symbols,
+    settings: QuestionAnsweringSettings,
 ) -> Windows:
     """Splits the contexts of questions into windows.
 

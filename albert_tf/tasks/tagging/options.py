@@ -69,7 +69,7 @@ TAG_SETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaggerOptions(FineTuningOptions):
+class TaggingOptions(FineTuningOptions):
     """Flags of run_tagger.py."""
 
     settings_file: ClassVar[str] = TAGGING_FILE

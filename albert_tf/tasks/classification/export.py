@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import kept, packed, shortened
-from albert_tf.export.task_settings import ClassifierSettings
+from albert_tf.export.task_settings import ClassificationSettings
 from albert_tf.tokenizers import Tokenizer
 
 
@@ -45,7 +45,7 @@ _OUTPUTS = {
 }
 
 
-class ExportedClassifier(ExportedTaskModel):
+class ClassificationExport(TaskExport):
     """Predicts labels or values of single texts and of pairs.
 
     Args:
@@ -61,7 +61,7 @@ class ExportedClassifier(ExportedTaskModel):
         model: keras.Model,
         tokenizer: Tokenizer,
         files: list[str],
-        settings: ClassifierSettings,
+        settings: ClassificationSettings,
         labels: tuple[str, ...],
     ):
         super().__init__(model, tokenizer, files)

@@ -30,9 +30,9 @@ from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, MultipleChoiceObjective
 from albert_tf.report.sections import Section
 from albert_tf.tasks.multiple_choice.c3 import submission_file
-from albert_tf.tasks.multiple_choice.choice_question import LETTERS, ChoiceQuestion
-from albert_tf.tasks.multiple_choice.choices import FOLDERS, groups_of, read_questions
-from albert_tf.tasks.multiple_choice.race_options import RaceOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
+from albert_tf.tasks.multiple_choice.readers import FOLDERS, groups_of, read_questions
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.
     return ids.astype(np.int32), segments
 
 
-class MultipleChoice(FineTuningTask):
+class MultipleChoiceTask(FineTuningTask):
     """Chooses an answer to each question.
 
     Predictions are `test_results.tsv` (a row of probabilities per question, 0 for choices that it
@@ -160,10 +160,10 @@ class MultipleChoice(FineTuningTask):
         InputError: an argument or file is invalid.
     """
 
-    options: RaceOptions
+    options: MultipleChoiceOptions
     metric = "eval_accuracy"
 
-    def __init__(self, options: RaceOptions, tokenizer: Tokenizer):
+    def __init__(self, options: MultipleChoiceOptions, tokenizer: Tokenizer):
         super().__init__(options, tokenizer)
         self.objective = MultipleChoiceObjective()
         self._choices = 0  # most of any question
@@ -276,7 +276,7 @@ class MultipleChoice(FineTuningTask):
         return f"every answer is {LETTERS[predicted.pop()]}"
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        from albert_tf.tasks.multiple_choice.choice_report import (
+        from albert_tf.tasks.multiple_choice.report import (
             choice_sections,  # loads Matplotlib
         )
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.graph_windows import Windows
-from albert_tf.export.task_settings import SpanSettings
+from albert_tf.export.task_settings import QuestionAnsweringSettings
+from albert_tf.tasks.question_answering.graph_windows import Windows
 
 _NEVER = float("-inf")
 
@@ -47,7 +47,7 @@ class Best(NamedTuple):
 
 
 def _independent(
-    windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
+    windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
     """Returns every span of up to `max_answer_length` tokens."""
     part = tf.shape(windows.inside)[1]
@@ -78,7 +78,7 @@ def _independent(
 
 
 def _conditional(
-    windows: Windows, outputs: dict[str, tf.Tensor], settings: SpanSettings
+    windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
     """Returns the most probable spans according to the conditional head."""
     position = windows.position[:, None]
@@ -119,7 +119,7 @@ class Finder(NamedTuple):
     """
 
     outputs: tuple[str, ...]
-    candidates: Callable[[Windows, dict[str, tf.Tensor], SpanSettings], Candidates]
+    candidates: Callable[[Windows, dict[str, tf.Tensor], QuestionAnsweringSettings], Candidates]
     null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
 

@@ -12,7 +12,7 @@ from albert_tf.options import option, seed_option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierOptions(FineTuningOptions):
+class ClassificationOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
     settings_file: ClassVar[str] = TARGET_FILE

@@ -16,12 +16,12 @@ from albert_tf.modeling.losses import ConditionalSpanObjective, Objective, SpanO
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from albert_tf.tasks.question_answering.answers import NullScore, null_of_class, null_of_logits
 from albert_tf.tasks.question_answering.averaging import mean_of_spans
+from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.spans import (
     SpanFinder,
     conditional_spans,
     independent_spans,
 )
-from albert_tf.tasks.question_answering.squad_options import SquadOptions
 
 
 class AnswerHead(NamedTuple):
@@ -38,7 +38,7 @@ class AnswerHead(NamedTuple):
         flops: operations of training on an example of a length.
     """
 
-    build: Callable[[SquadOptions, AlbertConfig, str], keras.Model]
+    build: Callable[[QuestionAnsweringOptions, AlbertConfig, str], keras.Model]
     objective: type[Objective]
     outputs: tuple[str, ...]
     find: SpanFinder
@@ -47,11 +47,13 @@ class AnswerHead(NamedTuple):
     flops: Callable[[AlbertConfig, int], float]
 
 
-def _span_model(options: SquadOptions, config: AlbertConfig, dtype: str) -> keras.Model:
+def _span_model(options: QuestionAnsweringOptions, config: AlbertConfig, dtype: str) -> keras.Model:
     return AlbertForQuestionAnswering(config, dtype=dtype)
 
 
-def _conditional_model(options: SquadOptions, config: AlbertConfig, dtype: str) -> keras.Model:
+def _conditional_model(
+    options: QuestionAnsweringOptions, config: AlbertConfig, dtype: str
+) -> keras.Model:
     return AlbertForConditionalQuestionAnswering(
         config, options.start_n_top, options.end_n_top, options.classifier_dropout, dtype=dtype
     )

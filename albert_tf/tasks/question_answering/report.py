@@ -9,9 +9,9 @@ import numpy as np
 from albert_tf.report.breakdowns import by_group
 from albert_tf.report.intervals import Interval, bootstrap, wilson
 from albert_tf.report.sections import Section, error_section, excerpt
-from albert_tf.tasks.question_answering.answer_metrics import SQUAD, AnswerMetric
 from albert_tf.tasks.question_answering.answers import Prediction
-from albert_tf.tasks.question_answering.squad_files import SquadQuestion
+from albert_tf.tasks.question_answering.metrics import SQUAD, AnswerMetric
+from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.squad_metrics import question_scores
 
 

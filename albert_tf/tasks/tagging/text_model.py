@@ -12,11 +12,11 @@ import keras
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.input.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
 from albert_tf.interop.layout import TAGGING_FILE
 from albert_tf.interop.models import MODEL_KINDS
 from albert_tf.tasks.tagging.entities import Entity
-from albert_tf.tasks.tagging.tag_files import (
+from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.readers import (
     Span,
     TaggedExample,
     TaggedText,
@@ -26,8 +26,8 @@ from albert_tf.tasks.tagging.tag_files import (
     kind_of_tags,
     labels_of,
 )
-from albert_tf.tasks.tagging.tagger_options import TaggerOptions
-from albert_tf.tasks.tagging.token_classification import TaggerSettings, TokenClassification
+from albert_tf.tasks.tagging.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
+from albert_tf.tasks.tagging.task import TaggingSettings, TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags, raw_words
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
@@ -40,7 +40,7 @@ from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 
-class TokenClassifier(TaskModel[TokenClassification]):
+class TokenClassifier(TaskModel[TaggingTask]):
     """Finds the entities in texts, such as names, or tags their words.
 
         tagger = albert_tf.TokenClassifier.from_preset("albert/albert-base-v2")
@@ -53,7 +53,7 @@ class TokenClassifier(TaskModel[TokenClassification]):
     characters of their entities refer to.
 
     Attributes:
-        task: the `TokenClassification` behind it; None until the tags are known.
+        task: the `TaggingTask` behind it; None until the tags are known.
 
     Example:
 
@@ -66,8 +66,8 @@ class TokenClassifier(TaskModel[TokenClassification]):
         True
     """
 
-    options_class = TaggerOptions
-    _options: TaggerOptions
+    options_class = TaggingOptions
+    _options: TaggingOptions
 
     # Whether `fit` may still choose the unit: words, or raw texts.
     _is_new = False
@@ -124,10 +124,10 @@ class TokenClassifier(TaskModel[TokenClassification]):
         if not cls._has_head(preset):
             tagger._is_new = True
             if given:
-                tagger._use(TaggerSettings(tags=_kind_of(given)), given)
+                tagger._use(TaggingSettings(tags=_kind_of(given)), given)
             return tagger
         if exists(os.path.join(preset.folder, TAGGING_FILE)):
-            task = TokenClassification(tagger._options, tagger.tokenizer)
+            task = TaggingTask(tagger._options, tagger.tokenizer)
             if given not in (None, task.labels):
                 raise InputError(
                     f"`labels`={given}: the model in {preset.name} was trained with {task.labels}"
@@ -135,16 +135,16 @@ class TokenClassifier(TaskModel[TokenClassification]):
             tagger._use_task(task)
         else:
             found = _labels_of_outputs(preset, given)
-            tagger._use(TaggerSettings(tags=_kind_of(found)), found)
+            tagger._use(TaggingSettings(tags=_kind_of(found)), found)
         return tagger
 
     @classmethod
     def _has_head(cls, preset: Preset) -> bool:
         return preset.head == "tagger"
 
-    def _use(self, settings: TaggerSettings, labels: list[str]) -> None:
+    def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
         """Uses a task that no training folder records."""
-        self._use_task(TokenClassification(self._options, self.tokenizer, (settings, labels)))
+        self._use_task(TaggingTask(self._options, self.tokenizer, (settings, labels)))
 
     @property
     def labels(self) -> list[str]:
@@ -242,7 +242,7 @@ class TokenClassifier(TaskModel[TokenClassification]):
         if self._is_new:
             kind = kind_of_tags(tagged) if self.task is None else self.task.settings.tags
             labels = labels_of(tagged, kind) if self.task is None else self.labels
-            self._use(TaggerSettings(tagged[0].unit, kind), labels)  # type: ignore[arg-type]
+            self._use(TaggingSettings(tagged[0].unit, kind), labels)  # type: ignore[arg-type]
             self._is_new = False
         validation = None if held_out is None else self._labeled_examples(held_out)
         return self._fit(self._labeled_examples(tagged), validation, arguments)

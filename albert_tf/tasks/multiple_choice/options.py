@@ -24,7 +24,7 @@ _TASKS_OF = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RaceOptions(FineTuningOptions):
+class MultipleChoiceOptions(FineTuningOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
     settings_file: ClassVar[str] = CHOICE_FILE

@@ -10,7 +10,7 @@ from albert_tf.finetuning.task import ExampleSet
 from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import Interval, bootstrap, wilson
 from albert_tf.report.sections import Section, Shade, Table, error_section, excerpt
-from albert_tf.tasks.multiple_choice.choice_question import LETTERS, ChoiceQuestion
+from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 
 
 def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Section]:

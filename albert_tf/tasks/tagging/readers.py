@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple
 from albert_tf.errors import InputError
 from albert_tf.files import converted, exists, open_file, parse_json, read_lines, shown
 from albert_tf.finetuning.parquet_rows import parquet_rows
-from albert_tf.input.tags import OUTSIDE, PLAIN_TAGS, split_tag
 from albert_tf.tasks.tagging.columns import read_columns
 from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
+from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, split_tag
 from albert_tf.tasks.tagging.windows import TEXT, WORDS
 
 

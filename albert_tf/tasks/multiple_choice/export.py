@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, ExportedTaskModel
+from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import kept, packed, slices
-from albert_tf.export.task_settings import ChoiceSettings
+from albert_tf.export.task_settings import MultipleChoiceSettings
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tokenizers import Tokenizer
 
@@ -18,7 +18,7 @@ _NO_NAME = "[^\\pL\\pN_\uff3f]"
 _SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
 
 
-class ExportedMultipleChoice(ExportedTaskModel):
+class MultipleChoiceExport(TaskExport):
     """Predicts the probabilities of the options of questions.
 
     Args:
@@ -29,7 +29,11 @@ class ExportedMultipleChoice(ExportedTaskModel):
     """
 
     def __init__(
-        self, model: keras.Model, tokenizer: Tokenizer, files: list[str], settings: ChoiceSettings
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        files: list[str],
+        settings: MultipleChoiceSettings,
     ):
         super().__init__(model, tokenizer, files)
         self._settings = settings
@@ -75,7 +79,7 @@ class ExportedMultipleChoice(ExportedTaskModel):
 
 
 def filled(question, options, in_names: bool):
-    """Fills every question with each of its options, as `choice_question.fill` does.
+    """Fills every question with each of its options, as `question.fill` does.
 
     Args:
         question: `[batch]`.
