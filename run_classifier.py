@@ -6,7 +6,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=128
 """
 
-from albert_tf.cli.finetuning import classify
+from albert_tf.tasks.classification.__main__ import main
 
 if __name__ == "__main__":
-    classify()
+    main()

@@ -5,7 +5,7 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=512 --max_qa_length=128
 """
 
-from albert_tf.cli.finetuning import race
+from albert_tf.tasks.multiple_choice.__main__ import main
 
 if __name__ == "__main__":
-    race()
+    main()

@@ -5,7 +5,7 @@
         --init_checkpoint=albert/albert-base-v2 --output_dir=out
 """
 
-from albert_tf.cli.finetuning import tag
+from albert_tf.tasks.tagging.__main__ import main
 
 if __name__ == "__main__":
-    tag()
+    main()

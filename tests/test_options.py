@@ -11,9 +11,9 @@ import pytest
 from absl import flags
 
 from albert_tf import configs
-from albert_tf.cli.finetuning import TASK_KINDS
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.options import check_limits, define_flags, from_flags, option, with_recipe_paths
+from albert_tf.task_kinds import task_kinds
 from albert_tf.tpu.preflight_options import PreflightOptions
 from albert_tf.training.options import PretrainingOptions
 from data_prep.extraction_options import ExtractionOptions
@@ -106,7 +106,7 @@ def test_numbers_have_the_limits_of_their_fields(options, message):
 @pytest.mark.parametrize(
     "options_class",
     [
-        *(kind.options for kind in TASK_KINDS.values()),
+        *(kind.load("options") for kind in task_kinds()),
         *(ExtractionOptions, VocabularyOptions, PretrainingDataOptions, PretrainingOptions),
         *(PassageOptions, PreflightOptions),
     ],

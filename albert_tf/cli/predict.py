@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 import time
@@ -16,24 +15,28 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import command
-from albert_tf.progress import ProgressLine
-from albert_tf.quiet import quiet_import
-from albert_tf.text_models.exported_tasks import EXPORTED_TASKS, exported_task, load_export
-from albert_tf.text_models.predict_options import PredictOptions
-from albert_tf.text_models.prediction_files import check_output, row_writer
-from albert_tf.text_models.prediction_rows import (
+from albert_tf.prediction.files import check_output, row_writer
+from albert_tf.prediction.options import PredictOptions
+from albert_tf.prediction.rows import (
     InputRow,
     columns_of,
     error_of_row,
     is_table,
     read_chunks,
 )
-from albert_tf.text_models.prediction_tasks import (
+from albert_tf.prediction.tasks import (
     PREDICTION_TASKS,
+    Columns,
+    Results,
     check_head,
+    exported_task,
+    load_export,
     load_model,
+    rounded,
     task_of,
 )
+from albert_tf.progress import ProgressLine
+from albert_tf.quiet import quiet_import
 
 
 def run(options: PredictOptions) -> None:
@@ -54,14 +57,13 @@ def run(options: PredictOptions) -> None:
         _predict_all(task, predict, options)
 
 
-def _predictor(options: PredictOptions) -> tuple[str, Callable]:
+def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Results]]:
     """The task, and the function that predicts columns of texts."""
     exported = exported_task(options.model)
     if exported and options.task in ("auto", exported):
         with quiet_import():
             load_keras()
-            export = load_export(exported, options.model)
-        return exported, functools.partial(EXPORTED_TASKS[exported].predict, export)
+            return exported, load_export(exported, options)
     with quiet_import():
         load_keras()
         from albert_tf.text_models.presets import open_preset
@@ -69,10 +71,11 @@ def _predictor(options: PredictOptions) -> tuple[str, Callable]:
         preset = open_preset(options.model, options.spm_model_file, options.do_lower_case)
     task = task_of(preset) if options.task == "auto" else options.task
     check_head(task, preset)
-    return task, functools.partial(PREDICTION_TASKS[task].predict, load_model(task, options))
+    predict, model = PREDICTION_TASKS[task].predict, load_model(task, options)
+    return task, lambda columns: predict(model, columns, options)
 
 
-def _predict_all(task: str, predict: Callable, options: PredictOptions) -> None:
+def _predict_all(task: str, predict: Callable[[Columns], Results], options: PredictOptions) -> None:
     start, count = time.monotonic(), 0
     progress = ProgressLine()
     shows_progress = options.input_file not in (None, STANDARD_STREAM)
@@ -80,10 +83,11 @@ def _predict_all(task: str, predict: Callable, options: PredictOptions) -> None:
         for rows in read_chunks(options, PREDICTION_TASKS[task]):
             columns = columns_of(rows, PREDICTION_TASKS[task], options)
             try:
-                results = predict(columns, options)
+                results = predict(columns)
             except InputError as error:
                 raise error_of_row(error, rows) from None
-            writer.write([_joined(row, result) for row, result in zip(rows, results, strict=True)])
+            pairs = zip(rows, results, strict=True)
+            writer.write([_joined(row, rounded(result)) for row, result in pairs])
             count += len(rows)
             if shows_progress:
                 rate = count / (time.monotonic() - start)

@@ -20,8 +20,7 @@ from albert_tf.export import export_card, manifest, tflite
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
 from albert_tf.export.source import Source, open_source
-from albert_tf.export.task_exports import (
-    TASK_EXPORTS,
+from albert_tf.export.task_export import (
     TrainedModel,
     check_head,
     create_task_model,
@@ -37,6 +36,7 @@ from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.task_kinds import TaskKind, kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -51,9 +51,9 @@ def export_saved_model(options: ExportOptions) -> None:
     """Writes a model as SavedModels, with a model card.
 
     The folder contains `encoder/`, the encoder with the pretraining heads that the checkpoint has;
-    `preprocess/`, which turns strings into its inputs; for a fine-tuned model, `classifier/`,
-    `squad/`, `choice/` or `tagger/`, which takes strings; and TFLite files if lengths are given. An
-    export that was already made from the same inputs is left as it is.
+    `preprocess/`, which turns strings into its inputs; for a fine-tuned model a folder such as
+    `classifier/`, which takes strings; and TFLite files if lengths are given. An export that was
+    already made from the same inputs is left as it is.
 
     Raises:
         InputError: if the folder contains something else; checkpoint, config and vocabulary do not
@@ -64,14 +64,13 @@ def export_saved_model(options: ExportOptions) -> None:
     options = dataclasses.replace(options, init_checkpoint=described_checkpoint(path))
     source = open_source(options)
     seq_length = _seq_length(options, source.config)
-    settings: Any = None
-    if source.head in TASK_EXPORTS:
-        settings = task_settings(source.head, options, source.config)
+    kind = kind_of(source.head)
+    settings: Any = task_settings(kind, options, source.config) if kind else None
     lite_lengths = tflite.read_lengths(
         source.head, options.tflite_lengths, source.config.max_position_embeddings
     )
     with_preprocess = _with_preprocess(options)
-    with_task = settings is not None and _with_task(source.head, options)
+    with_task = kind is not None and _with_task(kind, options)
     model, matched = _load(source, options.init_checkpoint, settings)
     made_from = {
         "head": source.head,
@@ -111,13 +110,12 @@ def export_saved_model(options: ExportOptions) -> None:
             preprocess = os.path.join(folder, layout.PREPROCESS)
             lines.append(_write_preprocess(preprocess, source, seq_length))
         tasks = {}
-        if with_task:
+        if kind and with_task:
             trained = TrainedModel(
                 source.head, model, source.tokenizer, source.companions, settings
             )
-            lines.append(write_task(folder, trained))
-            task = TASK_EXPORTS[source.head]
-            tasks[task.folder] = task.example(settings)
+            lines.append(write_task(folder, kind, trained))
+            tasks[kind.export_folder] = kind.load("export").example(settings)
         lite_files = []
         if lite_lengths:
             lite = os.path.join(folder, tflite.FOLDER)
@@ -169,9 +167,9 @@ def _with_preprocess(options: ExportOptions) -> bool:
     return True
 
 
-def _with_task(head: str, options: ExportOptions) -> bool:
+def _with_task(kind: TaskKind, options: ExportOptions) -> bool:
     """Whether to write the folder of a task; logs a note if it cannot be written."""
-    if note := task_note(head, requested=options.head != "auto"):
+    if note := task_note(kind, options.head):
         logger.info("%s", note)
     return note is None
 
@@ -180,8 +178,7 @@ def _load(
     source: Source, init_checkpoint: str, settings: Any
 ) -> tuple[keras.Model, MatchedWeights]:
     """Creates the model and loads its weights."""
-    is_task = source.head in TASK_EXPORTS
-    if is_task:
+    if settings is not None:
         model = create_task_model(source.head, source.config, settings, source.weights)
     elif source.head == "pretraining":
         model = AlbertForPreTraining(source.config)
@@ -189,7 +186,7 @@ def _load(
         model = AlbertEncoder(source.config)
     with arguments_renamed(path="init_checkpoint"):
         matched = load_weights(model, init_checkpoint)
-        if is_task:
+        if settings is not None:
             check_head(source.head, matched.missing, init_checkpoint)
     return model, matched
 
@@ -224,7 +221,7 @@ def _write_card(
 
 def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
     """Writes encoder/ and returns a line about it."""
-    if source.head in TASK_EXPORTS:
+    if kind_of(source.head):
         model = model.encoder
     missing = tuple(matched.missing)
     if any(path.startswith("bert/pooler/") for path in missing):

@@ -23,15 +23,16 @@ from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
 from albert_tf.export.manifest import MANIFEST, read_manifest
-from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel, create_task_model
+from albert_tf.export.task_export import TrainedModel, create_task_model
 from albert_tf.files import converted, exists
 from albert_tf.interop import layout
 from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.models import find_kind
+from albert_tf.interop.models import find_head
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def _bytes(texts: Sequence[str]) -> np.ndarray:
     return np.array([text.encode() for text in texts])
 
 
-# Inputs of a task's model, by name.
+# Inputs of a task's model, by name; `_task_inputs` makes up others.
 _STRINGS = {
     "text": _bytes(_TEXTS),
     "text_pair": _bytes(_TEXTS[::-1]),
@@ -69,6 +70,13 @@ _STRINGS = {
     "context": _bytes([f"{first} {' '.join(_TEXTS)}" for first in _TEXTS]),
     "options": np.stack([_bytes(_TEXTS[n:] + _TEXTS[:n]) for n in range(4)], axis=1),
 }
+
+
+def _task_inputs(kind: TaskKind | None) -> dict[str, np.ndarray]:
+    """Return an array for each input of a kind of task."""
+    other = {int: np.zeros(len(_TEXTS), np.int32), str: _STRINGS["text"]}
+    inputs = kind.inputs.items() if kind else ()
+    return {name: _STRINGS[name] if name in _STRINGS else other[type_] for name, type_ in inputs}
 
 
 def check(options: CheckOptions) -> None:
@@ -84,12 +92,14 @@ def check(options: CheckOptions) -> None:
     config = open_weights(folder).config
     if config is None:
         raise InputError(f"{folder}: no albert_config.json among the assets of {layout.ENCODER}/")
-    pretrained = find_kind(open_weights(folder).tensors) == "pretraining"
+    pretrained = find_head(open_weights(folder).tensors) == "pretraining"
     model = AlbertForPreTraining(config) if pretrained else AlbertEncoder(config)
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)
     inputs = _inputs(config)
-    found, times = _in_fresh_process(folder, inputs, _timed(options, config))
+    kind = kind_of(_manifest(folder).head or "")
+    given = {**inputs, **_task_inputs(kind)}
+    found, times = _in_fresh_process(folder, given, _timed(options, config))
     logger.info("%s: loads in a process without albert_tf", folder)
 
     _check_signatures(folder, found)
@@ -160,7 +170,6 @@ def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, lis
         names = [os.path.join(place, name) for name in ("in.npz", "out.npz", "times.json")]
         arrays: dict[str, Any] = {
             **inputs,
-            **_STRINGS,
             "timed": np.array(timed, np.int32).reshape(-1, 2),
             "texts": _bytes(_TEXTS),
         }
@@ -248,6 +257,10 @@ class _Manifest:
     made_from: _MadeFrom = _MadeFrom()
 
 
+def _manifest(folder: str) -> _Manifest:
+    return converted(read_manifest(folder), os.path.join(folder, MANIFEST), _Manifest)
+
+
 def _check_task(
     folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
 ) -> str | None:
@@ -256,17 +269,17 @@ def _check_task(
     Returns:
         The folder of the task; None if the export has none.
     """
-    manifest_file = os.path.join(folder, MANIFEST)
-    manifest = converted(read_manifest(folder), manifest_file, _Manifest)
+    manifest_file, manifest = os.path.join(folder, MANIFEST), _manifest(folder)
     head, made_from = manifest.head, manifest.made_from
     if not made_from.task:
         return None
-    if head not in TASK_EXPORTS:
-        known = ", ".join(TASK_EXPORTS)
+    kind = kind_of(head or "")
+    if head is None or kind is None:
+        known = ", ".join(each.name for kind in task_kinds() for each in kind.heads)
         raise InputError(f"{manifest_file}: head={head!r}: must be one of {known}")
-    task = TASK_EXPORTS[head]
-    path = options.init_checkpoint or os.path.join(folder, task.folder)
-    settings: Any = converted(made_from.task, manifest_file, task.settings)
+    task, export = kind.export_folder, kind.load("export")
+    path = options.init_checkpoint or os.path.join(folder, task)
+    settings: Any = converted(made_from.task, manifest_file, export.settings_class)
     model = create_task_model(head, config, settings, open_weights(path, config=config))
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
@@ -274,14 +287,15 @@ def _check_task(
         find_companions(folder), labels=made_from.labels, results=made_from.results
     )
     trained = TrainedModel(head, model, _tokenizer(folder, companions), companions, settings)
-    function = task.create_module(trained, []).signatures()["serving_default"]
+    function = export(trained, []).signatures()["serving_default"]
     names = inspect.signature(function.python_function).parameters
-    expected = function(**{name: tf.constant(_STRINGS[name]) for name in names})
+    inputs = _task_inputs(kind)
+    expected = function(**{name: tf.constant(inputs[name]) for name in names})
     for name, values in expected.items():
-        given, values = found[f"{task.folder}/{name}"], standalone.without_objects(values)
+        given, values = found[f"{task}/{name}"], standalone.without_objects(values)
         if given.shape != values.shape or not _agree(given, values):
-            raise InputError(f"{folder}: {task.folder}/ gives another {name} than the model")
-    return task.folder
+            raise InputError(f"{folder}: {task}/ gives another {name} than the model")
+    return task
 
 
 def _agree(given: np.ndarray, values: np.ndarray) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.interop.convert_options import MODEL_KIND_NAMES
 from albert_tf.options import option
+from albert_tf.task_kinds import heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ExportOptions:
         "auto",
         "Kind of model to export; auto detects it from the weights and the files next to them. "
         "encoder leaves out the head of a task.",
-        choices=("auto", *MODEL_KIND_NAMES),
+        choices=("auto", *heads()),
     )
     max_query_length: int | None = option(
         None,

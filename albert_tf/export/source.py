@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.task_exports import TASK_EXPORTS
-from albert_tf.files import exists
 from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import folder_of
-from albert_tf.interop.models import MODEL_KINDS, find_kind
+from albert_tf.interop.models import HEADS, find_head, heads_like, possible_heads
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
@@ -22,7 +19,7 @@ class Source(NamedTuple):
     """What an export is made from.
 
     Attributes:
-        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        head: a key of `albert_tf.task_kinds.heads()`.
         weights: the weights in the checkpoint.
         config: config of the encoder.
         tokenizer: tokenizer of the model.
@@ -63,10 +60,10 @@ def open_source(options: ExportOptions) -> Source:
     with arguments_renamed(path="spm_model_file"):
         tokenizer = load_tokenizer(vocabulary, options.do_lower_case, [companions])
     config.check_vocabulary(tokenizer.vocab_size, vocabulary)
-    return Source(find_head(options, weights), weights, config, tokenizer, companions)
+    return Source(choose_head(options, weights), weights, config, tokenizer, companions)
 
 
-def find_head(options: ExportOptions, weights: Weights) -> str:
+def choose_head(options: ExportOptions, weights: Weights) -> str:
     """Returns the kind of model to export: the one that the options name, or that of the weights.
 
     Args:
@@ -77,33 +74,20 @@ def find_head(options: ExportOptions, weights: Weights) -> str:
         InputError: if the weights lack the named head, or do not determine which head they have.
     """
     named = f"`init_checkpoint`={options.init_checkpoint}"
-    found = weights.head or find_kind(weights.tensors)
     if options.head != "auto":
-        prefix = MODEL_KINDS[options.head].prefix
-        if not any(path.startswith(prefix) for path in weights.tensors):
+        scope = HEADS[options.head].scope
+        if not any(path.startswith(scope) for path in weights.tensors):
+            found = weights.head or find_head(weights.tensors)
             raise InputError(f"`head`={options.head}: {named} has the head {found} instead")
-        if options.head == "choice" and _output_count(weights) != 1:
-            raise InputError(
-                f"`head`=choice: {named} has a classifier with {_output_count(weights)} labels; a "
-                "multiple-choice head has one score"
-            )
+        if options.head not in heads_like(options.head, weights):
+            count = weights.tensors[f"{scope}output_bias"].shape[0]
+            raise InputError(f"`head`={options.head}: {named} has {count} outputs instead of one")
         return options.head
-    if found != "classifier" or _output_count(weights) != 1 or weights.head:
-        return found
-    candidates = [
-        head
-        for head in ("classifier", "choice")
-        if exists(
-            os.path.join(folder_of(options.init_checkpoint), TASK_EXPORTS[head].settings_file)
-        )
-    ]
-    if len(candidates) != 1:
+    possible = possible_heads(weights, folder_of(options.init_checkpoint))
+    if len(possible) > 1:
+        choices = " or ".join(f"`head`={name}" for name in possible)
         raise InputError(
             f"`head`: {named} has a single score, and no file next to it records its meaning; use "
-            "`head`=classifier for a regression or `head`=choice for multiple choice"
+            f"{choices}"
         )
-    return candidates[0]
-
-
-def _output_count(weights: Weights) -> int:
-    return weights.tensors["classifier/output_weights"].shape[0]
+    return possible[0]

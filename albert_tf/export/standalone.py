@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 
 TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
-TASK_FOLDERS = ("classifier", "squad", "choice", "tagger")
 
 
 def seconds_per_call(function, arguments: dict) -> float:
@@ -53,9 +52,9 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
         import tensorflow_text  # noqa: F401  registers the operations
 
         found |= pack(tf.saved_model.load(preprocess), tf.constant(given["texts"]))
-    for task in TASK_FOLDERS:
+    for task in set(os.listdir(folder)) - {"encoder", "preprocess"}:
         place = os.path.join(folder, task)
-        if os.path.exists(place):
+        if os.path.exists(os.path.join(place, "saved_model.pb")):
             answers = answer(place, given)
             found |= {f"{task}/{name}": value for name, value in answers.items()}
     arrays: dict[str, Any] = {name: np.asarray(value) for name, value in found.items()}

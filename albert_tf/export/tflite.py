@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_bytes
+from albert_tf.task_kinds import heads, kind_of
 
 logger = logging.getLogger(__name__)
 
@@ -44,22 +45,12 @@ PRECISIONS = {
     "int8": [tf.lite.Optimize.DEFAULT],  # int8 kernels, float32 activations
 }
 
-_ENCODER_OUTPUTS = ("pooled_output", "sequence_output")
-# Kind of model -> outputs of its TFLite files.
-OUTPUTS = {
-    "encoder": _ENCODER_OUTPUTS,
-    "pretraining": _ENCODER_OUTPUTS,
-    "classifier": ("logits",),
-    "span": ("start_logits", "end_logits"),
-    "tagger": ("logits",),
-}
-
 
 def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tuple[int, ...]:
     """Parses the lengths of TFLite files and removes duplicates.
 
     Args:
-        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        head: a key of `albert_tf.task_kinds.heads()`.
         tflite_lengths: the lengths as text.
         longest: longest sequence that the model supports.
 
@@ -67,10 +58,11 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
         InputError: if a length is not a number or out of range, or such a model cannot be written.
     """
     given = f"`tflite_lengths`={','.join(tflite_lengths)}"
-    if tflite_lengths and head not in OUTPUTS:
+    if tflite_lengths and not heads()[head].lite_outputs:
+        supported = ", ".join(each.name for each in heads().values() if each.lite_outputs)
         raise InputError(
             f"{given}: not supported for a model with the head {head}; supported heads are "
-            f"{', '.join(OUTPUTS)}"
+            f"{supported}"
         )
     try:
         lengths = tuple(dict.fromkeys(map(int, tflite_lengths)))
@@ -87,19 +79,19 @@ def write_lite_files(
     """Writes a file for every length and precision, and logs how accurate it is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
-    int32 `[1, length]`; the outputs are those in `OUTPUTS`.
+    int32 `[1, length]`; the outputs are those that the head names.
 
     Args:
         folder: folder for the files, which is created.
-        head: a key of `OUTPUTS`.
+        head: one with TFLite files.
         model: the model with its weights.
         lengths: lengths of the sequences in tokens.
     """
     make_folder(folder, "export_path")
-    name = "encoder" if OUTPUTS[head] == _ENCODER_OUTPUTS else head
+    name, outputs = head if kind_of(head) else "encoder", heads()[head].lite_outputs
     written = []
     for length in lengths:
-        function = _function(model, OUTPUTS[head], length)
+        function = _function(model, outputs, length)
         examples = _examples(model.config.vocab_size, length)
         expected = _stacked(function, examples)
         for precision, optimizations in PRECISIONS.items():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.ensemble_folders import member_options
@@ -10,15 +13,18 @@ from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.hub.names import may_be_published
-from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.training.model_config import check_model
 
 # What may be a name of published weights, which looks like a relative path.
 _WEIGHTS = ("init_checkpoint", "spm_model_file", "vocab_file")
 
 
-def check_early(options: FineTuningOptions) -> None:
-    """Checks the options, the config, and whether the files exist.
+def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | None = None) -> None:
+    """Check the options, the config, and whether the files exist.
+
+    Args:
+        options: of the program.
+        check_data: raises InputError if the data set that the options name is invalid.
 
     Raises:
         InputError: an option is invalid, or a file or folder is missing.
@@ -27,7 +33,7 @@ def check_early(options: FineTuningOptions) -> None:
         options.check()
         for member in member_options(options):
             with arguments_renamed(output_dir="ensemble"):
-                check_early(member)
+                check_early(member, check_data)
         return
     options = inherit(options)
     options.check()
@@ -40,7 +46,5 @@ def check_early(options: FineTuningOptions) -> None:
         # A checkpoint of TensorFlow is a prefix of names.
         if not exists(path) and not exists(f"{path}.index"):
             raise InputError(f"`{name}`={path}: no such file or folder")
-    if isinstance(options, ClassificationOptions):
-        from albert_tf.tasks.classification.tables import find_dataset
-
-        find_dataset(options)
+    if check_data:
+        check_data(options)

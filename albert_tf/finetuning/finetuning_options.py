@@ -12,6 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
 from albert_tf.interop.layout import SETTINGS_FILE
 from albert_tf.options import check_limits, option
+from albert_tf.original_flags import OriginalFlag
 from albert_tf.training.options import TrainingOptions
 
 # Value of `predict_file` and `predict_output` for the standard streams.
@@ -43,10 +44,14 @@ class FineTuningOptions(TrainingOptions):
     Attributes:
         settings_file: file next to the checkpoints that records the options in `inherited`.
         inherited: option -> its default.
+        lengths: those of them that change what a model reads.
+        original: other flags of the original's program; see `albert_tf.options.command`.
     """
 
     settings_file: ClassVar[str] = SETTINGS_FILE
     inherited: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
+    lengths: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    original: ClassVar[Mapping[str, OriginalFlag]] = {}
 
     max_seq_length: int = option(
         None,

@@ -142,11 +142,13 @@ class FineTuningTask(abc.ABC):
     def companion_files(self) -> dict[str, str]:
         """File name -> text of what prediction and exports need next to the checkpoints.
 
-        By default, the options that a trained folder is used with unless they are given.
+        By default, the options that a trained folder records.
         """
-        options = self.options
-        recorded = {name: getattr(options, name) for name in options.inherited}
-        return {options.settings_file: json.dumps(recorded) + "\n"}
+        return {self.options.settings_file: json.dumps(self.recorded_options()) + "\n"}
+
+    def recorded_options(self) -> dict[str, Any]:
+        """Return option -> value that a trained folder is used with unless it is given."""
+        return {name: getattr(self.options, name) for name in self.options.inherited}
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
         """Writes the files of `--do_predict`; by default `predictions.tsv`, from `decode`."""

@@ -1,26 +1,75 @@
-"""What a folder with a trained model records about its options; loads no framework."""
+"""What a folder with a trained model records about how it reads examples; loads no framework."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import os
 import typing
-from dataclasses import asdict, field, make_dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from albert_tf.files import converted, exists, read_json
 from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
+from albert_tf.interop.layout import folder_of
 
 logger = logging.getLogger(__name__)
 
-# What changes the ids that a model reads.
-_LENGTHS = ("max_seq_length", "max_query_length", "doc_stride", "max_qa_length")
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """How a fine-tuned model reads examples, as its export needs it; a subclass for each kind.
+
+    Attributes:
+        default_length: `max_seq_length` if it is neither given nor recorded.
+        max_seq_length: maximum length of a sequence in tokens; None if unknown.
+    """
+
+    default_length: ClassVar[int] = 512
+
+    max_seq_length: int | None = None
+
+    @property
+    def min_length(self) -> int:
+        """Return the smallest `max_seq_length` with room for a token."""
+        return 3
+
+    @classmethod
+    def defaults(cls, *names: str) -> dict[str, Any]:
+        """Return setting -> default for the length of sequences and other settings."""
+        return {
+            "max_seq_length": cls.default_length,
+            **{name: getattr(cls, name) for name in names},
+        }
+
+
+Settings = TypeVar("Settings", bound=TaskSettings)
+
+
+def read_settings(
+    kind: type[Settings], path: str, file_name: str, changes: dict[str, Any]
+) -> Settings:
+    """Read settings from a file next to some weights, with defaults for missing values.
+
+    Args:
+        kind: of the settings.
+        path: path of the weights, a file or a folder.
+        file_name: name of the file; it may contain other values too, or not exist.
+        changes: attribute -> value that overrides the file; None to keep that of the file.
+
+    Raises:
+        InputError: If the file is damaged.
+    """
+    file = os.path.join(folder_of(path), file_name)
+    values: dict[str, Any] = read_json(file, dict[str, Any]) if exists(file) else {}
+    values |= {name: value for name, value in changes.items() if value is not None}
+    return converted(values, file, kind)
 
 
 def with_trained_settings(options: Options) -> Options:
     """As `inherit`; logs a warning if a given length differs from the recorded one."""
     recorded = _recorded(options)
-    for name in _LENGTHS:
-        given, before = getattr(options, name, None), recorded.get(name)
+    for name in options.lengths:
+        given, before = getattr(options, name), recorded.get(name)
         if None not in (given, before) and given != before:
             trained = f"the model in {options.output_dir} was trained with {before}"
             logger.warning("%s=%s: %s", name, given, trained)
@@ -34,7 +83,7 @@ def inherit(options: Options) -> Options:
         InputError: the record is damaged.
     """
     missing = {n: value for n, value in _recorded(options).items() if getattr(options, n) is None}
-    return replace(options, **missing)
+    return dataclasses.replace(options, **missing)
 
 
 def _recorded(options: FineTuningOptions) -> dict[str, Any]:
@@ -42,8 +91,12 @@ def _recorded(options: FineTuningOptions) -> dict[str, Any]:
     if not options.output_dir or not exists(path):
         return {}
     hints = typing.get_type_hints(type(options))
-    fields = [(name, hints[name] | None, field(default=None)) for name in options.inherited]
+    fields = [
+        (name, hints[name] | None, dataclasses.field(default=None)) for name in options.inherited
+    ]
     record: Any = converted(
-        options.recorded(read_json(path, dict[str, Any])), path, make_dataclass("Record", fields)
+        options.recorded(read_json(path, dict[str, Any])),
+        path,
+        dataclasses.make_dataclass("Record", fields),
     )
-    return {name: value for name, value in asdict(record).items() if value is not None}
+    return {name: value for name, value in dataclasses.asdict(record).items() if value is not None}

@@ -12,40 +12,31 @@ from albert_tf.files import exists, read_json, read_text
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
-from albert_tf.interop.layout import (
-    CHOICE_FILE,
-    FROZEN_FILE,
-    LABELS_FILE,
-    QUESTION_ANSWERING_FILE,
-    SETTINGS_FILE,
-    TAGGING_FILE,
-    TARGET_FILE,
-)
+from albert_tf.interop.layout import FROZEN_FILE, LABELS_FILE, SETTINGS_FILE
+from albert_tf.task_kinds import task_kinds
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization, read_normalization
 
 RESULTS_FILE = "eval_results.txt"
 EVALUATION_DATA_FILE = "evaluation_data.json"
 
-# In the results of question answering: the null score above which there is no answer.
-THRESHOLD = "null_score_diff_threshold"
 DATA_FILE = "training_data.json"
 
-# What a run that resumes reads in its folder, besides the files that `Companions` describes.
-RUN_FILES = (
-    "data_order.json",
-    "dtype.json",
-    TARGET_FILE,
-    QUESTION_ANSWERING_FILE,
-    CHOICE_FILE,
-    TAGGING_FILE,
-    SETTINGS_FILE,
-    FROZEN_FILE,
-    "metrics.jsonl",
-    "evaluations.jsonl",
-)
-
 Value = TypeVar("Value")
+
+
+def run_files() -> tuple[str, ...]:
+    """Return what a run that resumes reads in its folder, besides what `Companions` describes."""
+    return (
+        *("data_order.json", "dtype.json"),
+        *(kind.settings_file for kind in task_kinds()),
+        *(SETTINGS_FILE, FROZEN_FILE, "metrics.jsonl", "evaluations.jsonl"),
+    )
+
+
+def kept_results() -> tuple[str, ...]:
+    """Return the names of results that belong to a model, whatever the checkpoint."""
+    return tuple(name for kind in task_kinds() for name in kind.kept_results)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +94,7 @@ class Companions:
         evaluated = self.results.get("global_step")
         if not step or evaluated in (None, str(step)):
             return self
-        # Answers are found with the same threshold whatever the checkpoint.
-        kept = {name: value for name, value in self.results.items() if name == THRESHOLD}
+        kept = {name: self.results[name] for name in kept_results() if name in self.results}
         return dataclasses.replace(self, results=kept, evaluated=())
 
 

@@ -25,13 +25,13 @@ from albert_tf.interop.companions import (
     EVALUATION_DATA_FILE,
     LABELS_FILE,
     RESULTS_FILE,
-    RUN_FILES,
     Companions,
     evaluation_data,
+    run_files,
 )
 from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.interop.keras_weights import SUFFIX, write_keras_weights
-from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
+from albert_tf.interop.models import HEADS, create_model
 from albert_tf.interop.weights import Weights
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization
@@ -41,7 +41,7 @@ class ConvertedModel(NamedTuple):
     """A model between two formats.
 
     Attributes:
-        head: a key of `MODEL_KINDS`.
+        head: a key of `HEADS`.
         config: config of the encoder.
         values: variable path -> value.
         step: number of training steps; 0 if unknown.
@@ -134,7 +134,7 @@ def _copy_run_files(folder: str, checkpoint: str, source: Weights) -> None:
     """
     if not source.optimizer:
         return
-    for name in RUN_FILES:
+    for name in run_files():
         path = os.path.join(os.path.dirname(source.path), name)
         if files.exists(path):
             _copy(path, os.path.join(folder, name))
@@ -190,7 +190,8 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
 
 def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
     """Returns the fields of `config.json` that do not describe the encoder."""
-    architecture = MODEL_KINDS[model.head].architecture
+    head = HEADS[model.head]
+    architecture = head.huggingface
     if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
         architecture = "AlbertForMaskedLM"
     tokenizer = model.tokenizer
@@ -201,8 +202,8 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
         "eos_token_id": tokenizer.sep_id if tokenizer else 3,
         "dtype": "float32",
     }
-    if model.head in LABELED:
-        count = len(model.values[f"{MODEL_KINDS[model.head].prefix}output_bias"])
+    if head.labeled:
+        count = len(model.values[f"{head.scope}output_bias"])
         labels = model.companions.labels
         if len(labels) != count:
             labels = tuple(f"LABEL_{id}" for id in range(count))

@@ -19,7 +19,7 @@ from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
-from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model, find_kind, read_as
+from albert_tf.interop.models import HEADS, create_model, find_head, read_as
 from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
 from albert_tf.tokenizers import Tokenizer
 
@@ -50,10 +50,10 @@ def convert(options: ConvertOptions) -> None:
     companions = companions.about(weights.step)
     head = options.head
     if head == "auto":
-        head = weights.head or find_kind(weights.tensors)
+        head = weights.head or find_head(weights.tensors)
     weights = read_as(head, weights)
 
-    if options.to_format == "huggingface" and not MODEL_KINDS[head].architecture:
+    if options.to_format == "huggingface" and not HEADS[head].huggingface:
         raise InputError(
             f"`to_format`=huggingface: has no model with the head of {weights.path} ({head}); "
             "`head`=encoder converts the rest"
@@ -66,7 +66,7 @@ def convert(options: ConvertOptions) -> None:
     logger.info("%s", tensor_table(shapes, weights, matched))
     for note in differences:
         logger.info("%s", note)
-    _check(options, MODEL_KINDS[head].optional, weights, matched)
+    _check(options, HEADS[head].optional, weights, matched)
     values = {path: weights.read(name) for path, name in matched.loaded.items()}
     model = ConvertedModel(
         head,
@@ -132,7 +132,7 @@ def _notes(
 def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:
     """Returns the shapes of the variables of a model, by path."""
     stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
-    if head in LABELED and f"{MODEL_KINDS[head].prefix}output_weights" not in stored:
+    if HEADS[head].labeled and f"{HEADS[head].scope}output_weights" not in stored:
         raise InputError(f"`head`={head}: {weights.path} has no weights of a {head}")
     return {v.path: tuple(v.shape) for v in create_model(head, config, stored).weights}
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.options import option
-
-# Keys of `albert_tf.interop.models.MODEL_KINDS`, which cannot be imported without Keras.
-MODEL_KIND_NAMES = (
-    "pretraining",
-    "classifier",
-    "span",
-    "conditional_span",
-    "choice",
-    "tagger",
-    "encoder",
-)
+from albert_tf.task_kinds import heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +46,7 @@ class ConvertOptions:
         "classifier unless config.json names a multiple-choice model. A classifier of a Hugging "
         "Face folder whose config.json names no architecture labels tokens (tagger) if there is "
         "no pooler, and sequences otherwise.",
-        choices=("auto", *MODEL_KIND_NAMES),
+        choices=("auto", *heads()),
     )
     spm_model_file: str | None = option(
         None,

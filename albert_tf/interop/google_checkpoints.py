@@ -16,13 +16,13 @@ from albert_tf.interop.tensorflow_checkpoints import (
     tensor_of,
 )
 from albert_tf.interop.weights import Tensor, Weights, adjacent_config
+from albert_tf.task_kinds import task_scopes
 
 # The original keeps the variables of fine-tuning heads outside of any scope.
 _HEADS = {
     "output_weights": "classifier/output_weights",
     "output_bias": "classifier/output_bias",
 }
-_SCOPES = ("bert/", "cls/", "start_logits/", "end_logits/", "answer_class/", "token_classifier/")
 _STEP = "global_step"
 _SKIPPED = re.compile(
     rf"(^|/)({_STEP}|(adam|lamb)_[mv]|Adam(_1)?|beta[12]_power|ExponentialMovingAverage|Momentum)$"
@@ -46,7 +46,7 @@ def read_google_checkpoint(path: str) -> Weights:
         plain = name.removeprefix("module/")  # scope of TF1 hub modules
         if _SKIPPED.search(name):
             skipped[name] = shape
-        elif plain in _HEADS or plain.startswith(_SCOPES):
+        elif plain in _HEADS or plain.startswith(("bert/", "cls/", *task_scopes())):
             variable = _HEADS.get(plain, albert_zh.original_name(plain))
             tensors[variable] = tensor_of(path, reader, name, shape, name)
         else:

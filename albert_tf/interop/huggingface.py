@@ -21,6 +21,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, open_file, read_json, write_text
 from albert_tf.huggingface_config import to_huggingface
 from albert_tf.interop.weights import Tensor, Weights
+from albert_tf.task_kinds import Head, heads
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -44,8 +45,6 @@ _MODULES = {
     "predictions.LayerNorm": ("cls/predictions/transform/LayerNorm", "gamma"),
     "predictions": ("cls/predictions", "output_weights"),
     "sop_classifier.classifier": ("cls/seq_relationship", "output_weights"),
-    "classifier": ("classifier", "output_weights"),
-    "qa_outputs": ("cls/squad", "output_weights"),
 }
 _BLOCK_MODULES = {
     "attention.query": ("attention_1/self/query", "kernel"),
@@ -64,16 +63,16 @@ _SKIPPED = re.compile(r"(^predictions\.decoder\.|embeddings\.(position_ids|token
 
 _PROJECTION = "bert/encoder/embedding_hidden_mapping_in/"
 
-# Their `classifier` is a classifier of sequences or of tokens. Only the latter has no pooler.
-_TAGGER = "AlbertForTokenClassification"
-_CLASSIFIERS = ("AlbertForSequenceClassification", "AlbertForMultipleChoice", _TAGGER)
-_CLASSIFIER, _TOKEN_CLASSIFIER = "classifier/", "token_classifier/"
+# Heads of tasks. Of those that are stored as one module, the first one's names are read.
+_HEADS = tuple(head for head in heads().values() if head.huggingface_module)
+_SCOPES = {head.huggingface_module: head.scope for head in reversed(_HEADS)}
+_MODULES |= {module: (scope.rstrip("/"), "output_weights") for module, scope in _SCOPES.items()}
 
 
 def variable_of(name: str) -> str | None:
     """Returns the path of the variable for a Hugging Face tensor; None if there is none.
 
-    Tensors of `classifier` are those of a classifier of sequences.
+    Tensors of a module that several heads are stored as are those of the first of these heads.
     """
     name = name.removeprefix("albert.")
     modules, scope = _MODULES, ""
@@ -92,8 +91,10 @@ def variable_of(name: str) -> str | None:
 
 def name_of(path: str, prefix: str = "albert.") -> str:
     """Returns the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
-    if path.startswith(_TOKEN_CLASSIFIER):
-        path = _CLASSIFIER + path.removeprefix(_TOKEN_CLASSIFIER)
+    for head in _HEADS:
+        if path.startswith(head.scope):
+            path = _SCOPES[head.huggingface_module] + path.removeprefix(head.scope)
+            break
     match = re.match(_BLOCK_SCOPE.format(group=r"(\d+)", inner=r"(\d+)"), path)
     modules, block, rest = _MODULES, "", path
     if match:
@@ -151,20 +152,26 @@ def read_huggingface(path: str) -> Weights:
         )
     if config.embedding_size == config.hidden_size:
         _drop_identity(path, tensors, skipped)
-    if _labels_tokens(architectures[0], tensors):
-        tensors = {
-            re.sub(f"^{_CLASSIFIER}", _TOKEN_CLASSIFIER, path): tensor
-            for path, tensor in tensors.items()
-        }
-    head = "choice" if architectures[0] == "AlbertForMultipleChoice" else None
-    return Weights(path, "huggingface", tensors, unknown, skipped, config, head=head)
+    head = _head_of(architectures[0], tensors)
+    if head is None:
+        return Weights(path, "huggingface", tensors, unknown, skipped, config)
+    stored = _SCOPES[head.huggingface_module]
+    tensors = {re.sub(f"^{stored}", head.scope, name): tensor for name, tensor in tensors.items()}
+    # Its name says what the variables alone do not.
+    is_first = next(each for each in _HEADS if each.scope == head.scope) is head
+    named = None if is_first else head.name
+    return Weights(path, "huggingface", tensors, unknown, skipped, config, head=named)
 
 
-def _labels_tokens(architecture: str, tensors: Iterable[str]) -> bool:
-    """Whether the tensors of `classifier` classify tokens."""
-    if architecture in _CLASSIFIERS:
-        return architecture == _TAGGER
-    return not any(path.startswith("bert/pooler/") for path in tensors)
+def _head_of(architecture: str, paths: Iterable[str]) -> Head | None:
+    """Return the head of a task: the one that is named, else one that uses the pooler or not."""
+    paths = list(paths)
+    scopes = {scope for scope in _SCOPES.values() if any(path.startswith(scope) for path in paths)}
+    found = [head for head in _HEADS if _SCOPES[head.huggingface_module] in scopes]
+    has_pooler = any(path.startswith("bert/pooler/") for path in paths)
+    named = [head for head in found if head.huggingface == architecture]
+    fitting = [head for head in found if has_pooler != ("bert/pooler/" in head.optional)]
+    return next(iter([*named, *fitting, *found]), None)
 
 
 def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:

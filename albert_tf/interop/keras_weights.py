@@ -17,23 +17,14 @@ import numpy as np
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import rename, temporary_name
-from albert_tf.interop.models import LABELED, MODEL_KINDS, create_model
+from albert_tf.interop.models import HEADS, create_model
 from albert_tf.interop.weights import Tensor, Weights
+from albert_tf.task_kinds import ENCODER
 
 SUFFIX = ".weights.h5"
 
 # Bytes of an HDF5 file besides the values.
 _OVERHEAD_BYTES = 1 << 20
-
-# Group in the file -> kind of model. Keras names a head after its attribute, or after its class if
-# the name of the attribute comes after "layers" in the alphabet. The first row that matches counts.
-_KINDS = {
-    "layers/masked_lm_head": "pretraining",
-    "layers/span_head": "span",
-    "answer_class": "conditional_span",
-    "classifier": "classifier",
-    "layers/linear_head": "tagger",  # pretraining has one, too
-}
 
 
 def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
@@ -50,11 +41,11 @@ def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
         raise InputError(f"{path}: requires {CONFIG_FILE} of the model in the same folder")
     try:
         with h5py.File(path) as file:
-            rows = ((name, kind) for name, kind in _KINDS.items() if name in file)
-            group, kind = next(rows, ("", "encoder"))
-            head = file[f"{group}/vars/0"].shape if kind in LABELED else ()
-        shapes = {f"{MODEL_KINDS[kind].prefix}output_weights": head}
-        model = create_model(kind, config, shapes)
+            # Groups of heads may be part of other models, whose heads come first.
+            found = (h for h in HEADS.values() if h.keras_group and h.keras_group in file)
+            head = next(found, ENCODER)
+            shape = file[f"{head.keras_group}/vars/0"].shape if head.labeled else ()
+        model = create_model(head.name, config, {f"{head.scope}output_weights": shape})
         model.load_weights(path)
     except (OSError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]

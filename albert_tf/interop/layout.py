@@ -16,11 +16,7 @@ BEST_FOLDER = "best"
 
 # Next to the weights of fine-tuned models: how they read texts, and what their outputs mean.
 LABELS_FILE = "labels.json"
-TARGET_FILE = "target.json"
-QUESTION_ANSWERING_FILE = "question_answering.json"
-CHOICE_FILE = "multiple_choice.json"
-TAGGING_FILE = "tagging.json"
-SETTINGS_FILE = "fine_tuning.json"  # of other kinds of tasks
+SETTINGS_FILE = "fine_tuning.json"  # of kinds of tasks that name no other
 
 # Next to the checkpoints of a fine-tuning run with --freeze: the patterns of frozen variables.
 FROZEN_FILE = "frozen.json"

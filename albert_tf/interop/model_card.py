@@ -9,21 +9,14 @@ from typing import Any
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.published import Source
-from albert_tf.interop.companions import THRESHOLD, Companions
+from albert_tf.interop.companions import Companions, kept_results
+from albert_tf.task_kinds import heads
 from albert_tf.tokenizers.normalization import Normalization
 
 FILE = "README.md"
 
-# Kind of model -> task on the Hugging Face Hub (multiple choice has none) and class that loads it.
-_HUB_TASKS = {
-    "pretraining": ("fill-mask", "AutoModelForMaskedLM"),
-    "span": ("question-answering", "AutoModelForQuestionAnswering"),
-    "conditional_span": ("question-answering", None),
-    "classifier": ("text-classification", "AutoModelForSequenceClassification"),
-    "choice": (None, "AutoModelForMultipleChoice"),
-    "tagger": ("token-classification", "AutoModelForTokenClassification"),
-    "encoder": ("feature-extraction", "AutoModel"),
-}
+# Class in Hugging Face transformers -> the one that loads it by name, if that is called otherwise.
+_AUTO_CLASSES = {"AlbertModel": "AutoModel", "AlbertForPreTraining": "AutoModelForMaskedLM"}
 
 # Key of a data manifest -> name on the card.
 _DATA = {
@@ -42,7 +35,7 @@ class Facts:
 
     Attributes:
         name: name of the model.
-        head: kind of model, a key of `albert_tf.interop.models.MODEL_KINDS`.
+        head: kind of model, a key of `albert_tf.task_kinds.heads()`.
         config: config of the encoder.
         parameters: number of parameters.
         step: number of training steps; 0 if unknown.
@@ -73,8 +66,8 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
         folder: the folder, which already contains all other files.
         with_tokenizer: whether it contains a tokenizer.
     """
-    _, auto_class = _HUB_TASKS[facts.head]
-    assert auto_class is not None  # conversion refuses heads without one
+    name = heads()[facts.head].huggingface
+    auto_class = _AUTO_CLASSES.get(name, name.replace("Albert", "AutoModel"))
     return _card(
         facts,
         "transformers",
@@ -129,7 +122,7 @@ def _card(
     parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in companions.data.items()]
     if companions.labels:
         parts.append("## Labels\n\n" + ", ".join(map(str, companions.labels)))
-    if set(companions.results) - {THRESHOLD}:
+    if set(companions.results).difference(kept_results()):
         parts.append(table("Evaluation", companions.results))
     if companions.results and companions.evaluated:
         lines = [
@@ -144,7 +137,7 @@ def _card(
 
 def _header(facts: Facts, library: str | None) -> str:
     """Returns the metadata of a card."""
-    task, _ = _HUB_TASKS[facts.head]
+    task = heads()[facts.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
     lines += [f"license: {facts.license}"] if facts.license else []

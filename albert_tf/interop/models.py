@@ -1,115 +1,93 @@
-"""The kinds of models, and which of them some weights belong to."""
+"""The models that weights may belong to."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any
 
 import keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.files import exists
 from albert_tf.interop.weights import Shape, Weights
-from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.heads import (
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-)
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
+from albert_tf.task_kinds import heads, kind_of
+
+HEADS = heads()
 
 
-class ModelKind(NamedTuple):
-    """A kind of model.
+def find_head(paths: Iterable[str]) -> str:
+    """Return the key in `HEADS` of the model with these variable paths.
 
-    Attributes:
-        model: its class.
-        prefix: prefix of the variable paths of its head.
-        architecture: the class in Hugging Face transformers; "" if there is none.
-        optional: prefixes of variables that may be missing, because the head does not use them or
-            published weights lack them.
-    """
-
-    model: type[keras.Model]
-    prefix: str
-    architecture: str
-    optional: tuple[str, ...] = ()
-
-
-MODEL_KINDS = {
-    "pretraining": ModelKind(
-        AlbertForPreTraining, "cls/predictions/", "AlbertForPreTraining", ("cls/seq_relationship/",)
-    ),
-    "span": ModelKind(
-        AlbertForQuestionAnswering, "cls/squad/", "AlbertForQuestionAnswering", ("bert/pooler/",)
-    ),
-    "conditional_span": ModelKind(
-        AlbertForConditionalQuestionAnswering, "start_logits/", "", ("bert/pooler/",)
-    ),
-    "classifier": ModelKind(
-        AlbertForSequenceClassification, "classifier/", "AlbertForSequenceClassification"
-    ),
-    "choice": ModelKind(AlbertForMultipleChoice, "classifier/", "AlbertForMultipleChoice"),
-    "tagger": ModelKind(
-        AlbertForTokenClassification,
-        "token_classifier/",
-        "AlbertForTokenClassification",
-        ("bert/pooler/",),
-    ),
-    "encoder": ModelKind(AlbertEncoder, "bert/", "AlbertModel"),
-}
-
-
-# Kinds whose logits are labels.
-LABELED = ("classifier", "tagger")
-
-
-def find_kind(paths: Iterable[str]) -> str:
-    """Returns the key in `MODEL_KINDS` of the model with these variable paths.
-
-    A multiple-choice model has the same variables as a classifier with one output, and is reported
-    as a classifier.
+    Of heads with the same variables, the first one is returned: a multiple-choice model has those
+    of a classifier with one output.
     """
     paths = list(paths)
     return next(
-        name
-        for name, kind in MODEL_KINDS.items()
-        if any(path.startswith(kind.prefix) for path in paths)
+        name for name, head in HEADS.items() if any(path.startswith(head.scope) for path in paths)
     )
 
 
-def read_as(kind: str, weights: Weights) -> Weights:
-    """Names the classifier in some weights as that of a kind of model.
+def heads_like(head: str, weights: Weights) -> list[str]:
+    """Return the heads with the variables of a head that fit the outputs in some weights."""
+    scope = HEADS[head].scope
+    bias = weights.tensors.get(f"{scope}output_bias")
+    has_one_output = bias is not None and bias.shape == (1,)
+    alike = (each for each in HEADS.values() if each.scope == scope)
+    first = next(alike)
+    return [first.name, *(each.name for each in alike if each.labeled or has_one_output)]
 
-    Files of other projects may not record whether a classifier labels sequences or tokens, and are
-    read as the former.
+
+def possible_heads(weights: Weights, folder: str) -> list[str]:
+    """Return the heads that weights may have; several if nothing tells which.
 
     Args:
-        kind: a key of `MODEL_KINDS`.
+        weights: the weights.
+        folder: in which the settings of their kind may be recorded.
+    """
+    if weights.head:
+        return [weights.head]
+    alike = heads_like(find_head(weights.tensors), weights)
+    if len(alike) == 1:
+        return alike
+    kinds = ((name, kind_of(name)) for name in alike)
+    recorded = [name for name, kind in kinds if kind and exists(f"{folder}/{kind.settings_file}")]
+    return recorded or alike
+
+
+def read_as(head: str, weights: Weights) -> Weights:
+    """Name the head in some weights as one of a kind of model.
+
+    Files of other projects may not record which of the heads that they store alike they contain,
+    and are read as the first one.
+
+    Args:
+        head: a key of `HEADS`.
         weights: the weights.
     """
-    tagger, classifier = MODEL_KINDS["tagger"].prefix, MODEL_KINDS["classifier"].prefix
-    named = any(path.startswith(tagger) for path in weights.tensors)
-    if kind != "tagger" or named or weights.format not in ("google", "huggingface"):
+    scope, module = HEADS[head].scope, HEADS[head].huggingface_module
+    named = any(path.startswith(scope) for path in weights.tensors)
+    if not module or named or weights.format not in ("google", "huggingface"):
         return weights
-    tensors = {
-        re.sub(f"^{classifier}", tagger, path): tensor for path, tensor in weights.tensors.items()
-    }
+    others = {each.scope for each in HEADS.values() if each.huggingface_module == module}
+    pattern = re.compile(f"^({'|'.join(map(re.escape, others))})")
+    tensors = {pattern.sub(scope, path): tensor for path, tensor in weights.tensors.items()}
     return dataclasses.replace(weights, tensors=tensors)
 
 
-def create_model(kind: str, config: AlbertConfig, shapes: Mapping[str, Shape]) -> keras.Model:
-    """Creates a model of a kind.
+def create_model(
+    head: str, config: AlbertConfig, shapes: Mapping[str, Shape], **arguments: Any
+) -> keras.Model:
+    """Create a model.
 
     Args:
-        kind: a key of `MODEL_KINDS`.
+        head: a key of `HEADS`.
         config: config of the encoder.
-        shapes: variable path -> shape, from which classifiers take their number of labels.
+        shapes: variable path -> shape, from which heads with labels take their number.
+        **arguments: those of the model that the head names.
     """
-    row = MODEL_KINDS[kind]
-    if kind in LABELED:
-        return row.model(config, num_labels=shapes[f"{row.prefix}output_weights"][0])
-    return row.model(config)
+    row = HEADS[head]
+    if row.labeled:
+        arguments["num_labels"] = shapes[f"{row.scope}output_weights"][0]
+    return row.load_model()(config, **arguments)

@@ -17,19 +17,9 @@ import numpy as np
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, matches
+from albert_tf.task_kinds import task_scopes
 
 Shape = tuple[int, ...]
-
-# Heads for one specific task. A head of another shape (other labels) is skipped, and the encoder is
-# still loaded.
-TASK_HEADS = (
-    "classifier/",
-    "token_classifier/",
-    "cls/squad/",
-    "start_logits/",
-    "end_logits/",
-    "answer_class/",
-)
 
 _NAMED_CONFIGS = "albert_config_*.json"
 
@@ -62,7 +52,7 @@ class Weights:
         skipped: name in the file -> shape, for values that are no weights (optimizer slots).
         config: the model's config, if it is stored next to the weights.
         step: number of training steps behind the weights, if known.
-        head: the kind of model, if the file names it: a key of `MODEL_KINDS` in models.py.
+        head: the kind of model, if the file names it: a key of `HEADS` in models.py.
         optimizer: path of a variable of the optimizer -> tensor, in checkpoints of this project;
             the values are part of `skipped` as well.
         notes: what a user should know about how the weights are read, one line each.
@@ -147,7 +137,8 @@ def match(
             continue
         if tensor.shape == shape:
             loaded[path] = name
-        elif not path.startswith(TASK_HEADS):
+        # A task's head of another shape (other labels) is skipped, the encoder is still loaded.
+        elif not path.startswith(task_scopes()):
             stored = (
                 "" if tensor.name == path else f" (stored as {tensor.name} {list(tensor.stored)})"
             )

@@ -58,7 +58,7 @@ class TextModel(abc.ABC):
     def from_preset(
         cls: type[Self],
         name: str,
-        *,
+        *args: Any,
         vocabulary: str | None = None,
         do_lower_case: bool | None = None,
         dtype: str = "float32",
@@ -67,8 +67,10 @@ class TextModel(abc.ABC):
         """Creates the model from weights by name.
 
         Args:
-            name: as for `albert_tf.from_preset`: a training folder, a converted folder, a name of
-                the Hugging Face Hub such as "albert/albert-base-v2", ...
+            name: as for `albert_tf.from_preset`: a training folder, of which the weights in
+                `best/` are used if there are any, a converted folder, a name of the Hugging Face
+                Hub such as "albert/albert-base-v2", ...
+            *args: of the class, as `**arguments`.
             vocabulary: path of the vocabulary; by default the one next to the weights.
             do_lower_case: whether to lower-case text; by default as recorded next to the weights.
             dtype: precision of matrix products and activations, "float32" or "bfloat16".
@@ -76,22 +78,24 @@ class TextModel(abc.ABC):
 
         Raises:
             InputError: if the weights cannot be fetched or read, come without config or vocabulary,
-                or an argument is invalid.
+                or an argument is invalid or contradicts the weights.
         """
         if dtype not in DTYPE_POLICIES:
             raise InputError(f"`dtype`={dtype}: must be one of {', '.join(DTYPE_POLICIES)}")
         preset = open_preset(name, vocabulary, do_lower_case)
-        return cls._from_preset(preset, DTYPE_POLICIES[dtype], **arguments)
+        return cls._from_preset(preset, DTYPE_POLICIES[dtype], *args, **arguments)
 
     @classmethod
     @abc.abstractmethod
-    def _from_preset(cls: type[Self], preset: Preset, dtype: str, **arguments: Any) -> Self:
+    def _from_preset(
+        cls: type[Self], preset: Preset, dtype: str, *args: Any, **arguments: Any
+    ) -> Self:
         """Creates the model from opened weights.
 
         Args:
             preset: the weights, and what is next to them.
             dtype: name of a Keras dtype policy.
-            **arguments: what `from_preset` got besides.
+            *args, **arguments: what `from_preset` got besides.
 
         Raises:
             InputError: if the weights do not suit the model, or an argument is invalid.

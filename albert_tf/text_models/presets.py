@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
@@ -12,7 +13,7 @@ from albert_tf.interop.checkpoint_folders import engines_in
 from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import BEST_FOLDER, encoder_folder, folder_of
-from albert_tf.interop.models import find_kind
+from albert_tf.interop.models import HEADS, possible_heads
 from albert_tf.interop.weights import Weights
 from albert_tf.tokenizers import Tokenizer
 
@@ -40,9 +41,32 @@ class Preset(NamedTuple):
     companions: Companions
 
     @property
+    def heads(self) -> list[str]:
+        """The heads that the weights may have; several if nothing tells which."""
+        return possible_heads(self.weights, self.folder)
+
+    @property
     def head(self) -> str:
-        """The kind of the weights, a key of `albert_tf.interop.models.MODEL_KINDS`."""
-        return self.weights.head or find_kind(self.weights.tensors)
+        """The first of them."""
+        return self.heads[0]
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of a head with labels."""
+        return self.weights.tensors[f"{HEADS[self.head].scope}output_bias"].shape[0]
+
+    def labels_of_outputs(self, given: Sequence[str] | None) -> list[str]:
+        """Return the labels of the outputs: as given, else as recorded, else numbered.
+
+        Raises:
+            InputError: If another number of labels is given than there are outputs.
+        """
+        if given is not None and len(given) != self.outputs:
+            raise InputError(f"`labels`={given}: {self.name} has {self.outputs} outputs")
+        recorded = self.companions.labels
+        if len(recorded) != self.outputs:
+            recorded = tuple(f"LABEL_{id}" for id in range(self.outputs))
+        return list(given or recorded)
 
 
 def open_preset(

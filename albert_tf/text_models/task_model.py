@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import logging
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
@@ -19,6 +18,7 @@ from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.sources import companion_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
+from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fit_arguments import Epochs, FitArguments, StopAfter
 from albert_tf.text_models.inputs import check_any
@@ -36,9 +36,9 @@ class TaskModel(TextModel, Generic[Task]):
     """A text model around a `FineTuningTask`, which encodes, scores and interprets.
 
     The task is created from the options of its command, and fed with examples made of Python values
-    instead of files. A subclass must define the class attributes, `_has_head`, and `_from_preset`,
-    which calls `_options_of`, the constructor and `_use_task`; and methods that make examples and
-    call `_fit`, `_outputs` and `_score`.
+    instead of files. A subclass must define the class attributes, and `_from_preset`, which calls
+    `_options_of`, the constructor and `_use_task`; and methods that make examples and call `_fit`,
+    `_outputs` and `_score`. `from_preset` takes the `seed` of a new head, and `settings`.
 
     If the weights have no head of this task, `_use_task` creates one with initial weights. Where
     its shape depends on the training data, `fit` calls it. Until then, `model` raises InputError.
@@ -50,14 +50,14 @@ class TaskModel(TextModel, Generic[Task]):
         seed: of the initial weights of a new head.
 
     Attributes:
-        options_class: the options of the command.
+        kind: of the task.
         settings: names of options that `from_preset` takes.
         warmup_proportion: default of `fit`; None for that of the command.
         task: what examples and outputs mean; None until that is known.
         step: training steps of the head.
     """
 
-    options_class: ClassVar[type[FineTuningOptions]]
+    kind: ClassVar[TaskKind]
     warmup_proportion: ClassVar[float | None] = None
     settings: ClassVar[tuple[str, ...]] = ("max_seq_length", "albert_dropout", "classifier_dropout")
 
@@ -87,7 +87,7 @@ class TaskModel(TextModel, Generic[Task]):
         if unknown := set(settings).difference(cls.settings):
             raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
         folder = preset.folder if cls._has_head(preset) else ""
-        options = cls.options_class(
+        options = cls.kind.load("options")(
             output_dir=folder,
             do_train=False,
             do_eval=False,
@@ -108,9 +108,9 @@ class TaskModel(TextModel, Generic[Task]):
         return dataclasses.replace(options, do_predict=False)
 
     @classmethod
-    @abc.abstractmethod
     def _has_head(cls, preset: Preset) -> bool:
-        """Whether the weights have a head of this task."""
+        """Whether the weights have, or may have, a head of this task."""
+        return any(head.name in preset.heads for head in cls.kind.heads)
 
     @property
     def model(self) -> keras.Model:
@@ -219,6 +219,27 @@ class TaskModel(TextModel, Generic[Task]):
         )
         self.step = int(model.optimizer.iterations)
         return history
+
+    @staticmethod
+    def _validation(
+        data: Any, names: Sequence[str], examples: Callable[..., list[Any]]
+    ) -> list[Any] | None:
+        """The examples of the argument `validation_data` of `fit`.
+
+        Args:
+            data: as given; None for none.
+            names: of its items, arguments of `fit`.
+            examples: makes examples of them.
+
+        Raises:
+            InputError: the data is invalid.
+        """
+        if data is None:
+            return None
+        if not isinstance(data, tuple | list) or len(data) != len(names):
+            raise InputError(f"`validation_data`: must be a tuple ({', '.join(names)})")
+        with arguments_renamed(**dict.fromkeys(names, "validation_data")):
+            return examples(*data)
 
     def _metrics(self) -> Any:
         """What `fit` reports besides the loss, as of `keras.Model.compile`."""

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 from absl import flags
 
-from albert_tf.cli.finetuning import TASK_KINDS, run_kind
+from albert_tf.finetuning.command import run_kind
 from albert_tf.options import define_flags, flag_name, from_flags
+from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.training.options import PretrainingOptions
 from tests.conftest import JAX_ENVIRONMENT, ROOT, once
 
@@ -59,10 +60,10 @@ def run(*words: str, code: int = 0) -> tuple[str, str]:
 
 
 _TASK_KINDS = {
-    "run_classifier.py": TASK_KINDS["classification"],
-    "run_race.py": TASK_KINDS["multiple_choice"],
-    "run_squad.py": TASK_KINDS["question_answering"],
-    "run_tagger.py": TASK_KINDS["token_classification"],
+    "run_classifier.py": classification.KIND,
+    "run_race.py": multiple_choice.KIND,
+    "run_squad.py": question_answering.KIND,
+    "run_tagger.py": tagging.KIND,
 }
 _MODULES = {
     "convert_checkpoint.py": "albert_tf.cli.convert",
@@ -78,7 +79,7 @@ def call(program: str, *words: str) -> str:
     of the work. Tests of the process (what it prints besides, its exit code, signals) use `run`.
     """
     if kind := _TASK_KINDS.get(program):
-        options_class, work = kind.options, functools.partial(run_kind, kind)
+        options_class, work = kind.load("options"), functools.partial(run_kind, kind)
     else:
         work = importlib.import_module(_MODULES.get(program, program)).run
         options_class = typing.get_type_hints(work)["options"]

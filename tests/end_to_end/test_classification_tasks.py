@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from absl import flags
 
-from albert_tf.cli.finetuning import TASK_KINDS, run_kind
 from albert_tf.errors import InputError
+from albert_tf.finetuning.command import run_kind
 from albert_tf.options import define_flags, from_flags
+from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.end_to_end.conftest import results_of
 from tests.support.glue_files import write_task
@@ -58,7 +59,7 @@ def classify(tmp_path):
         common = ["--max_seq_length=32", "--train_batch_size=16", f"--output_dir={tmp_path}/out"]
         rest = values(["run_classifier.py", *common, *map(str, arguments)])
         assert len(rest) == 1
-        run_kind(TASK_KINDS["classification"], from_flags(ClassificationOptions, values))
+        run_kind(KIND, from_flags(ClassificationOptions, values))
         return results_of(tmp_path / "out") if "--do_eval" in arguments else None
 
     return run

@@ -14,9 +14,9 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.cli.finetuning import TASK_KINDS
 from albert_tf.errors import InputError
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
+from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import call, flags_of, results_of
 from tests.support.ports import free_addresses
@@ -197,7 +197,7 @@ def test_a_classifier_learns_evaluates_and_predicts(project, run, tmp_path):
     for name, part in (("train", rows[:120]), ("eval", rows[120:])):
         lines = ["body\tkind", *(f"{text}\t{label}" for text, label in part)]
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    options = TASK_KINDS["classification"].options(
+    options = ClassificationOptions(
         albert_config_file=str(project.config),
         spm_model_file=str(project.model),
         output_dir=str(tmp_path / "out"),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from albert_tf.cli.predict import run
-from albert_tf.text_models.predict_options import PredictOptions
+from albert_tf.prediction.options import PredictOptions
 
 
 @pytest.mark.slow

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
-from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
-from albert_tf.export.task_settings import TaggingSettings
+from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.companions import Companions
+from albert_tf.tasks.tagging.export import TaggingExport
 from albert_tf.tasks.tagging.graph_words import WordSplitter
+from albert_tf.tasks.tagging.options import TaggingSettings
 from albert_tf.tasks.tagging.windows import (
     encoded_form,
     make_windows,
@@ -127,10 +128,10 @@ def predictions(trained, lines):
 def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, vocabulary):
     tokenizer = tokenizers[vocabulary]
     model = random_model("tagger", config_for(tokenizer), labels=len(labels))
-    settings = TaggingSettings(unit, tags, max_seq_length=12)
+    settings = TaggingSettings(unit=unit, tags=tags, max_seq_length=12)
     trained = TrainedModel("tagger", model, tokenizer, Companions(labels=labels), settings)
     lines = odd_texts(60)
-    module = TASK_EXPORTS["tagger"].create_module(trained, [tokenizer.path])
+    module = TaggingExport(trained, [tokenizer.path])
     signature = module.signatures()["serving_default"]
     given = signature(text=tf.constant(lines))
     assert_nothing_is_answered(signature, given, text=[0])

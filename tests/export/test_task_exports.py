@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import types
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from albert_tf.export import check as export_check
 from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.graph_tokenizers import tensorflow_text
-from albert_tf.export.task_exports import TASK_EXPORTS
 from albert_tf.interop.formats import open_weights
+from albert_tf.task_kinds import kind_of
 from tests.support.served import LABELS, LONGEST, texts, trained_folder
 
 pytestmark = pytest.mark.integration
@@ -107,14 +106,15 @@ def test_a_classifier_is_exported_with_all_that_goes_with_it(exported_classifier
 
 def remember_module(head, monkeypatch):
     """Traces the model of a task once, however often an export is checked."""
-    task, made = TASK_EXPORTS[head], []
+    export, made = kind_of(head).load("export"), []
+    signatures = export.signatures
 
-    def create_module(*arguments):
+    def first(self):
         if not made:
-            made.append(task.create_module(*arguments).signatures())
-        return types.SimpleNamespace(signatures=lambda: made[0])
+            made.append((self, signatures(self)))
+        return made[0][1]
 
-    monkeypatch.setitem(TASK_EXPORTS, head, task._replace(create_module=create_module))
+    monkeypatch.setattr(export, "signatures", first)
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_the_check_compares_answers(
         tensorflow_text()
     except InputError as error:
         pytest.skip(str(error))
-    recorded = {TASK_EXPORTS[head].settings_file.replace(".", "__"): json.dumps(settings)}
+    recorded = {kind_of(head).settings_file.replace(".", "__"): json.dumps(settings)}
     if head == "tagger":
         recorded["labels__json"] = json.dumps(["O", "B-LOC", "I-LOC", "B-PER", "I-PER"])
     trained = trained_folder(tmp_path / "trained", head, labels, **recorded)
@@ -188,9 +188,7 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
         return str(error.value)
 
     assert "has the head classifier instead" in message(head="span")
-    assert "has a classifier with 3 labels; a multiple-choice head has one score" in message(
-        head="choice"
-    )
+    assert "has 3 outputs instead of one" in message(head="choice")
     assert "already exists" in str(
         pytest.raises(
             InputError,
@@ -206,7 +204,7 @@ def test_what_cannot_be_is_named_and_leaves_nothing(classifier, tmp_path):
     assert "`tflite_lengths`=a: must be numbers" in message(tflite_lengths=("a",))
 
     score = trained_folder(tmp_path / "score", "classifier", labels=1)
-    assert "use `head`=classifier for a regression" in message(
+    assert "use `head`=classifier or `head`=choice" in message(
         init_checkpoint=str(score), head="auto"
     )
     (score / "multiple_choice.json").write_text("{")

@@ -8,16 +8,12 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.export.task_settings import (
-    ClassificationSettings,
-    MultipleChoiceSettings,
-    QuestionAnsweringSettings,
-    TaggingSettings,
-    read_settings,
-)
-from albert_tf.interop.companions import TARGET_FILE
+from albert_tf.finetuning.trained_settings import read_settings
+from albert_tf.task_kinds import task_kinds
 from albert_tf.tasks.classification.datasets import ClassificationDataset
+from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import OneLabel
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import DATASETS
 
 
@@ -26,19 +22,16 @@ def test_what_training_notes_is_what_exports_read(tmp_path):
     for name, text in target.companion_files(pairs=True, max_seq_length=77).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
-    expected = ClassificationSettings("classification", True, 77)
+    expected = ClassificationSettings(pairs=True, max_seq_length=77)
     for place in (tmp_path, tmp_path / "model.ckpt-1"):
-        assert read_settings(ClassificationSettings, str(place), TARGET_FILE, {}) == expected
+        assert read_settings(ClassificationSettings, str(place), "target.json", {}) == expected
     changed = read_settings(
-        ClassificationSettings, str(tmp_path), TARGET_FILE, {"max_seq_length": 9, "kind": None}
+        ClassificationSettings, str(tmp_path), "target.json", {"max_seq_length": 9, "kind": None}
     )
     assert changed == dataclasses.replace(expected, max_seq_length=9)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [ClassificationSettings, QuestionAnsweringSettings, MultipleChoiceSettings, TaggingSettings],
-)
+@pytest.mark.parametrize("kind", [kind.load("export").settings_class for kind in task_kinds()])
 def test_without_a_note_there_are_defaults(tmp_path, kind):
     assert read_settings(kind, str(tmp_path), "none.json", {}) == kind()
     recorded = {"max_seq_length": 30, "something": "else"}

@@ -12,24 +12,23 @@ from scipy.special import softmax
 
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
-from albert_tf.export.task_exports import TASK_EXPORTS, TrainedModel
-from albert_tf.export.task_settings import (
-    ClassificationSettings,
-    MultipleChoiceSettings,
-    QuestionAnsweringSettings,
-)
+from albert_tf.export.task_export import TrainedModel
 from albert_tf.interop.companions import Companions
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
+from albert_tf.task_kinds import kind_of
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.options import ClassificationSettings
 from albert_tf.tasks.classification.targets import TARGETS
 from albert_tf.tasks.classification.task import featurize
-from albert_tf.tasks.multiple_choice import multiple_choice
+from albert_tf.tasks.multiple_choice import task as multiple_choice
 from albert_tf.tasks.multiple_choice.export import filled
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.question import BLANK, RACE_BLANK, ChoiceQuestion, fill
 from albert_tf.tasks.question_answering.answers import predict_answers
 from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
+from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.windows import make_windows
 from albert_tf.tokenizers import Tokenizer
@@ -69,7 +68,7 @@ def trained(tokenizer):
 
 def signature_of(trained):
     """The default signature, without writing and loading it."""
-    module = TASK_EXPORTS[trained.head].create_module(trained, [trained.tokenizer.path])
+    module = kind_of(trained.head).load("export")(trained, [trained.tokenizer.path])
     return module.signatures()["serving_default"]
 
 

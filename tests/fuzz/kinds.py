@@ -21,16 +21,9 @@ from safetensors.numpy import load_file, save_file
 
 from albert_tf.config import AlbertConfig
 from albert_tf.export import manifest as export_manifest
-from albert_tf.export.task_settings import (
-    ClassificationSettings,
-    MultipleChoiceSettings,
-    QuestionAnsweringSettings,
-    TaggingSettings,
-    read_settings,
-)
 from albert_tf.files import read_json
 from albert_tf.finetuning import run_comparison, run_report
-from albert_tf.finetuning.trained_settings import with_trained_settings
+from albert_tf.finetuning.trained_settings import read_settings, with_trained_settings
 from albert_tf.hub.archives import unpack
 from albert_tf.hub.names import source_of
 from albert_tf.hub.published import Source
@@ -49,15 +42,18 @@ from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
 from albert_tf.tasks.classification.glue.tasks import GLUE
-from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.readers import read_rows as read_table
 from albert_tf.tasks.classification.targets import SavedTarget
-from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions, MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import read_questions
-from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.options import (
+    QuestionAnsweringOptions,
+    QuestionAnsweringSettings,
+)
 from albert_tf.tasks.question_answering.readers import read_squad
-from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import BestCheckpoint, read_rows

@@ -17,14 +17,10 @@ from albert_tf.errors import InputError
 from albert_tf.interop import checkpoint_folders, orbax_checkpoints
 from albert_tf.interop.checkpoint_folders import check_engine
 from albert_tf.interop.companions import (
-    CHOICE_FILE,
     FROZEN_FILE,
-    QUESTION_ANSWERING_FILE,
-    RUN_FILES,
     SETTINGS_FILE,
-    TAGGING_FILE,
-    TARGET_FILE,
     find_companions,
+    run_files,
 )
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
@@ -62,7 +58,7 @@ def trained(tmp_path_factory):
     with Checkpoints(str(folder), model, optimizer) as checkpoints:
         checkpoints.save()
     (folder / "albert_config.json").write_text(CONFIG.to_json())
-    for name in RUN_FILES:
+    for name in run_files():
         (folder / name).write_text('{"of": "the run"}\n')
     (folder / "model.ckpt-5.json").write_text('{"metric": "loss", "value": 1, "step": 5}')
     return folder
@@ -111,12 +107,12 @@ def test_moments_and_step_survive_to_the_bit_and_training_resumes(trained, conve
 
 @pytest.mark.integration
 def test_the_files_of_a_run_are_converted_too(trained, converted):
-    of_run = {ORDER_FILE, TARGET_FILE, QUESTION_ANSWERING_FILE, CHOICE_FILE}
-    of_run |= {DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE, TAGGING_FILE}
-    assert set(RUN_FILES) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
-    for name in (*RUN_FILES, "model.ckpt-5.json", "albert_config.json"):
+    of_run = {ORDER_FILE, DTYPE_FILE, SETTINGS_FILE, FROZEN_FILE}
+    of_run |= {"target.json", "question_answering.json", "multiple_choice.json", "tagging.json"}
+    assert set(run_files()) == {*of_run, METRICS_FILE, EVALUATIONS_FILE}
+    for name in (*run_files(), "model.ckpt-5.json", "albert_config.json"):
         assert (converted / name).read_bytes() == (trained / name).read_bytes()
-    assert sorted(set(os.listdir(converted)) - {*RUN_FILES}) == [
+    assert sorted(set(os.listdir(converted)) - {*run_files()}) == [
         "albert_config.json",
         "checkpoints.json",
         "model.ckpt-5",

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.models import MODEL_KINDS, create_model
+from albert_tf.interop.models import HEADS, create_model
 from tests.support import tiny
 
 _SHAPE = {
@@ -44,7 +44,7 @@ TRAINED = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 
 def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3) -> keras.Model:
     """A model none of whose weights are at a value that they start from."""
-    shapes = {f"{MODEL_KINDS[head].prefix}output_weights": (labels, 1)}
+    shapes = {f"{HEADS[head].scope}output_weights": (labels, 1)}
     model = create_model(head, config, shapes)
     random = np.random.default_rng(seed)
     for weight in model.weights:

@@ -14,8 +14,8 @@ from pyarrow import parquet
 import albert_tf
 from albert_tf.cli.predict import run
 from albert_tf.errors import InputError
-from albert_tf.text_models.predict_options import PredictOptions
-from albert_tf.text_models.prediction_files import WRITERS, row_writer
+from albert_tf.prediction.files import WRITERS, row_writer
+from albert_tf.prediction.options import PredictOptions
 from tests.conftest import ROOT
 from tests.support.models import write_trained
 
@@ -95,7 +95,7 @@ def test_rows_of_a_table_are_classified(models, table, tmp_path):
 
 @pytest.mark.integration
 def test_a_table_becomes_a_parquet_file_of_vectors(models, table, tmp_path, monkeypatch):
-    monkeypatch.setattr("albert_tf.text_models.prediction_rows._BATCHES", 1)
+    monkeypatch.setattr("albert_tf.prediction.rows._BATCHES", 1)
     output = tmp_path / "vectors.parquet"
     predict(models / "encoder", input_file=str(table), text_column="review", batch_size=3,
             normalize=True, output_file=str(output))  # fmt: skip
@@ -119,7 +119,7 @@ def test_masks_and_what_ends_without_a_file(models, tmp_path, monkeypatch, capfd
         [c.text for c in mask] for mask in expected
     ]
     # The error of a row in a later chunk.
-    monkeypatch.setattr("albert_tf.text_models.prediction_rows._BATCHES", 1)
+    monkeypatch.setattr("albert_tf.prediction.rows._BATCHES", 1)
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join([*masks, "no mask"]))
     for ending in (".jsonl", ".parquet"):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import kept, packed, shortened
-from albert_tf.export.task_settings import ClassificationSettings
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
+from albert_tf.tasks.classification.options import ClassificationSettings
 
 
 def _one_label(logits, labels):
@@ -46,27 +44,22 @@ _OUTPUTS = {
 
 
 class ClassificationExport(TaskExport):
-    """Predicts labels or values of single texts and of pairs.
+    """Predicts labels or values of single texts and of pairs."""
 
-    Args:
-        model: a model with the output `logits` `[batch, outputs]`.
-        tokenizer: tokenizer of the model.
-        files: saved as assets.
-        settings: how texts are read and what the outputs mean.
-        labels: labels by id; () for a regression.
-    """
+    settings_class = ClassificationSettings
+    _settings: ClassificationSettings
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        files: list[str],
-        settings: ClassificationSettings,
-        labels: tuple[str, ...],
-    ):
-        super().__init__(model, tokenizer, files)
-        self._settings = settings
-        self._labels = labels
+    def __init__(self, trained: TrainedModel, files: list[str]):
+        super().__init__(trained, files)
+        self._labels = trained.labels
+        self._kind = self._settings.kind
+        if len(self._labels) == 1 and self._kind == "classification":
+            self._kind = "regression"  # weights converted from another library
+
+    @classmethod
+    def example(cls, settings: ClassificationSettings) -> str:
+        pair = ', text_pair=tf.constant(["A cat sat."])' if settings.pairs else ""
+        return f'text=tf.constant(["The cat sat."]){pair}'
 
     def _answers(self, text, pair=None):
         length = self._settings.max_seq_length
@@ -79,7 +72,7 @@ class ClassificationExport(TaskExport):
             lengths = shortened(first.row_lengths(), second.row_lengths(), length - 3)
             first, second = kept(first, lengths[0]), kept(second, lengths[1])
         logits = self._model(packed(first, second, self._symbols))["logits"]
-        return _OUTPUTS[self._settings.kind](logits, list(self._labels))
+        return _OUTPUTS[self._kind](logits, list(self._labels))
 
     def signatures(self) -> dict:
         """Returns the signatures by name.

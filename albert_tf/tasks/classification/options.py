@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from albert_tf import original_flags
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.interop.layout import TARGET_FILE
+from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option, seed_option
+from albert_tf.tasks.classification import KIND
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationSettings(TaskSettings):
+    """How a classifier reads texts, and what its outputs mean.
+
+    Attributes:
+        kind: "classification", "regression" or "multi_label".
+        pairs: whether it was trained on pairs of texts; None if unknown.
+    """
+
+    kind: Literal["classification", "regression", "multi_label"] = "classification"
+    pairs: bool | None = None
+
+    @property
+    def min_length(self) -> int:
+        """Return the smallest `max_seq_length` with room for a pair."""
+        return 5
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationOptions(FineTuningOptions):
     """Flags of run_classifier.py."""
 
-    settings_file: ClassVar[str] = TARGET_FILE
+    settings_file: ClassVar[str] = KIND.settings_file
+    original = original_flags.CLASSIFIER
     inherited: ClassVar[Mapping[str, Any]] = {
         "task_name": "table",
-        "max_seq_length": 512,
+        **ClassificationSettings.defaults(),
         "header": True,
         "text_column": None,
         "text_pair_column": None,

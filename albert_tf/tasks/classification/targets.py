@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.metrics import intervals_of, score
 from albert_tf.finetuning.task import ExampleSet
-from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,
     MultiLabelObjective,
@@ -25,6 +25,7 @@ from albert_tf.modeling.losses import (
 )
 from albert_tf.report.intervals import bootstrap
 from albert_tf.report.sections import Section
+from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
 
 
@@ -161,7 +162,7 @@ class Target(abc.ABC):
         """File name -> text that `restore` reads; `settings` are for exports."""
         name = self.dataset.name
         saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}
-        files = {TARGET_FILE: json.dumps(saved) + "\n"}
+        files = {KIND.settings_file: json.dumps(saved) + "\n"}
         if self.labels:
             files[LABELS_FILE] = json.dumps(self.labels, ensure_ascii=False) + "\n"
         return files

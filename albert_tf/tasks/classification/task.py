@@ -19,9 +19,10 @@ from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
+from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER, Example, RowSet
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
@@ -124,7 +125,7 @@ class ClassificationTask(FineTuningTask):
         return self._learned_target
 
     def _saved_target(self) -> SavedTarget | None:
-        path = f"{self.options.output_dir}/{TARGET_FILE}"
+        path = f"{self.options.output_dir}/{KIND.settings_file}"
         return read_json(path, SavedTarget) if exists(path) else None
 
     def _trained_target(self) -> Target | None:

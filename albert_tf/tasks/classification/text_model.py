@@ -6,25 +6,20 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json
-from albert_tf.interop.layout import LABELS_FILE, TARGET_FILE
+from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, normalized_label
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
 from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target
 from albert_tf.tasks.classification.task import ClassificationTask
-from albert_tf.tasks.classification.weights import (
-    has_classifier,
-    labels_of_outputs,
-    recorded_kind,
-)
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,
@@ -35,6 +30,13 @@ from albert_tf.text_models.inputs import (
 from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
+# `problem_type` in a Hugging Face config -> key of `TARGETS`.
+_PROBLEM_TYPES = {
+    "single_label_classification": "classification",
+    "multi_label_classification": "multi_label",
+    "regression": "regression",
+}
+
 
 class TextClassifier(TaskModel[ClassificationTask]):
     """Predicts one label, several labels or a number for texts or pairs of texts.
@@ -42,6 +44,15 @@ class TextClassifier(TaskModel[ClassificationTask]):
     Wherever a method takes `texts`, it takes a text, or a list, tuple, NumPy array or pandas Series
     of texts. For a task on pairs, every item is a tuple of two texts. So an example is always one
     item, and texts and labels can be split and shuffled together.
+
+    A folder of run_classifier.py, of `save`, or of a converted classifier brings its labels. Other
+    weights get a new head: for `labels`, or for those that `fit` finds.
+
+    `from_preset` also takes `labels` of a new head, in the order of the probabilities, which also
+    name the outputs of weights that only number them; `target`: "classification" (one label),
+    "multi_label" (any number of labels) or "regression" (a number), by default as recorded next to
+    the weights, else "classification"; the `seed` of a new head; and options of run_classifier.py:
+    `max_seq_length`, `albert_dropout`, `classifier_dropout`.
 
     Attributes:
         task: the `ClassificationTask` behind it; None until the labels are known.
@@ -58,7 +69,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         ['eval_accuracy', 'eval_loss', 'eval_macro_f1']
     """
 
-    options_class = ClassificationOptions
+    kind = KIND
     _options: ClassificationOptions
 
     # What is predicted, whether for pairs (None: for either), and the labels as the user wrote
@@ -68,55 +79,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
     _given_labels: dict[str, Any] = {}
 
     @classmethod
-    def from_preset(
-        cls,
-        name: str,
-        labels: Sequence[str | int] | None = None,
-        *,
-        target: str | None = None,
-        vocabulary: str | None = None,
-        do_lower_case: bool | None = None,
-        dtype: str = "float32",
-        seed: int = SEED,
-        **settings: Any,
-    ) -> TextClassifier:
-        """Creates a classifier from weights by name.
-
-        A folder of run_classifier.py, of `save`, or of a converted classifier brings its labels.
-        Other weights get a new head: for `labels`, or for those that `fit` finds.
-
-        Args:
-            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
-                used if there are any.
-            labels: of a new head, in the order of the probabilities. They also name the outputs of
-                weights that only number them.
-            target: "classification" (one label), "multi_label" (any number of labels) or
-                "regression" (a number); by default as recorded next to the weights, else
-                "classification".
-            vocabulary: path of the vocabulary; by default the one next to the weights.
-            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
-            dtype: precision of matrix products and activations, "float32" or "bfloat16".
-            seed: of a new head; the default is that of run_classifier.py.
-            **settings: options of run_classifier.py: `max_seq_length`, `albert_dropout`,
-                `classifier_dropout`.
-
-        Raises:
-            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
-                or an argument is invalid or contradicts the weights.
-        """
-        return super().from_preset(
-            name,
-            vocabulary=vocabulary,
-            do_lower_case=do_lower_case,
-            dtype=dtype,
-            seed=seed,
-            labels=labels,
-            target=target,
-            **settings,
-        )
-
-    @classmethod
-    def _from_preset(cls, preset, dtype, *, seed=SEED, labels=None, target=None, **settings):
+    def _from_preset(cls, preset, dtype, labels=None, *, target=None, seed=SEED, **settings):
         if target is not None and target not in TARGETS:
             raise InputError(f"`target`={target}: must be one of {', '.join(TARGETS)}")
         classifier = cls(preset, cls._options_of(preset, settings), dtype, seed)
@@ -124,28 +87,28 @@ class TextClassifier(TaskModel[ClassificationTask]):
         if cls._is_trained(preset):
             classifier._use_trained(given, target)
         else:
-            classifier._kind = target or recorded_kind(preset) or "classification"
+            classifier._kind = target or _recorded_kind(preset) or "classification"
             if labels is not None:
                 classifier._remember(labels)
-            known = labels_of_outputs(preset, classifier._kind, given)
+            known = given or ()
+            if classifier._kind == "regression" and cls._has_head(preset) and given:
+                raise InputError(f"`labels`={given}: `target`=regression predicts numbers")
+            if classifier._kind != "regression" and cls._has_head(preset):
+                known = tuple(preset.labels_of_outputs(given))
             if known or classifier._kind == "regression":
                 dataset = find_dataset(classifier._task_options())
                 classifier._use_target(TARGETS[classifier._kind](dataset, known))
         return classifier
 
     @classmethod
-    def _has_head(cls, preset: Preset) -> bool:
-        return has_classifier(preset)
-
-    @classmethod
     def _is_trained(cls, preset: Preset) -> bool:
         """Whether the weights are those of a training folder of a classifier."""
-        files = (os.path.join(preset.folder, name) for name in (TARGET_FILE, LABELS_FILE))
+        files = (os.path.join(preset.folder, name) for name in (KIND.settings_file, LABELS_FILE))
         return cls._has_head(preset) and any(map(exists, files))
 
     def _use_trained(self, labels: tuple[str, ...] | None, target: str | None) -> None:
         """Uses the task that the training folder records, which arguments may repeat."""
-        path = os.path.join(self._preset.folder, TARGET_FILE)
+        path = os.path.join(self._preset.folder, KIND.settings_file)
         saved = read_json(path, SavedTarget) if exists(path) else None
         is_benchmark = self._options.task_name not in (None, "table")
         if saved and saved.pairs and not (is_benchmark or self._options.text_pair_column):
@@ -214,12 +177,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         examples = self._examples(texts, labels)
         if not examples:
             raise InputError("`texts`: at least one is required to train on")
-        held_out = None
-        if validation_data is not None:
-            if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
-                raise InputError("`validation_data`: must be a tuple (texts, labels)")
-            with arguments_renamed(texts="validation_data", labels="validation_data"):
-                held_out = self._examples(*validation_data)
+        held_out = self._validation(validation_data, ("texts", "labels"), self._examples)
         self._remember(labels)
         if not self._is_trained(self._preset):
             self._learn(examples)
@@ -362,3 +320,19 @@ def _label_text(value: Any, place: str) -> str:
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
     return normalized_label(value) if isinstance(value, str) else json.dumps(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _HuggingFaceConfig:
+    problem_type: str | None = None
+
+
+def _recorded_kind(preset: Preset) -> str | None:
+    """What a Hugging Face config says about the outputs of a classifier, a key of `TARGETS`."""
+    if not TextClassifier._has_head(preset):
+        return None
+    path = os.path.join(preset.folder, "config.json")
+    recorded = read_json(path, _HuggingFaceConfig).problem_type if exists(path) else None
+    if recorded in _PROBLEM_TYPES:
+        return _PROBLEM_TYPES[recorded]
+    return "regression" if preset.outputs == 1 else None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import kept, packed, slices
-from albert_tf.export.task_settings import MultipleChoiceSettings
+from albert_tf.export.task_export import TEXTS, TaskExport
 from albert_tf.modeling.losses import MISSING_CHOICE
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
 
 # Marks a blank. It is first removed from questions, where the tokenizer would drop it anyway.
 _MARK = "\x01"
@@ -19,24 +17,17 @@ _SPACE = r"[\s\x0b\x1c-\x1f\x{85}\pZ]+"
 
 
 class MultipleChoiceExport(TaskExport):
-    """Predicts the probabilities of the options of questions.
+    """Predicts the probabilities of the options of questions."""
 
-    Args:
-        model: a model with the output `logits` `[batch, choices]`.
-        tokenizer: tokenizer of the model.
-        files: saved as assets.
-        settings: how texts are read.
-    """
+    settings_class = MultipleChoiceSettings
+    _settings: MultipleChoiceSettings
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        files: list[str],
-        settings: MultipleChoiceSettings,
-    ):
-        super().__init__(model, tokenizer, files)
-        self._settings = settings
+    @classmethod
+    def example(cls, settings: MultipleChoiceSettings) -> str:
+        return (
+            'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."]), '
+            'options=tf.constant([["the cat", "the mat"]])'
+        )
 
     def signatures(self) -> dict:
         """Returns the signatures by name.

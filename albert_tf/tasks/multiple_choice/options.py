@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from albert_tf.errors import InputError
+from albert_tf.files import Positive
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.interop.layout import CHOICE_FILE
+from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
+from albert_tf.tasks.multiple_choice import KIND
 
 # Option -> the tasks that it is for.
 _TASKS_OF = {
@@ -23,16 +25,36 @@ _TASKS_OF = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class MultipleChoiceSettings(TaskSettings):
+    """How a multiple-choice model reads a question with its context and options.
+
+    Attributes:
+        task_name: "race", where every run of underscores is a blank and options may be empty, or
+            "c3" or "json".
+        max_qa_length: maximum length of question and option together in tokens; longer ones are
+            truncated at the beginning.
+    """
+
+    task_name: Literal["race", "c3", "json"] = "json"
+    max_qa_length: Positive = 128
+
+    @property
+    def min_length(self) -> int:
+        """Return the smallest `max_seq_length` with room for a question and an option."""
+        return self.max_qa_length + 3
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultipleChoiceOptions(FineTuningOptions):
     """Flags of run_race.py; the original's defaults, which train and evaluate."""
 
-    settings_file: ClassVar[str] = CHOICE_FILE
+    settings_file: ClassVar[str] = KIND.settings_file
     inherited: ClassVar[Mapping[str, Any]] = {
         "task_name": "race",
-        "max_seq_length": 512,
-        "max_qa_length": 128,
+        **MultipleChoiceSettings.defaults("max_qa_length"),
     }
+    lengths = ("max_seq_length", "max_qa_length")
 
     task_name: str = option(
         None,

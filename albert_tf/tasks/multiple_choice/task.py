@@ -25,7 +25,6 @@ from albert_tf.finetuning.task import (
 )
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import CHOICE_FILE
 from albert_tf.modeling.heads import AlbertForMultipleChoice
 from albert_tf.modeling.losses import MISSING_CHOICE, MultipleChoiceObjective
 from albert_tf.report.sections import Section
@@ -216,13 +215,8 @@ class MultipleChoiceTask(FineTuningTask):
         return f"{name}, {FOLDERS[examples.split]} ({groups})"
 
     def companion_files(self) -> dict[str, str]:
-        options = self.options
-        settings = {
-            "task_name": options.task_name.lower(),
-            "max_seq_length": options.max_seq_length,
-            "max_qa_length": options.max_qa_length,
-        }
-        return {CHOICE_FILE: json.dumps(settings) + "\n"}
+        recorded = self.recorded_options() | {"task_name": self.options.task_name.lower()}
+        return {self.options.settings_file: json.dumps(recorded) + "\n"}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import exists
-from albert_tf.interop.layout import CHOICE_FILE, LABELS_FILE, TARGET_FILE
+from albert_tf.tasks.multiple_choice import KIND
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import (
     BLANK,
@@ -23,7 +23,6 @@ from albert_tf.tasks.multiple_choice.readers import answer_number
 from albert_tf.tasks.multiple_choice.task import MultipleChoiceTask, probabilities
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import as_list, as_texts, check_same_length
-from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 
@@ -36,6 +35,9 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     Wherever a method takes `questions`, `contexts` and `options`, it takes sequences of the same
     length: texts, texts, and lists of 2 to 26 texts. A question may contain blanks (`_`), which the
     options fill; question or context may be empty.
+
+    Weights without its head get a new one. `from_preset` also takes its `seed`, and options of
+    run_race.py: `max_seq_length`, `max_qa_length`, `albert_dropout`, `classifier_dropout`.
 
     Attributes:
         task: the multiple-choice task of `albert_tf.tasks.multiple_choice` behind it.
@@ -50,63 +52,19 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         True
     """
 
-    options_class = MultipleChoiceOptions
+    kind = KIND
     settings = ("max_seq_length", "max_qa_length", "albert_dropout", "classifier_dropout")
     _options: MultipleChoiceOptions
     # The command's default, 1000 of 12000 steps, for any number of steps.
     warmup_proportion = 1 / 12
 
     @classmethod
-    def from_preset(
-        cls,
-        name: str,
-        *,
-        vocabulary: str | None = None,
-        do_lower_case: bool | None = None,
-        dtype: str = "float32",
-        seed: int = SEED,
-        **settings: Any,
-    ) -> MultipleChoice:
-        """Creates the model from weights by name; weights without its head get a new one.
-
-        Args:
-            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
-                used if there are any.
-            vocabulary: path of the vocabulary; by default the one next to the weights.
-            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
-            dtype: precision of matrix products and activations, "float32" or "bfloat16".
-            seed: of a new head; the default is that of run_race.py.
-            **settings: options of run_race.py: `max_seq_length`, `max_qa_length`,
-                `albert_dropout`, `classifier_dropout`.
-
-        Raises:
-            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
-                or an argument is invalid.
-        """
-        return super().from_preset(
-            name,
-            vocabulary=vocabulary,
-            do_lower_case=do_lower_case,
-            dtype=dtype,
-            seed=seed,
-            **settings,
-        )
-
-    @classmethod
     def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
-        recorded = exists(os.path.join(preset.folder, CHOICE_FILE)) and cls._has_head(preset)
+        recorded = exists(os.path.join(preset.folder, KIND.settings_file)) and cls._has_head(preset)
         options = cls._options_of(preset, settings, task_name=None if recorded else "json")
         chooser = cls(preset, options, dtype, seed)
         chooser._use_task(MultipleChoiceTask(chooser._options, chooser.tokenizer))
         return chooser
-
-    @classmethod
-    def _has_head(cls, preset: Preset) -> bool:
-        if preset.head == "choice":
-            return True
-        files = (os.path.join(preset.folder, name) for name in (TARGET_FILE, LABELS_FILE))
-        outputs = preset.weights.tensors.get("classifier/output_bias")
-        return outputs is not None and outputs.shape == (1,) and not any(map(exists, files))
 
     def predict(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
@@ -189,15 +147,8 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         asked = self._questions(questions, contexts, options, answers)
         if not asked:
             raise InputError("`questions`: at least one is required to train on")
-        held_out = None
-        if validation_data is not None:
-            if not isinstance(validation_data, tuple | list) or len(validation_data) != 4:
-                raise InputError(
-                    "`validation_data`: must be a tuple (questions, contexts, options, answers)"
-                )
-            names = ("questions", "contexts", "options", "answers")
-            with arguments_renamed(**dict.fromkeys(names, "validation_data")):
-                held_out = self._questions(*validation_data)
+        names = ("questions", "contexts", "options", "answers")
+        held_out = self._validation(validation_data, names, self._questions)
         return self._fit(asked, held_out, arguments)
 
     def _questions(

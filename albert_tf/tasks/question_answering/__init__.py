@@ -1,0 +1,40 @@
+"""Questions about a text, answered by parts of it, or not at all."""
+
+from albert_tf.task_kinds import Head, TaskKind
+
+KIND = TaskKind(
+    package=__name__,
+    options="options:QuestionAnsweringOptions",
+    task="task:QuestionAnsweringTask",
+    settings_file="question_answering.json",
+    heads=(
+        Head(
+            name="span",
+            model="albert_tf.modeling.heads:AlbertForQuestionAnswering",
+            scopes=("cls/squad/",),
+            optional=("bert/pooler/",),
+            keras_group="layers/span_head",
+            huggingface="AlbertForQuestionAnswering",
+            huggingface_module="qa_outputs",
+            hub_task="question-answering",
+            lite_outputs=("start_logits", "end_logits"),
+        ),
+        Head(
+            name="conditional_span",
+            model="albert_tf.modeling.question_answering:AlbertForConditionalQuestionAnswering",
+            scopes=("start_logits/", "end_logits/", "answer_class/"),
+            optional=("bert/pooler/",),
+            arguments=("start_n_top", "end_n_top"),
+            keras_group="answer_class",
+            hub_task="question-answering",
+        ),
+    ),
+    text_model="text_model:QuestionAnswerer",
+    predict_task="answer",
+    inputs={"question": str, "context": str},
+    predict="predict:predict",
+    export="export:QuestionAnsweringExport",
+    export_folder="squad",
+    predict_exported="predict:predict_exported",
+    kept_results=("null_score_diff_threshold",),
+)

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import keras
+import dataclasses
+
 import tensorflow as tf
 
 from albert_tf.export import character_tables, graph_characters
-from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_packing import slices
-from albert_tf.export.task_settings import QuestionAnsweringSettings
+from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.question_answering.graph_spans import FINDERS, best_spans, null_scores
 from albert_tf.tasks.question_answering.graph_windows import make_windows
-from albert_tf.tokenizers import Tokenizer
+from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringSettings
 
 
 class QuestionAnsweringExport(TaskExport):
-    """Predicts the same answers as `run_squad.py`, with their positions.
+    """Predicts the same answers as `run_squad.py`, with their positions."""
 
-    Args:
-        model: a model with either head.
-        tokenizer: tokenizer of the model.
-        files: saved as assets.
-        settings: how questions are read and answers chosen.
-        head: a key of `FINDERS`.
-    """
+    settings_class = QuestionAnsweringSettings
+    _settings: QuestionAnsweringSettings
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        files: list[str],
-        settings: QuestionAnsweringSettings,
-        head: str,
-    ):
-        super().__init__(model, tokenizer, files)
-        self._settings = settings
-        self._finder = FINDERS[head]
+    def __init__(self, trained: TrainedModel, files: list[str]):
+        super().__init__(trained, files)
+        if self._settings.null_score_diff_threshold is None:
+            threshold = float(trained.companions.results.get(THRESHOLD) or 0)
+            self._settings = dataclasses.replace(
+                self._settings, null_score_diff_threshold=threshold
+            )
+        self._finder = FINDERS[trained.head]
         self._is_space = graph_characters.GraphTable(character_tables.white_space())
+
+    @classmethod
+    def example(cls, settings: QuestionAnsweringSettings) -> str:
+        return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
 
     def signatures(self) -> dict:
         """Returns the signatures by name.

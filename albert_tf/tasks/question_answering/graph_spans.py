@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.task_settings import QuestionAnsweringSettings
 from albert_tf.tasks.question_answering.graph_windows import Windows
+from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 
 _NEVER = float("-inf")
 
@@ -123,7 +123,7 @@ class Finder(NamedTuple):
     null: Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
 
-# Kind of model, a key of `albert_tf.interop.models.MODEL_KINDS` -> its finder.
+# Name of a head -> its finder.
 FINDERS = {
     "span": Finder(("start_logits", "end_logits"), _independent, _null_of_logits),
     "conditional_span": Finder(

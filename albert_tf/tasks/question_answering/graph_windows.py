@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.export.graph_packing import Symbols, kept, packed, slices
-from albert_tf.export.task_settings import QuestionAnsweringSettings
+from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 
 
 class Windows(NamedTuple):

@@ -6,28 +6,62 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from albert_tf import original_flags
 from albert_tf.errors import InputError
+from albert_tf.files import Positive
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.interop.layout import QUESTION_ANSWERING_FILE
+from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.options import option
+from albert_tf.tasks.question_answering import KIND
+
+# In results: the null score above which there is no answer.
+(THRESHOLD,) = KIND.kept_results
 
 HEAD_NAMES = ("span", "conditional")
 METRIC_NAMES = ("squad", "cmrc", "characters")
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionAnsweringSettings(TaskSettings):
+    """How a question-answering model reads texts and chooses answers.
+
+    Attributes:
+        version_2_with_negative: whether questions may have no answer.
+        max_query_length: maximum length of a question in tokens; longer ones are truncated.
+        doc_stride: tokens between the starts of consecutive windows of a long context.
+        max_answer_length: maximum length of an answer in tokens.
+        start_n_top: number of start positions that the conditional head considers.
+        end_n_top: number of end positions for each of them.
+        null_score_diff_threshold: null score above which there is no answer; None for the value
+            in the results next to the weights.
+    """
+
+    default_length: ClassVar[int] = 384
+
+    version_2_with_negative: bool = False
+    max_query_length: Positive = 64
+    doc_stride: Positive = 128
+    max_answer_length: Positive = 30
+    start_n_top: Positive = 5
+    end_n_top: Positive = 5
+    null_score_diff_threshold: float | None = None
+
+    @property
+    def min_length(self) -> int:
+        """Return the smallest `max_seq_length` with room for one token of the context."""
+        return self.max_query_length + 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionAnsweringOptions(FineTuningOptions):
     """Flags of run_squad.py; names and defaults of the original's two programs."""
 
-    settings_file: ClassVar[str] = QUESTION_ANSWERING_FILE
-    inherited: ClassVar[Mapping[str, Any]] = {
-        "max_seq_length": 384,
-        "max_query_length": 64,
-        "doc_stride": 128,
-        "max_answer_length": 30,
-        "start_n_top": 5,
-        "end_n_top": 5,
-    }
+    settings_file: ClassVar[str] = KIND.settings_file
+    original = original_flags.SQUAD
+    inherited: ClassVar[Mapping[str, Any]] = QuestionAnsweringSettings.defaults(
+        *("max_query_length", "doc_stride", "max_answer_length", "start_n_top", "end_n_top")
+    )
+    lengths = ("max_seq_length", "max_query_length", "doc_stride")
 
     task_name: str | None = option(
         None,

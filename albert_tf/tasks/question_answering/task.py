@@ -18,9 +18,9 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import QUESTION_ANSWERING_FILE as SETTINGS_FILE
-from albert_tf.interop.companions import THRESHOLD, find_companions
+from albert_tf.interop.companions import find_companions
 from albert_tf.report.sections import Section
+from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.answers import (
     Prediction,
     predict_answers,
@@ -28,7 +28,7 @@ from albert_tf.tasks.question_answering.answers import (
 )
 from albert_tf.tasks.question_answering.heads import ANSWER_HEADS
 from albert_tf.tasks.question_answering.metrics import METRICS, AnswerMetric, choose_metric
-from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import SquadFile, SquadQuestion, read_squad
 from albert_tf.tasks.question_answering.squad_metrics import (
     best_threshold,
@@ -40,16 +40,6 @@ from albert_tf.tasks.question_answering.windows import Windows, list_skipped, ma
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-# Options that exports need to answer questions.
-_FOR_EXPORTS = (
-    "max_seq_length",
-    "max_query_length",
-    "doc_stride",
-    "max_answer_length",
-    "start_n_top",
-    "end_n_top",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +89,7 @@ class QuestionAnsweringTask(FineTuningTask):
 
     def _trained(self) -> _TrainedHead:
         folder = self.options.output_dir
-        path = f"{folder}/{SETTINGS_FILE}"
+        path = f"{folder}/{KIND.settings_file}"
         return read_json(path, _TrainedHead) if folder and exists(path) else _TrainedHead()
 
     def _choose_metric(self) -> tuple[AnswerMetric, str]:
@@ -229,8 +219,7 @@ class QuestionAnsweringTask(FineTuningTask):
     def companion_files(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
         settings |= {"answer_metric": self._answer_metric.name}
-        settings |= {name: getattr(self.options, name) for name in _FOR_EXPORTS}
-        return {SETTINGS_FILE: json.dumps(settings) + "\n"}
+        return {KIND.settings_file: json.dumps(settings | self.recorded_options()) + "\n"}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         """Results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import keras
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.interop.companions import RESULTS_FILE, THRESHOLD, results_text
+from albert_tf.interop.companions import RESULTS_FILE, results_text
+from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import choose_metric
-from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
+from albert_tf.tasks.question_answering.options import THRESHOLD, QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import Answer as GivenAnswer
 from albert_tf.tasks.question_answering.readers import SquadQuestion
 from albert_tf.tasks.question_answering.task import QuestionAnsweringTask
@@ -24,7 +25,6 @@ from albert_tf.text_models.inputs import (
     check_whole_number,
     shown_value,
 )
-from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 _HEADS = {"span": "span", "conditional_span": "conditional"}
@@ -56,6 +56,12 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
     Wherever a method takes `questions` and `contexts`, it takes texts, or lists, tuples, NumPy
     arrays or pandas Series of texts, of the same length. A single context is that of all questions.
 
+    Weights without a head of question answering get a new one, which `fit` creates: it depends on
+    whether some questions have no answer. `version_2_with_negative` or `squad_head` say it before.
+    `from_preset` also takes the `seed` of a new head, and options of run_squad.py:
+    `max_seq_length`, `doc_stride`, `max_query_length`, `max_answer_length`, `n_best_size`,
+    `squad_head`, `version_2_with_negative`, `null_score_diff_threshold`, ...
+
     Attributes:
         task: the `QuestionAnsweringTask` behind it; None until the head is known.
 
@@ -70,63 +76,13 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         True
     """
 
-    options_class = QuestionAnsweringOptions
+    kind = KIND
     settings = (
-        "max_seq_length",
-        "max_query_length",
-        "doc_stride",
-        "max_answer_length",
-        "n_best_size",
-        "null_score_diff_threshold",
-        "squad_head",
-        "version_2_with_negative",
-        "start_n_top",
-        "end_n_top",
-        "albert_dropout",
-        "classifier_dropout",
+        *QuestionAnsweringOptions.inherited,
+        *("n_best_size", "null_score_diff_threshold", "squad_head", "version_2_with_negative"),
+        *("albert_dropout", "classifier_dropout"),
     )
     _options: QuestionAnsweringOptions
-
-    @classmethod
-    def from_preset(
-        cls,
-        name: str,
-        *,
-        vocabulary: str | None = None,
-        do_lower_case: bool | None = None,
-        dtype: str = "float32",
-        seed: int = SEED,
-        **settings: Any,
-    ) -> QuestionAnswerer:
-        """Creates the model from weights by name.
-
-        Weights without a head of question answering get a new one, which `fit` creates: it depends
-        on whether some questions have no answer. `version_2_with_negative` or `squad_head` say it
-        before.
-
-        Args:
-            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
-                used if there are any.
-            vocabulary: path of the vocabulary; by default the one next to the weights.
-            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
-            dtype: precision of matrix products and activations, "float32" or "bfloat16".
-            seed: of a new head; the default is that of run_squad.py.
-            **settings: options of run_squad.py: `max_seq_length`, `doc_stride`,
-                `max_query_length`, `max_answer_length`, `n_best_size`, `squad_head`,
-                `version_2_with_negative`, `null_score_diff_threshold`, ...
-
-        Raises:
-            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
-                or an argument is invalid or contradicts the weights.
-        """
-        return super().from_preset(
-            name,
-            vocabulary=vocabulary,
-            do_lower_case=do_lower_case,
-            dtype=dtype,
-            seed=seed,
-            **settings,
-        )
 
     @classmethod
     def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
@@ -140,10 +96,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         elif options.squad_head != "auto" or options.version_2_with_negative is not None:
             answerer._use()
         return answerer
-
-    @classmethod
-    def _has_head(cls, preset: Preset) -> bool:
-        return preset.head in _HEADS
 
     def _use(self, **changes: Any) -> None:
         """Uses the task of the options, with changes that stay."""
@@ -240,9 +192,8 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         """
         FitArguments.checked(arguments)
         asked = _questions(questions, contexts, answers)
-        held_out = None
-        if validation_data is not None:
-            held_out = _validation_questions(validation_data)
+        names = ("questions", "contexts", "answers")
+        held_out = self._validation(validation_data, names, _questions)
         if not asked:
             raise InputError("`questions`: at least one is required to train on")
         unanswered = next((each for each in asked if not each.answers), None)
@@ -256,14 +207,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         self._use(answer_metric=metric.name)
         with arguments_renamed(train_file="answers"):
             return self._fit(asked, held_out, arguments)
-
-
-def _validation_questions(validation_data: Any) -> list[SquadQuestion]:
-    if not isinstance(validation_data, tuple | list) or len(validation_data) != 3:
-        raise InputError("`validation_data`: must be a tuple (questions, contexts, answers)")
-    names = dict.fromkeys(("questions", "contexts", "answers"), "validation_data")
-    with arguments_renamed(**names):
-        return _questions(*validation_data)
 
 
 def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[SquadQuestion]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
-from albert_tf.export.exported_task_model import TEXTS, TaskExport
 from albert_tf.export.graph_characters import lower_bound
 from albert_tf.export.graph_packing import slices
-from albert_tf.export.task_settings import TaggingSettings
+from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.tagging.graph_windows import (
     EncodedWords,
     TagWindows,
@@ -18,8 +16,8 @@ from albert_tf.tasks.tagging.graph_windows import (
     running_max,
 )
 from albert_tf.tasks.tagging.graph_words import RawWords, WordSplitter
+from albert_tf.tasks.tagging.options import TaggingSettings
 from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, continued, split_tag
-from albert_tf.tokenizers import Tokenizer
 
 
 class _Spans(NamedTuple):
@@ -38,26 +36,17 @@ class _Spans(NamedTuple):
 
 
 class TaggingExport(TaskExport):
-    """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words.
+    """Predicts the same entities of raw texts as `run_tagger.py`, or tags of their words."""
 
-    Args:
-        model: a model with the output `logits` `[batch, seq, labels]`.
-        tokenizer: tokenizer of the model.
-        files: saved as assets.
-        settings: how texts are read and what the labels mean.
-        labels: the tags by id.
-    """
+    settings_class = TaggingSettings
+    _settings: TaggingSettings
 
-    def __init__(
-        self,
-        model: keras.Model,
-        tokenizer: Tokenizer,
-        files: list[str],
-        settings: TaggingSettings,
-        labels: tuple[str, ...],
-    ):
-        super().__init__(model, tokenizer, files)
-        self._settings = settings
+    def __init__(self, trained: TrainedModel, files: list[str]):
+        super().__init__(trained, files)
+        settings, labels = self._settings, trained.labels
+        self._is_plain = settings.tags == PLAIN_TAGS
+        if not all(map(split_tag, labels)):  # weights converted from another library
+            self._is_plain = True
         self._split = WordSplitter(joined=settings.unit == "words")
         self._has_outside = OUTSIDE in labels
         # A tag that a word may have: one of the model, one that continues it, or none.
@@ -68,6 +57,10 @@ class TaggingExport(TaskExport):
         self._begins, self._continues, self._is_entity = (
             tf.constant([prefix in among for prefix, _ in parts]) for among in ("BI", "IE", "BIES")
         )
+
+    @classmethod
+    def example(cls, settings: TaggingSettings) -> str:
+        return 'text=tf.constant(["Anna lives in Paris."])'
 
     def signatures(self) -> dict:
         """Returns the signatures by name.
@@ -100,7 +93,7 @@ class TaggingExport(TaskExport):
         logits = self._in_batches(windows.features, ["logits"])["logits"]
         logits = tf.ensure_shape(logits, [None, None, self._model.num_labels])
         tags, scores = self._word_tags(words, windows, logits)
-        if self._settings.tags == PLAIN_TAGS:
+        if self._is_plain:
             number = tf.range(tf.size(tags, tf.int64))
             spans = _Spans(number, number, tf.gather(tf.constant(self._tags), tags), scores)
         else:

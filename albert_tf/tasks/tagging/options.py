@@ -6,14 +6,15 @@ import dataclasses
 import glob
 import os
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import matches
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
+from albert_tf.finetuning.trained_settings import TaskSettings
 from albert_tf.hub.datasets import PREFIX, local_folder
-from albert_tf.interop.layout import TAGGING_FILE
 from albert_tf.options import option
+from albert_tf.tasks.tagging import KIND
 
 
 class TagSet(NamedTuple):
@@ -68,13 +69,27 @@ TAG_SETS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class TaggingSettings(TaskSettings):
+    """How a tagger reads texts, and what its tags mean.
+
+    Attributes:
+        unit: "words" if it was trained on words, and reads those of a raw text joined by single
+            spaces; "text" if it was trained on raw texts, and reads them as they are.
+        tags: "entities" if tags have prefixes and types; "plain" if each word has a label.
+    """
+
+    unit: Literal["words", "text"] = "words"
+    tags: Literal["entities", "plain"] = "entities"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingOptions(FineTuningOptions):
     """Flags of run_tagger.py."""
 
-    settings_file: ClassVar[str] = TAGGING_FILE
+    settings_file: ClassVar[str] = KIND.settings_file
     inherited: ClassVar[Mapping[str, Any]] = {
-        "max_seq_length": 512,
+        **TaggingSettings.defaults(),
         "word_column": 1,
         "tag_column": -1,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import json
 import logging
 import os
@@ -25,13 +24,14 @@ from albert_tf.finetuning.task import (
 )
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import LABELS_FILE, find_companions
-from albert_tf.interop.layout import TAGGING_FILE
+from albert_tf.interop.companions import find_companions
+from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
 from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from albert_tf.report.sections import Section
+from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
-from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import (
     ReadOptions,
     TaggedExample,
@@ -61,19 +61,6 @@ from albert_tf.tasks.tagging.windows import (
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class TaggingSettings:
-    """What `tagging.json` says about a trained model, besides the recorded options.
-
-    Attributes:
-        unit: what it was trained on, words or raw texts.
-        tags: whether its tags are those of entities, or plain.
-    """
-
-    unit: Literal["words", "text"] = "words"
-    tags: Literal["entities", "plain"] = "entities"
 
 
 class TaggingTask(FineTuningTask):
@@ -131,13 +118,13 @@ class TaggingTask(FineTuningTask):
     def _target(self) -> tuple[TaggingSettings, list[str]]:
         """What is learned from the training file, or was learned by the model in `output_dir`."""
         folder = self.options.output_dir
-        path = f"{folder}/{TAGGING_FILE}"
+        path = f"{folder}/{KIND.settings_file}"
         trained_labels = list(find_companions(folder).labels) if exists(path) else []
         if not self.options.do_train:
             if not trained_labels:
                 raise InputError(
-                    f"`output_dir`={folder}: contains no {TAGGING_FILE} and {LABELS_FILE}, so no "
-                    "trained tagger"
+                    f"`output_dir`={folder}: contains no {KIND.settings_file} and {LABELS_FILE}, "
+                    "so no trained tagger"
                 )
             return read_json(path, TaggingSettings), trained_labels
         texts = self._texts["train"]
@@ -149,7 +136,7 @@ class TaggingTask(FineTuningTask):
                 f"{shown(trained_labels)}, but the training file has {shown(labels)}"
             )
         unit: Literal["words", "text"] = "text" if texts[0].unit == TEXT else "words"
-        return TaggingSettings(unit, kind), labels
+        return TaggingSettings(unit=unit, tags=kind), labels
 
     def read(self, split: str) -> dict[str, list[TaggedExample]]:
         texts = self._texts[split]
@@ -243,10 +230,10 @@ class TaggingTask(FineTuningTask):
         return f"{self.options.task_name}, {name}" if self.options.task_name else name
 
     def companion_files(self) -> dict[str, str]:
-        recorded = {name: getattr(self.options, name) for name in self.options.inherited}
-        settings = {**recorded, **dataclasses.asdict(self.settings)}
+        recorded = self.recorded_options()
+        recorded |= {"unit": self.settings.unit, "tags": self.settings.tags}
         labels = json.dumps(self.labels, ensure_ascii=False)
-        return {TAGGING_FILE: json.dumps(settings) + "\n", LABELS_FILE: labels + "\n"}
+        return {KIND.settings_file: json.dumps(recorded) + "\n", LABELS_FILE: labels + "\n"}
 
     def _predict(self, examples: ExampleSet, outputs: Outputs) -> list[WordTags]:
         windows = cast(TagWindows, examples.features)
@@ -325,7 +312,8 @@ class TaggingTask(FineTuningTask):
         return lines
 
     def ensemble_settings(self) -> dict[str, Any]:
-        return {"tags": self.labels, **dataclasses.asdict(self.settings)}
+        settings = self.settings
+        return {"labels": self.labels, "tags": settings.tags, "unit": settings.unit}
 
     def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
         return {"logits": mean_log_probabilities([each["logits"] for each in outputs])}

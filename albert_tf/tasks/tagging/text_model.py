@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import keras
 
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import exists
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
-from albert_tf.interop.layout import TAGGING_FILE
-from albert_tf.interop.models import MODEL_KINDS
+from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.entities import Entity
-from albert_tf.tasks.tagging.options import TaggingOptions
+from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import (
     Span,
     TaggedExample,
@@ -27,7 +26,7 @@ from albert_tf.tasks.tagging.readers import (
     labels_of,
 )
 from albert_tf.tasks.tagging.tags import ENTITY_TAGS, PLAIN_TAGS, split_tag
-from albert_tf.tasks.tagging.task import TaggingSettings, TaggingTask
+from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import TagWindows, predict_tags, raw_words
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
@@ -36,7 +35,6 @@ from albert_tf.text_models.inputs import (
     check_text,
     shown_value,
 )
-from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
 
 
@@ -52,6 +50,12 @@ class TokenClassifier(TaskModel[TaggingTask]):
     or of lists of words. Words are read as joined by single spaces, which is the text that the
     characters of their entities refer to.
 
+    A folder of run_tagger.py, of `save`, or of a converted tagger brings its tags. Other weights
+    get a new head: for `labels`, or for the tags that `fit` finds. `from_preset` also takes
+    `labels`: tags of a new head, in the order of its outputs, such as `["O", "B-PER", "I-PER"]`,
+    which also name those of weights that only number them; the `seed` of a new head; and options of
+    run_tagger.py: `max_seq_length`, `albert_dropout`, `classifier_dropout`.
+
     Attributes:
         task: the `TaggingTask` behind it; None until the tags are known.
 
@@ -66,57 +70,14 @@ class TokenClassifier(TaskModel[TaggingTask]):
         True
     """
 
-    options_class = TaggingOptions
+    kind = KIND
     _options: TaggingOptions
 
     # Whether `fit` may still choose the unit: words, or raw texts.
     _is_new = False
 
     @classmethod
-    def from_preset(
-        cls,
-        name: str,
-        labels: Sequence[str] | None = None,
-        *,
-        vocabulary: str | None = None,
-        do_lower_case: bool | None = None,
-        dtype: str = "float32",
-        seed: int = SEED,
-        **settings: Any,
-    ) -> TokenClassifier:
-        """Creates a tagger from weights by name.
-
-        A folder of run_tagger.py, of `save`, or of a converted tagger brings its tags. Other
-        weights get a new head: for `labels`, or for the tags that `fit` finds.
-
-        Args:
-            name: as for `albert_tf.from_preset`; of a training folder, the weights in `best/` are
-                used if there are any.
-            labels: tags of a new head, in the order of its outputs, such as
-                `["O", "B-PER", "I-PER"]`. They also name those of weights that only number them.
-            vocabulary: path of the vocabulary; by default the one next to the weights.
-            do_lower_case: whether to lower-case text; by default as recorded next to the weights.
-            dtype: precision of matrix products and activations, "float32" or "bfloat16".
-            seed: of a new head; the default is that of run_tagger.py.
-            **settings: options of run_tagger.py: `max_seq_length`, `albert_dropout`,
-                `classifier_dropout`.
-
-        Raises:
-            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
-                or an argument is invalid or contradicts the weights.
-        """
-        return super().from_preset(
-            name,
-            vocabulary=vocabulary,
-            do_lower_case=do_lower_case,
-            dtype=dtype,
-            seed=seed,
-            labels=labels,
-            **settings,
-        )
-
-    @classmethod
-    def _from_preset(cls, preset, dtype, *, seed=SEED, labels=None, **settings):
+    def _from_preset(cls, preset, dtype, labels=None, *, seed=SEED, **settings):
         # The command requires files of its splits. These are not read.
         files = {"train_file": STANDARD_STREAM, "predict_file": STANDARD_STREAM}
         tagger = cls(preset, cls._options_of(preset, settings, **files), dtype, seed)
@@ -126,7 +87,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             if given:
                 tagger._use(TaggingSettings(tags=_kind_of(given)), given)
             return tagger
-        if exists(os.path.join(preset.folder, TAGGING_FILE)):
+        if exists(os.path.join(preset.folder, KIND.settings_file)):
             task = TaggingTask(tagger._options, tagger.tokenizer)
             if given not in (None, task.labels):
                 raise InputError(
@@ -134,13 +95,9 @@ class TokenClassifier(TaskModel[TaggingTask]):
                 )
             tagger._use_task(task)
         else:
-            found = _labels_of_outputs(preset, given)
+            found = preset.labels_of_outputs(given)
             tagger._use(TaggingSettings(tags=_kind_of(found)), found)
         return tagger
-
-    @classmethod
-    def _has_head(cls, preset: Preset) -> bool:
-        return preset.head == "tagger"
 
     def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
         """Uses a task that no training folder records."""
@@ -233,16 +190,11 @@ class TokenClassifier(TaskModel[TaggingTask]):
         tagged = _tagged_texts(texts, entities)
         if not tagged:
             raise InputError("`texts`: at least one is required to train on")
-        held_out = None
-        if validation_data is not None:
-            if not isinstance(validation_data, tuple | list) or len(validation_data) != 2:
-                raise InputError("`validation_data`: must be a tuple (texts, entities)")
-            with arguments_renamed(texts="validation_data", entities="validation_data"):
-                held_out = _tagged_texts(*validation_data)
+        held_out = self._validation(validation_data, ("texts", "entities"), _tagged_texts)
         if self._is_new:
             kind = kind_of_tags(tagged) if self.task is None else self.task.settings.tags
             labels = labels_of(tagged, kind) if self.task is None else self.labels
-            self._use(TaggingSettings(tagged[0].unit, kind), labels)  # type: ignore[arg-type]
+            self._use(TaggingSettings(unit=tagged[0].unit, tags=kind), labels)  # type: ignore[arg-type]
             self._is_new = False
         validation = None if held_out is None else self._labeled_examples(held_out)
         return self._fit(self._labeled_examples(tagged), validation, arguments)
@@ -287,21 +239,6 @@ def _checked_labels(labels: Any) -> list[str]:
 def _kind_of(labels: Sequence[str]) -> Any:
     """Whether tags are those of entities or plain."""
     return ENTITY_TAGS if all(map(split_tag, labels)) else PLAIN_TAGS
-
-
-def _labels_of_outputs(preset: Preset, given: list[str] | None) -> list[str]:
-    """The tags of weights that no training folder describes.
-
-    Raises:
-        InputError: the weights have another number of outputs.
-    """
-    path = f"{MODEL_KINDS['tagger'].prefix}output_weights"
-    count = preset.weights.tensors[path].shape[0]
-    if given is not None and len(given) != count:
-        raise InputError(f"`labels`={given}: {preset.name} has {count} outputs")
-    names = list(preset.companions.labels)
-    numbered = [f"LABEL_{id}" for id in range(count)]
-    return given or (names if len(names) == count else numbered)
 
 
 def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from albert_tf.errors import InputError
 from albert_tf.files import parse_json
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.interop.companions import LABELS_FILE, TARGET_FILE
+from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Columns,
@@ -197,7 +197,7 @@ def test_what_was_learned_is_restored():
     ):
         target = TARGETS[kind].learn(task(kind), examples(*labels))
         files = target.companion_files()
-        saved = parse_json(files[TARGET_FILE], TARGET_FILE, SavedTarget)
+        saved = parse_json(files["target.json"], "target.json", SavedTarget)
         again = restore(task(kind), saved, json.loads(files.get(LABELS_FILE, "[]")))
         assert (again.kind, again.labels, again.spread, again.outputs) == (
             kind,

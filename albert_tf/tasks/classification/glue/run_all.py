@@ -29,11 +29,13 @@ from albert_tf.files import (
     read_json,
     write_text,
 )
+from albert_tf.finetuning.command import run_kind
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
     PAPER_TEXT,
@@ -79,6 +81,16 @@ class _Job(NamedTuple):
         """A hash of what its results depend on."""
         content = json.dumps([dataclasses.asdict(self.options), self.files])
         return hashlib.sha256(content.encode()).hexdigest()
+
+
+def run(options: ClassificationOptions) -> None:
+    """Fine-tune on one data set, or on every task of GLUE."""
+    if (options.task_name or "").lower() != "all":
+        run_kind(KIND, options)
+        return
+    if options.ensemble:
+        raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
+    run_all(options, sys.argv[1:])
 
 
 def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:

@@ -7,8 +7,9 @@ import dataclasses
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import check_limits, option
+from albert_tf.task_kinds import task_kinds
 
-TASKS = ("classify", "tag", "answer", "choose", "fill_mask", "embed")
+TASKS = (*(kind.predict_task for kind in task_kinds() if kind.text_model), "fill_mask", "embed")
 
 # The texts that tasks read, each a flag and the name of a column.
 INPUTS = ("text", "text_pair", "question", "context", "options")

@@ -13,15 +13,17 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import parse_json, read_lines
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.finetuning.streaming import available_batches
+from albert_tf.prediction.options import PredictOptions
 from albert_tf.tasks.classification.readers import TABLE_FORMATS, read_rows
-from albert_tf.text_models.predict_options import PredictOptions
 
 if TYPE_CHECKING:
-    from albert_tf.text_models.prediction_tasks import Columns, PredictionTask
+    from albert_tf.prediction.tasks import Columns, PredictionTask
 
 # Batches in a chunk, which is sorted by length, predicted and written at a time.
 _BATCHES = 32
 _TEXT_FILE = ".txt"
+
+_TYPES = {str: "a text", int: "a whole number", list: "a list of texts"}
 
 # How text models name an item of an argument.
 _ITEM = re.compile(r"`\w+`\[(\d+)\]")
@@ -94,14 +96,12 @@ def _from_lines(
     """Rows of lines: a text each, or a JSON object each for tasks that read several texts."""
     for number, line in enumerate(lines, start=first):
         location = f"{place}{number}"
-        if len(task.inputs) > 1:
+        if len(task.inputs) - len(task.optional) > 1:
             yield InputRow(location, parse_json(line, location, dict[str, Any]))
         elif task.optional and "\t" in line:
-            texts = line.split("\t", 1)
-            names = (*task.inputs, *task.optional)
-            yield InputRow(location, dict(zip(names, texts, strict=True)))
+            yield InputRow(location, dict(zip(task.inputs, line.split("\t", 1), strict=True)))
         else:
-            yield InputRow(location, {task.inputs[0]: line})
+            yield InputRow(location, {next(iter(task.inputs)): line})
 
 
 def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptions) -> Columns:
@@ -115,27 +115,30 @@ def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptio
     Raises:
         InputError: a column is missing, or a value has another type; names the row.
     """
-    columns = {name: name for name in (*task.inputs, *task.optional) if name in rows[0].values}
+    columns: dict[str, str | None] = {name: name for name in task.inputs}
     if is_table(options.input_file):
-        columns = options.columns()  # type: ignore[assignment]
-    names = [*task.inputs, *(name for name in task.optional if columns.get(name))]
+        columns |= options.columns()
+    else:
+        columns |= {name: None for name in task.optional if name not in rows[0].values}
     return {
-        name: [_checked(row, columns.get(name, name), name == "options") for row in rows]
-        for name in names
+        name: [_checked(row, columns[name] or name, type_) for row in rows]
+        for name, type_ in task.inputs.items()
+        if columns[name] or name not in task.optional
     }
 
 
-def _checked(row: InputRow, column: str, is_list: bool) -> Any:
+def _checked(row: InputRow, column: str, type_: type) -> Any:
     if column not in row.values:
         raise InputError(
             f"{row.location}: no column {column!r}; the columns are "
             f"{', '.join(map(repr, row.values))}"
         )
     value = row.values[column]
-    if is_list and not (isinstance(value, list) and all(isinstance(v, str) for v in value)):
-        raise InputError(f"{row.location}: column {column!r} must contain a list of texts")
-    if not is_list and not isinstance(value, str):
-        raise InputError(f"{row.location}: column {column!r} must contain a text")
+    if type_ is int and isinstance(value, str) and value.isdecimal():
+        value = int(value)  # in a table of texts
+    is_valid = isinstance(value, type_) and not isinstance(value, bool)
+    if not is_valid or (type_ is list and not all(isinstance(each, str) for each in value)):
+        raise InputError(f"{row.location}: column {column!r} must contain {_TYPES[type_]}")
     return value
 
 

@@ -1,0 +1,250 @@
+"""Exports of fine-tuned models, which take strings."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.export.export_options import ExportOptions
+from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.files import write_text
+from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
+from albert_tf.interop.companions import Companions
+from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.interop.models import create_model
+from albert_tf.interop.weights import Weights
+from albert_tf.task_kinds import TaskKind, heads
+from albert_tf.tokenizers import Tokenizer, normalization
+
+TEXTS = tf.TensorSpec([None], tf.string)
+
+# Number of windows that a model reads at a time, which bounds memory for very long texts.
+_BATCH = 32
+
+
+class TrainedModel(NamedTuple):
+    """A fine-tuned model with everything that its export needs.
+
+    Attributes:
+        head: a key of `albert_tf.task_kinds.heads()`.
+        model: the model with its weights.
+        tokenizer: tokenizer of the model.
+        companions: files next to the weights.
+        settings: how the model reads texts.
+    """
+
+    head: str
+    model: keras.Model
+    tokenizer: Tokenizer
+    companions: Companions
+    settings: Any
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels next to the weights, or their numbers if there are none."""
+        count, labels = self.model.num_labels, self.companions.labels
+        return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
+
+
+class TaskExport(tf.Module, abc.ABC):
+    """A fine-tuned model together with its tokenizer: takes strings and returns answers.
+
+    Args:
+        trained: the model.
+        files: saved as assets: config, vocabulary, labels.
+
+    Attributes:
+        settings_class: the class of its settings.
+    """
+
+    settings_class: ClassVar[type[TaskSettings]]
+
+    def __init__(self, trained: TrainedModel, files: list[str]):
+        super().__init__(name="albert")
+        model, tokenizer = trained.model, trained.tokenizer
+        # Not tracked: a tracked Keras model would be saved with a second copy of every weight.
+        object.__setattr__(self, "_model", model)
+        self._settings = trained.settings
+        # Keys of the weights as in training checkpoints, so that an export can be read like one.
+        self.params = {weight.path: weight.value for weight in model.weights}
+        self.dropout_state = model.encoder.seed_generator.state.value
+        self.tokenizer = graph_tokenizer(tokenizer)
+        self.files = [tf.saved_model.Asset(file) for file in files]
+        self._symbols = self.tokenizer.symbols
+
+    @classmethod
+    @abc.abstractmethod
+    def example(cls, settings: Any) -> str:
+        """Return example inputs of the signature as Python code."""
+
+    @abc.abstractmethod
+    def signatures(self) -> dict:
+        """Returns the serving signatures by name."""
+
+    @abc.abstractmethod
+    def _answers(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the outputs of the signature for at least one text of each kind."""
+
+    def _answered(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns the same also for a batch of 0, by way of an empty text."""
+        count = tf.shape(texts[0])[0]
+        outputs = self._answers(*(_with_empty_text(each, count == 0) for each in texts))
+        return {name: values[:count] for name, values in outputs.items()}
+
+    def _in_batches(
+        self, features: dict[str, tf.Tensor], names: Sequence[str]
+    ) -> dict[str, tf.Tensor]:
+        """Returns outputs of the model for windows, computed in batches.
+
+        Args:
+            features: inputs of the model, `[windows, seq]`.
+            names: of the outputs.
+        """
+        windows = tf.shape(features["input_ids"])[0]
+
+        def more(first, *arrays):
+            return first < windows
+
+        def read(first, *arrays):
+            after = first + _BATCH
+            part = {name: values[first:after] for name, values in features.items()}
+            outputs = self._model(part)
+            pairs = zip(arrays, names, strict=True)
+            number = first // _BATCH
+            return after, *(array.write(number, outputs[name]) for array, name in pairs)
+
+        arrays = [
+            tf.TensorArray(
+                tf.int32 if name.endswith("_index") else tf.float32,
+                size=(windows + _BATCH - 1) // _BATCH,
+                infer_shape=False,
+            )
+            for name in names
+        ]
+        _, *arrays = tf.while_loop(more, read, [0, *arrays], parallel_iterations=1)
+        return {name: array.concat() for name, array in zip(names, arrays, strict=True)}
+
+
+def _with_empty_text(texts: tf.Tensor, is_needed: tf.Tensor) -> tf.Tensor:
+    """Adds a row of empty texts, at least one, to strings `[batch]` or `[batch, options]`."""
+    shape = tf.shape(texts)
+    row = tf.tensor_scatter_nd_update(tf.maximum(shape, 1), [[0]], shape[:1] + 1)
+    wanted = tf.where(is_needed, row, shape)
+    missing = tf.reduce_prod(wanted) - tf.size(texts)
+    return tf.reshape(tf.concat([tf.reshape(texts, [-1]), tf.fill([missing], "")], 0), wanted)
+
+
+def task_settings(kind: TaskKind, options: ExportOptions, config: AlbertConfig) -> Any:
+    """Return how a model reads texts: the options win over the file next to the weights.
+
+    Args:
+        kind: of the model.
+        options: options of the export.
+        config: config of the encoder.
+
+    Raises:
+        InputError: If a length is longer than the model supports, or too short for the task.
+    """
+    settings_class = kind.load("export").settings_class
+    names = [field.name for field in dataclasses.fields(settings_class)]
+    changes = {name: getattr(options, name, None) for name in names}
+    settings = read_settings(settings_class, options.init_checkpoint, kind.settings_file, changes)
+    longest = config.max_position_embeddings
+    length = settings.max_seq_length
+    if length is None:
+        length = min(settings.default_length, longest)
+    if length > longest:
+        raise InputError(
+            f"`max_seq_length`={length}: must be at most {longest}, the model's "
+            "max_position_embeddings"
+        )
+    if length < settings.min_length:
+        raise InputError(f"`max_seq_length`={length}: must be at least {settings.min_length}")
+    return dataclasses.replace(settings, max_seq_length=length)
+
+
+def create_task_model(
+    head: str, config: AlbertConfig, settings: Any, weights: Weights
+) -> keras.Model:
+    """Create the model of a task with as many outputs as its weights have."""
+    shapes = {path: tensor.shape for path, tensor in weights.tensors.items()}
+    arguments = {name: getattr(settings, name) for name in heads()[head].arguments}
+    return create_model(head, config, shapes, **arguments)
+
+
+def check_head(head: str, missing: Iterable[str], path: str) -> None:
+    """Check that the head of a task is loaded.
+
+    Args:
+        head: its name.
+        missing: variables that the weights do not contain.
+        path: path of the weights.
+
+    Raises:
+        InputError: If a variable of the head is missing.
+    """
+    in_head = [name for name in missing if not name.startswith("bert/")]
+    if in_head:
+        raise InputError(
+            f"`path`={path}: lacks {in_head[0]} of the head {head}; `head`=encoder exports the rest"
+        )
+
+
+def task_note(kind: TaskKind, head: str) -> str | None:
+    """Return why the task of a model cannot be exported here; None if it can be.
+
+    Args:
+        kind: of the model.
+        head: its head if the user named it, or auto.
+
+    Raises:
+        InputError: If it was requested but cannot be exported.
+    """
+    try:
+        tensorflow_text()
+    except InputError as error:
+        if head != "auto":
+            raise InputError(f"`head`={head}: {error}") from None
+        return f"note: no {kind.export_folder}/: {error}"
+    return None
+
+
+def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
+    """Write a model that takes strings.
+
+    Args:
+        folder: folder of the export.
+        kind: of the model.
+        trained: the model.
+
+    Returns:
+        A line about what was written.
+
+    Raises:
+        InputError: If TensorFlow Text is missing.
+    """
+    with tempfile.TemporaryDirectory() as assets:
+        files = {
+            CONFIG_FILE: trained.model.config.to_json(),
+            normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
+        }
+        if trained.companions.labels:
+            files[LABELS_FILE] = json.dumps(trained.companions.labels, ensure_ascii=False) + "\n"
+        paths = [os.path.join(assets, name) for name in files]
+        for path, text in zip(paths, files.values(), strict=True):
+            write_text(path, text)
+        module = kind.load("export")(trained, [*paths, trained.tokenizer.path])
+        signatures = module.signatures()
+        target = os.path.join(folder, kind.export_folder)
+        tf.saved_model.save(module, target, signatures=signatures)
+    return f"{kind.export_folder}: signatures {', '.join(sorted(signatures))}"

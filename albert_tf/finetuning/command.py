@@ -1,0 +1,42 @@
+"""The command of a kind of task: flags in, one call.
+
+    main = fine_tuning_command(KIND)
+
+Without a command, call `albert_tf.finetuning.run.fine_tune(options, MyTask)`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from albert_tf.engines.registry import select_engine
+from albert_tf.engines.startup import load_keras
+from albert_tf.finetuning.early_checks import check_early
+from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.options import command
+from albert_tf.quiet import quiet_import
+from albert_tf.task_kinds import TaskKind
+
+
+def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
+    """Fine-tune on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
+    select_engine(options.engine)
+    check_early(options, kind.load("check_data"))
+    with quiet_import():
+        load_keras()
+        from albert_tf.finetuning.run import fine_tune_checked
+
+        task = kind.load("task")
+    fine_tune_checked(options, task)
+
+
+def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
+    """Return the console entry point of a kind of task."""
+
+    def run(options: FineTuningOptions) -> None:
+        work = kind.load("run") or functools.partial(run_kind, kind)
+        work(options)
+
+    options_class = kind.load("options")
+    return command(options_class, run, original=options_class.original, keeps_memory=True)

@@ -1,0 +1,179 @@
+"""What albert-predict predicts: the kinds of fine-tuning tasks, masks and vectors.
+
+Every task maps columns of texts to a dictionary of results per row.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import exists
+from albert_tf.interop.layout import SAVED_MODEL
+from albert_tf.prediction.options import PredictOptions
+from albert_tf.task_kinds import ENCODER, PRETRAINING, TaskKind, task_kinds
+
+if TYPE_CHECKING:
+    from albert_tf.text_models.presets import Preset
+
+# Input -> its values, one per row; and a dictionary per row.
+Columns = dict[str, list]
+Results = list[dict[str, Any]]
+
+
+class PredictionTask(NamedTuple):
+    """What to predict.
+
+    Attributes:
+        model: returns the class of the text model, which is imported once there is work to do.
+        inputs: names of what it reads -> type; see `TaskKind`.
+        optional: those of them that some models do not read.
+        predict: function(model, columns, options) that returns the results of every row.
+        heads: heads of models for which it is chosen.
+    """
+
+    model: Callable[[], Any]
+    inputs: Mapping[str, type]
+    optional: tuple[str, ...]
+    predict: Callable[[Any, Columns, PredictOptions], Results]
+    heads: tuple[str, ...]
+
+
+def _fill_mask(model, columns: Columns, options: PredictOptions) -> Results:
+    filled = model.fill_mask(
+        columns["text"], options.top_k, options.targets or None, options.batch_size
+    )
+    results = []
+    for answer in filled:
+        masks = answer if isinstance(answer[0], list) else [answer]
+        candidates = [
+            [{"text": each.text, "probability": each.probability} for each in mask]
+            for mask in masks
+        ]
+        best = [mask[0].text for mask in masks]
+        results.append({"prediction": best, "candidates": candidates})
+    return results
+
+
+def _embed(model, columns: Columns, options: PredictOptions) -> Results:
+    vectors = model.encode(
+        columns["text"],
+        options.pooling,
+        options.layer,
+        options.batch_size,
+        options.normalize,
+        options.max_length,
+    )
+    return [{"vector": vector} for vector in vectors]
+
+
+def rounded(value: Any) -> Any:
+    """Round the numbers in results to eight digits, as run_classifier.py writes probabilities."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(rounded, value))
+    return float(f"{value:.8g}") if isinstance(value, float | np.floating) else value
+
+
+def _class(name: str) -> Callable[[], Any]:
+    module, attribute = name.split(":")
+    return lambda: getattr(importlib.import_module(f"albert_tf.text_models.{module}"), attribute)
+
+
+def _of_kind(kind: TaskKind) -> PredictionTask:
+    return PredictionTask(
+        functools.partial(kind.load, "text_model"),
+        kind.inputs,
+        kind.optional_inputs,
+        lambda model, columns, options: kind.load("predict")(model, columns, options.batch_size),
+        tuple(head.name for head in kind.heads),
+    )
+
+
+_KINDS = {kind.predict_task: kind for kind in task_kinds() if kind.text_model}
+
+PREDICTION_TASKS: dict[str, PredictionTask] = {
+    **{name: _of_kind(kind) for name, kind in _KINDS.items()},
+    "fill_mask": PredictionTask(
+        _class("masked_lm:MaskedLM"), {"text": str}, (), _fill_mask, (PRETRAINING.name,)
+    ),
+    "embed": PredictionTask(
+        _class("sentence_encoder:SentenceEncoder"), {"text": str}, (), _embed, (ENCODER.name,)
+    ),
+}
+
+
+def task_of(preset: Preset) -> str:
+    """Return the task of a model, by its head and the files next to it."""
+    return next(name for name, task in PREDICTION_TASKS.items() if preset.head in task.heads)
+
+
+def load_model(task: str, options: PredictOptions) -> Any:
+    """Create the text model of a task.
+
+    Raises:
+        InputError: As of its `from_preset`.
+    """
+    with arguments_renamed(name="model", vocabulary="spm_model_file"):
+        return (
+            PREDICTION_TASKS[task]
+            .model()
+            .from_preset(
+                options.model,
+                vocabulary=options.spm_model_file,
+                do_lower_case=options.do_lower_case,
+                dtype=options.dtype,
+            )
+        )
+
+
+def check_head(task: str, preset: Preset) -> None:
+    """Raise InputError if predictions would come from a new head, with random weights."""
+    # Which of several heads the weights have, converted ones do not say.
+    if task != "embed" and not set(preset.heads).intersection(PREDICTION_TASKS[task].heads):
+        raise InputError(
+            f"`task`={task}: the weights of {preset.name} are of kind {preset.head}; must be "
+            f"{' or '.join(dict.fromkeys([task_of(preset), 'embed']))}"
+        )
+
+
+def exported_task(path: str) -> str | None:
+    """Return the task of `PREDICTION_TASKS` that an export serves; None if `path` is none."""
+    for name, kind in _KINDS.items():
+        if kind.export and exists(os.path.join(path, kind.export_folder, SAVED_MODEL)):
+            return name
+    return None
+
+
+def load_export(task: str, options: PredictOptions) -> Callable[[Columns], Results]:
+    """Load the SavedModel of a task.
+
+    Returns:
+        Function(columns) that returns the results of every row.
+
+    Raises:
+        InputError: If TensorFlow Text is not installed.
+    """
+    import tensorflow as tf
+
+    from albert_tf.export.graph_tokenizers import tensorflow_text
+
+    tensorflow_text()  # its operations are in the graph
+    kind = _KINDS[task]
+    model = tf.saved_model.load(os.path.join(options.model, kind.export_folder))
+
+    def call(signature: str, columns: Columns) -> Iterator[dict[str, np.ndarray]]:
+        count, size = len(next(iter(columns.values()))), options.batch_size
+        for start in range(0, count, size):
+            part = {name: tf.constant(each[start : start + size]) for name, each in columns.items()}
+            outputs = model.signatures[signature](**part)
+            yield {name: value.numpy() for name, value in outputs.items()}
+
+    return functools.partial(kind.load("predict_exported"), call)

@@ -1,0 +1,173 @@
+"""The kinds of fine-tuning tasks: a record of each, in the order of the registry.
+
+A kind is a package with everything that it is: options, files, the task, a model on strings, its
+export. The record `KIND` in the package is all that other code knows about it. Records load no
+framework; they name their parts as "module:name", which are imported once there is work to do.
+
+To add a kind, add its package to `REGISTRY`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+# Packages that contain a `KIND`. Of heads that share variables, the first one is assumed.
+REGISTRY = (
+    "albert_tf.tasks.classification",
+    "albert_tf.tasks.question_answering",
+    "albert_tf.tasks.multiple_choice",
+    "albert_tf.tasks.tagging",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Head:
+    """A model's head: its variables, and what it is called in other formats.
+
+    Attributes:
+        name: the value of `--head`.
+        model: "module:class" of the Keras model with this head.
+        scopes: prefixes of the paths of its variables. Weights with the first one have this head.
+        optional: prefixes of variables that weights may lack, because the head does not use them
+            or published weights have none.
+        arguments: settings of the kind that are arguments of the model.
+        labeled: whether it has an output for each label. Of heads with the same variables, those
+            that are not have a single output.
+        keras_group: group in a Keras weights file that only this head has. Keras names a head
+            after its attribute, or after its class if the name of the attribute comes after
+            "layers" in the alphabet.
+        huggingface: its class in Hugging Face transformers; "" if there is none.
+        huggingface_module: the module of that class that contains its variables.
+        hub_task: the task of such models on the Hugging Face Hub; "" if there is none.
+        lite_outputs: outputs of its TFLite files; () if none are written.
+    """
+
+    name: str
+    model: str
+    scopes: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    labeled: bool = False
+    keras_group: str = ""
+    huggingface: str = ""
+    huggingface_module: str = ""
+    hub_task: str = ""
+    lite_outputs: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """The prefix by which weights with this head are recognized."""
+        return self.scopes[0]
+
+    def load_model(self) -> Any:
+        """Import the class of the model."""
+        return _load(self.model)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskKind:
+    """A kind of fine-tuning; its parts are named "module:name", in its package.
+
+    Attributes:
+        package: name of the package.
+        options: the dataclass of its flags, derived from `FineTuningOptions`.
+        task: its `FineTuningTask`.
+        check_data: function(options) that raises InputError if the data set that they name is
+            invalid, before a framework is loaded; "" if the task itself checks enough.
+        run: function(options) that runs the command; "" for that of all kinds.
+        settings_file: file next to the weights that says how the model reads examples.
+        heads: the heads that its models may have.
+        text_model: the model on strings, a `TaskModel`; "" if there is none.
+        predict_task: the value of albert-predict's `--task`.
+        inputs: names of what a prediction reads -> type: `str`, `int`, or `list` of texts.
+        optional_inputs: those of them that some models do not read.
+        predict: function(text_model, columns, batch_size) that returns a row of results for each
+            row of the columns.
+        export: the exported graph, a `TaskExport`; "" if there is none.
+        export_folder: name of its folder in an export.
+        predict_exported: function(call, columns), as `predict`, by an export: `call(signature,
+            columns)` yields the outputs of a signature for batches of all rows.
+        kept_results: results of an evaluation that belong to the model, whatever the checkpoint.
+    """
+
+    package: str
+    options: str
+    task: str
+    check_data: str = ""
+    run: str = ""
+    settings_file: str
+    heads: tuple[Head, ...]
+    text_model: str = ""
+    predict_task: str = ""
+    inputs: Mapping[str, type] = dataclasses.field(default_factory=dict)
+    optional_inputs: tuple[str, ...] = ()
+    predict: str = ""
+    export: str = ""
+    export_folder: str = ""
+    predict_exported: str = ""
+    kept_results: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last part of the name of the package, such as "multiple_choice"."""
+        return self.package.rpartition(".")[2]
+
+    def load(self, part: str) -> Any:
+        """Import a part, such as "task"; None if the kind does not have it."""
+        name = getattr(self, part)
+        return _load(f"{self.package}.{name}") if name else None
+
+
+def _load(name: str) -> Any:
+    module, attribute = name.split(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+@functools.cache
+def task_kinds() -> tuple[TaskKind, ...]:
+    """Return the records of all kinds."""
+    return tuple(importlib.import_module(package).KIND for package in REGISTRY)
+
+
+def kind_of(head: str) -> TaskKind | None:
+    """Return the kind that has a head; None for the models of `PRETRAINING` and `ENCODER`."""
+    found = (kind for kind in task_kinds() if head in [each.name for each in kind.heads])
+    return next(found, None)
+
+
+def task_scopes() -> tuple[str, ...]:
+    """Return the prefixes of the variables of all heads of tasks."""
+    return tuple(scope for kind in task_kinds() for head in kind.heads for scope in head.scopes)
+
+
+_ENCODER_OUTPUTS = ("pooled_output", "sequence_output")
+
+PRETRAINING = Head(
+    name="pretraining",
+    model="albert_tf.modeling.heads:AlbertForPreTraining",
+    scopes=("cls/predictions/", "cls/seq_relationship/"),
+    optional=("cls/seq_relationship/",),
+    keras_group="layers/masked_lm_head",
+    huggingface="AlbertForPreTraining",
+    hub_task="fill-mask",
+    lite_outputs=_ENCODER_OUTPUTS,
+)
+ENCODER = Head(
+    name="encoder",
+    model="albert_tf.modeling.encoder:AlbertEncoder",
+    scopes=("bert/",),
+    huggingface="AlbertModel",
+    hub_task="feature-extraction",
+    lite_outputs=_ENCODER_OUTPUTS,
+)
+
+
+@functools.cache
+def heads() -> dict[str, Head]:
+    """Return all heads by name, in the order in which weights are searched for them."""
+    of_tasks = (head for kind in task_kinds() for head in kind.heads)
+    return {head.name: head for head in (PRETRAINING, *of_tasks, ENCODER)}

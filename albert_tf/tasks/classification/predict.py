@@ -1,0 +1,43 @@
+"""The results of albert-predict for classifiers: a label with the probabilities, or a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def predict(model: Any, columns: Mapping[str, list], batch_size: int) -> list[dict[str, Any]]:
+    """Predict rows of texts, or of pairs of texts, by a `TextClassifier`."""
+    texts = columns["text"]
+    if "text_pair" in columns:
+        texts = list(zip(texts, columns["text_pair"], strict=True))
+    target = model.task.target.kind
+    if target == "regression":
+        return [{"prediction": n} for n in model.predict(texts, batch_size=batch_size)]
+    rows = model.predict_proba(texts, batch_size=batch_size)
+    return [_result(row, model.labels, target == "multi_label") for row in rows]
+
+
+def predict_exported(call: Callable, columns: Mapping[str, list]) -> list[dict[str, Any]]:
+    """Predict the same by an export."""
+    results: list[dict[str, Any]] = []
+    for outputs in call("pair" if "text_pair" in columns else "single", columns):
+        if "value" in outputs:
+            results += [{"prediction": value} for value in outputs["value"]]
+            continue
+        for probabilities, labels in zip(outputs["probabilities"], outputs["labels"], strict=True):
+            names = [label.decode() for label in labels]
+            results.append(_result(probabilities, names, "chosen" in outputs))
+    return results
+
+
+def _result(
+    probabilities: Sequence[float], labels: Sequence[Any], multi_label: bool
+) -> dict[str, Any]:
+    names = list(map(str, labels))
+    chosen: Any = names[int(np.argmax(probabilities))]
+    if multi_label:
+        chosen = [name for name, p in zip(names, probabilities, strict=True) if p >= 0.5]
+    return {"prediction": chosen, "probabilities": dict(zip(names, probabilities, strict=True))}
