@@ -20,6 +20,7 @@ from albert_tf.files.json_files import (
     read_json,
     shown,
 )
+from albert_tf.files.parquet import open_parquet, parquet_rows
 from albert_tf.files.reading import (
     checksums,
     exists,

@@ -189,22 +189,10 @@ def _parser_errors(path: str) -> Iterator[None]:
         raise InputError(f"{path}: damaged, or not the type its ending says: {reason}") from None
 
 
-@contextlib.contextmanager
-def _opened_parquet(path: str) -> Iterator[Any]:
-    from pyarrow import parquet
-
-    with (
-        _parser_errors(path),
-        files.open_decompressed(path) as file,
-        parquet.ParquetFile(file) as table,
-    ):
-        yield table
-
-
 def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
     from pyarrow import types
 
-    with _opened_parquet(path) as table:
+    with files.open_parquet(path) as table:
         schema = table.schema_arrow
         for name in _columns(options):
             if name not in schema.names:
@@ -226,7 +214,7 @@ def _parquet_units(path: str, options: ReaderOptions) -> Iterator[TableUnit]:
 
 
 def _parquet_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
-    with _opened_parquet(unit.path) as table:
+    with files.open_parquet(unit.path) as table:
         batches = table.iter_batches(
             _ROWS_AT_ONCE, [unit.row_group], columns=_columns(options), use_threads=False
         )

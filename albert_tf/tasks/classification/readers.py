@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import parse_json, read_lines
-from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.files import parquet_rows, parse_json, read_lines
 from albert_tf.tasks.classification.datasets import (
     ClassificationDataset,
     Example,

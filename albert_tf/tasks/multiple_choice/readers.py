@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.files import converted, matches, parse_json, read_lines, shown
-from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.files import converted, matches, parquet_rows, parse_json, read_lines, shown
 from albert_tf.hub.datasets import local_folder
 from albert_tf.tasks.multiple_choice.c3 import GROUPS, read_c3
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypedDict, cast
 
 from albert_tf.errors import InputError
-from albert_tf.files import converted, parse_json, read_text
-from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.files import converted, parquet_rows, parse_json, read_text
 
 # How many characters before `answer_start` an answer may begin. Seven answers of CMRC 2018's
 # development set do; CLUE's baseline (mrc_pytorch/preprocess/cmrc2018_preprocess.py) looks as far.

@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
-from albert_tf.files import converted, exists, open_file, parse_json, read_lines, shown
-from albert_tf.finetuning.parquet_rows import parquet_rows
+from albert_tf.files import (
+    converted,
+    exists,
+    open_parquet,
+    parquet_rows,
+    parse_json,
+    read_lines,
+    shown,
+)
 from albert_tf.tasks.tagging.columns import read_columns
 from albert_tf.tasks.tagging.entities import Entity, chunks, iob2
 from albert_tf.tasks.tagging.tags import OUTSIDE, PLAIN_TAGS, split_tag
@@ -177,14 +184,8 @@ class _Metadata:
 
 def _names_in_parquet(path: str) -> tuple[str, ...]:
     """The names of the tags, which the datasets library stores with the schema; () if none."""
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with open_file(path, "rb") as file, parquet.ParquetFile(file) as table:
-            stored = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError):
-        return ()  # reading its rows reports what is wrong
+    with open_parquet(path) as table:
+        stored = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
     features = parse_json(stored, f"{path}: metadata", _Metadata).info.features
     tags = features.get("ner_tags", features.get("tags"))
     found = converted(tags, f"{path}: metadata", _Feature) if isinstance(tags, dict) else _Feature()

@@ -223,8 +223,8 @@ def damaged(path: pathlib.Path) -> None:
     [
         ("t.txt", lambda path: path.write_text("a"), r"the ending must be one of \.parquet"),
         ("t.parquet.gz", lambda path: path.write_text("a"), "the ending must be one of"),
-        ("t.parquet", damaged, "t.parquet: damaged, or not the type its ending says: "),
-        ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: damaged"),
+        ("t.parquet", damaged, r"t.parquet: not a Parquet file, or damaged \("),
+        ("t.parquet", lambda path: path.write_bytes(b""), "t.parquet: not a Parquet file"),
         ("t.jsonl.gz", damaged, "t.jsonl.gz: damaged"),
         ("t.csv.zst", damaged, "t.csv.zst: damaged"),
         ("t.csv.gz", lambda path: path.write_text("text\na\n"), "t.csv.gz: not a .gz file"),
@@ -261,7 +261,7 @@ def test_a_damaged_parquet_file_is_reported(tmp_path):
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"t\.parquet: damaged"):
+    with pytest.raises(InputError, match=r"t\.parquet: not a Parquet file, or damaged"):
         read(path)
 
 
