@@ -9,7 +9,6 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.datasets import PREFIX
 from albert_tf.hub.names import may_be_published
@@ -37,7 +36,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
         return
     options = inherit(options)
     options.check()
-    options = with_local_files(options)
+    options = options.with_local_files()
     if not options.albert_hub_module_handle:
         check_model(options)
     for name, path in options.input_files().items():

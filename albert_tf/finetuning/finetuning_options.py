@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_outputs
+from albert_tf.hub.datasets import local_file
 from albert_tf.interop.layout import SETTINGS_FILE
 from albert_tf.options import check_limits, option
 from albert_tf.original_flags import OriginalFlag
@@ -311,6 +312,21 @@ class FineTuningOptions(TrainingOptions):
             defaults["max_seq_length"] = min(defaults["max_seq_length"], longest)
         missing = {n: value for n, value in defaults.items() if getattr(self, n) is None}
         return dataclasses.replace(self, **missing)
+
+    def with_local_files(self: Options) -> Options:
+        """Return the options with the local copy of each file that is `hf://datasets/...`.
+
+        Raises:
+            InputError: If there is no such file, or it cannot be fetched.
+        """
+        local: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("_file") and isinstance(value, str):
+                local[field.name] = local_file(value, field.name)
+            elif field.name.endswith("_files"):
+                local[field.name] = tuple(local_file(path, field.name) for path in value)
+        return dataclasses.replace(self, **local)
 
     def resolved(self: Options, train_examples: int) -> Options:
         """The options with numbers of steps computed from epochs and proportions.

@@ -9,7 +9,6 @@ from typing import Any
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
-from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.single_run import RunContext
 from albert_tf.finetuning.sources import (
     companion_files,
@@ -45,7 +44,7 @@ def open_context(
     Raises:
         InputError: an argument or file is invalid.
     """
-    options = with_local_weights(with_hub_module(with_local_files(options)))
+    options = with_local_weights(with_hub_module(options.with_local_files()))
     config = find_config(options)
     options = options.with_defaults(config.max_position_embeddings)
     tokenizer = find_tokenizer(options)

@@ -17,7 +17,6 @@ import pytest
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.hub_files import with_local_files
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
@@ -412,7 +411,7 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
         train_file="hf://datasets/org/name/SST-2/train.tsv",
         class_files=("a.txt", "hf://datasets/org/name/mine/cola/test-*.parquet"),
     )
-    local = with_local_files(options)
+    local = options.with_local_files()
     assert (
         pathlib.Path(local.train_file).read_text()
         == (tmp_path / "served/SST-2/train.tsv").read_text()
@@ -431,7 +430,7 @@ def test_files_and_folders_of_any_data_set(serve, tmp_path):
         with pytest.raises(
             InputError, match=message.replace("*", r"\*") if "/*" in path else message
         ):
-            with_local_files(wrong)
+            wrong.with_local_files()
 
 
 def test_fine_tuning_takes_such_files():
