@@ -47,6 +47,11 @@ class Options:
     books: str | None = option(
         None, "Folder of .txt files to read instead of the documentation of installed packages."
     )
+    spm_model_file: str | None = option(
+        None, "SentencePiece model for --books, instead of one that is trained on them."
+    )
+    topology: str = option(Suite.topology, "TPU slice to be fed by `records_to_batches`.")
+    albert_config_file: str = option(Suite.albert_config_file, "The model on that slice.")
 
 
 def run(options: Options) -> None:
@@ -70,6 +75,9 @@ def run(options: Options) -> None:
         round_seconds=0.02 if options.quick else 3.0,
         works=options.works,
         books=options.books,
+        spm_model_file=options.spm_model_file,
+        topology=options.topology,
+        albert_config_file=options.albert_config_file,
     )
     # The folder of the results does not influence them.
     flags = [word for word in sys.argv[1:] if not word.startswith("--results=")]

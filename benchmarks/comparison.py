@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
+import statistics
 from typing import NamedTuple
 
+from albert_tf.errors import InputError
 from albert_tf.progress import ProgressLine
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Implementation, ProcessFailed, interleave
-from benchmarks.lower_bounds import FLOPS, NAME
 from benchmarks.measurements import Measurement
 
 OURS = "albert_tf"
 IMPLEMENTATIONS = (OURS, "Hugging Face", "Hugging Face, compiled", "KerasHub")
+PRODUCTS = "matrix products"
+# A feed-forward layer of ALBERT-base on 8 sequences of 128 tokens.
+PRODUCT_SHAPE = (1024, 768, 3072)
 
 
 @dataclasses.dataclass
@@ -27,6 +32,9 @@ class Suite:
         round_seconds: how long each implementation should run in a round.
         works: only work whose name contains this is measured.
         books: folder of .txt files to read instead of documentation, or None.
+        spm_model_file: vocabulary for these books; None to train one.
+        topology: TPU slice to feed with batches.
+        albert_config_file: model that is trained on it.
         progress: line that shows the progress.
         unavailable: name of an implementation -> why it cannot be imported here.
     """
@@ -36,6 +44,9 @@ class Suite:
     round_seconds: float = 3.0
     works: str = ""
     books: str | None = None
+    spm_model_file: str | None = None
+    topology: str = "v3:2x2"
+    albert_config_file: str = "configs/model/base_v2.json"
     progress: ProgressLine = dataclasses.field(default_factory=ProgressLine)
     unavailable: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -44,22 +55,42 @@ class Case(NamedTuple):
     """One implementation on one workload.
 
     Attributes:
-        way: name in the results.
+        name: name in the results.
         implementation: a key of the table in `benchmarks.implementations`.
         workload: the work that it does.
         flops: operations of one example, by formula; 0 if unknown.
         work: name of the work in the results; cases of the same work are compared.
+        steps: number of steps in a round; 0 for as many as fill it.
     """
 
-    way: str
+    name: str
     implementation: str
     workload: Workload
     flops: int
     work: str
+    steps: int = 0
+
+
+def products(
+    dtype: str, shape: tuple[int, int, int] = PRODUCT_SHAPE, implementation: str = PRODUCTS
+) -> Case:
+    """The lower bound of a step: its matrix products alone, at this machine's own rate.
+
+    Args:
+        dtype: precision of the products.
+        shape: `[rows, inner]` times `[inner, columns]`.
+        implementation: whose products.
+    """
+    workload = Workload("products", {"shape": shape}, 1, 0, dtype=dtype)
+    return Case(PRODUCTS, implementation, workload, 2 * math.prod(shape), PRODUCTS)
 
 
 def compare(
-    suite: Suite, what: str, cases: list[Case], left_out: dict[str, str]
+    suite: Suite,
+    what: str,
+    cases: list[Case],
+    left_out: dict[str, str],
+    bound: Case | None = None,
 ) -> list[Measurement]:
     """Measures cases in interleaved rounds, together with the machine's rate of matrix products.
 
@@ -68,33 +99,38 @@ def compare(
         what: description for the progress line.
         cases: all of the same precision.
         left_out: receives the cases that failed or cannot be imported, with the reason.
+        bound: the products; by default TensorFlow's, in the precision of the cases.
 
     Returns:
         One measurement for each case that did not fail, in the order given. The lower bound of each
         round is the time of the operations by formula at the rate of matrix products in this round.
+
+    Raises:
+        InputError: If some implementations run on a GPU and others on the CPU.
     """
     cases = [case for case in cases if suite.works in case.work]
     if not cases:
         return []
+    bound = bound or products(cases[0].workload.dtype)
     running: list[_Running] = []
     with contextlib.ExitStack() as stack:
-        lower_bound = Case(NAME, NAME, cases[0].workload, FLOPS, NAME)
-        for case in (*cases, lower_bound):
+        for case in (*cases, bound):
             if reason := suite.unavailable.get(case.implementation):
                 left_out[case.implementation] = reason
                 continue
-            suite.progress.update(f"{what}: {case.way} starts")
+            suite.progress.update(f"{what}: {case.name} starts")
             try:
                 implementation = Implementation(case.implementation, case.workload)
                 stack.enter_context(implementation)
-                running.append(_Running(case, implementation, _steps(implementation, suite)))
+                running.append(_Running.warmed_up(case, implementation, suite))
             except ProcessFailed as failed:
                 _leave_out(suite, case, failed, left_out)
+        _check_devices(running)
         _interleave(suite, what, running, left_out)
     rates = []
-    if running and running[-1].case is lower_bound:
-        products = running.pop()
-        rates = [products.steps * FLOPS / seconds for seconds in products.seconds]
+    if running and running[-1].case is bound:
+        last = running.pop()
+        rates = [last.steps * bound.flops / seconds for seconds in last.seconds]
     return [one.measured(rates) for one in running]
 
 
@@ -103,23 +139,41 @@ class _Running:
     """An implementation that has started.
 
     Attributes:
+        first: seconds of the first step, with compilation.
         steps: number of steps in a round.
         seconds: of each round.
     """
 
     case: Case
     implementation: Implementation
+    first: float
     steps: int
     seconds: list[float] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def warmed_up(cls, case: Case, implementation: Implementation, suite: Suite) -> _Running:
+        """Runs steps that warm up compilers and caches, and finds the number for a round."""
+        first = implementation.run(1)
+        implementation.run(1)
+        if case.steps:
+            implementation.run(case.steps)
+            return cls(case, implementation, first, case.steps)
+        count, seconds = 1, implementation.run(1)
+        while seconds < suite.round_seconds / 8:
+            count *= 4
+            seconds = implementation.run(count)
+        steps = max(1, round(suite.round_seconds * count / seconds))
+        return cls(case, implementation, first, steps)
 
     def measured(self, rates: list[float]) -> Measurement:
         """The measurement, given the rate of matrix products (operations/s) in each round."""
         case, workload = self.case, self.case.workload
         sequences = self.steps * workload.batch_size
         lower_bound = [sequences * case.flops / rate for rate in rates] if case.flops else None
+        step_seconds = statistics.median(self.seconds) / self.steps
         return Measurement(
             case.work,
-            case.way,
+            case.name,
             self.seconds,
             amount=sequences,
             unit="sequences",
@@ -127,28 +181,31 @@ class _Running:
             peak_memory=self.implementation.peak_memory,
             details={
                 **dataclasses.asdict(workload),
-                "steps_per_turn": self.steps,
+                "steps_per_round": self.steps,
                 "flops_per_sequence": case.flops,
                 "matrix_products_flops_per_second": rates,
+                "compile_seconds": max(0.0, self.first - step_seconds),
+                "device": self.implementation.device,
             },
         )
 
 
-def _steps(implementation: Implementation, suite: Suite) -> int:
-    """The number of steps in a round, found after steps that warm up compilers and caches."""
-    implementation.run(2)
-    count, seconds = 1, implementation.run(1)
-    while seconds < suite.round_seconds / 8:
-        count *= 4
-        seconds = implementation.run(count)
-    return max(1, round(suite.round_seconds * count / seconds))
+def _check_devices(running: list[_Running]) -> None:
+    found = {
+        one.implementation.device["platform"]: one.case.name
+        for one in running
+        if one.implementation.device
+    }
+    if len(found) > 1:
+        where = ", ".join(f"{name} on the {kind.upper()}" for kind, name in sorted(found.items()))
+        raise InputError(f"{where}: install what all of them need for the GPU")
 
 
 def _interleave(suite: Suite, what: str, running: list[_Running], left_out: dict[str, str]) -> None:
     """Times all implementations; starts over without one that fails."""
 
     def measure(one: _Running) -> float:
-        suite.progress.update(f"{what}: {one.case.way}")
+        suite.progress.update(f"{what}: {one.case.name}")
         return one.implementation.run(one.steps)
 
     while running:
@@ -168,4 +225,4 @@ def _leave_out(suite: Suite, case: Case, failed: ProcessFailed, left_out: dict[s
         suite.unavailable[case.implementation] = failed.reason
         left_out[case.implementation] = failed.reason
     else:
-        left_out[f"{case.way}: {case.work}"] = failed.reason
+        left_out[f"{case.name}: {case.work}"] = failed.reason

@@ -8,6 +8,8 @@ import shutil
 import sys
 from typing import NamedTuple
 
+from albert_tf.tokenizers import Tokenizer
+from benchmarks.comparison import Suite
 from benchmarks.fresh import run_quietly
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -43,14 +45,16 @@ def small(folder: str, vocab_size: int = 1000) -> Corpus:
     return _make(folder, "documentation of albert_tf", books, vocab_size)
 
 
-def large(folder: str, books: str | None, megabytes: float, vocab_size: int = 8000) -> Corpus:
+def large(
+    folder: str, books: str | None, spm_model_file: str | None, vocab_size: int = 8000
+) -> Corpus:
     """The .txt files of a folder, or without one the documentation of installed packages."""
     name = "books" if books else "documentation of installed packages"
     if books is None:
         books = os.path.join(folder, "books")
         os.makedirs(books)
         text = os.path.join(folder, "package_docs.txt")
-        _run("extract_corpus", "--format=package_docs", f"--max_megabytes={megabytes}",
+        _run("extract_corpus", "--format=package_docs", f"--max_megabytes={MEGABYTES}",
              f"--output_file={text}")  # fmt: skip
         with open(text, encoding="utf-8") as file:
             documents = file.read().split("\n\n")
@@ -59,17 +63,26 @@ def large(folder: str, books: str | None, megabytes: float, vocab_size: int = 80
             path = os.path.join(books, f"{number}.txt")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("\n\n".join(documents[number::32]) + "\n")
-    return _make(folder, name, books, vocab_size)
+    return _make(folder, name, books, vocab_size, spm_model_file)
 
 
-def chosen(folder: str, quick: bool, books: str | None) -> Corpus:
+def chosen(folder: str, suite: Suite) -> Corpus:
     """`small` for a quick run without books of its own, otherwise `large`."""
-    return small(folder) if quick and not books else large(folder, books, MEGABYTES)
+    if suite.quick and not suite.books:
+        return small(folder)
+    return large(folder, suite.books, suite.spm_model_file)
 
 
-def records(corpus: Corpus, folder: str, length: int, predictions: int) -> list[str]:
-    """TFRecords of a corpus, with static masks, in one file."""
-    path = os.path.join(folder, f"{length}.tfrecord")
+def records(
+    corpus: Corpus,
+    folder: str,
+    length: int,
+    predictions: int,
+    masking: str = "static",
+    num_shards: int = 1,
+) -> list[str]:
+    """TFRecords of a corpus."""
+    path = os.path.join(folder, f"{masking}-{length}.tfrecord")
     _run(
         "create_pretraining_data",
         f"--input_file={corpus.text}",
@@ -77,14 +90,20 @@ def records(corpus: Corpus, folder: str, length: int, predictions: int) -> list[
         f"--spm_model_file={corpus.spm_model_file}",
         f"--max_seq_length={length}",
         f"--max_predictions_per_seq={predictions}",
+        f"--masking={masking}",
+        f"--num_shards={num_shards}",
         "--dupe_factor=1",
     )
     return sorted(glob.glob(f"{path}*"))
 
 
-def _make(folder: str, name: str, books: str, vocab_size: int) -> Corpus:
+def _make(
+    folder: str, name: str, books: str, vocab_size: int, spm_model_file: str | None = None
+) -> Corpus:
     text, prefix = os.path.join(folder, "corpus.txt"), os.path.join(folder, "vocabulary")
     _run("extract_corpus", "--format=books", f"--input_file={books}", f"--output_file={text}")
+    if spm_model_file:
+        return Corpus(name, books, text, spm_model_file, Tokenizer.load(spm_model_file).vocab_size)
     _run("train_vocabulary", f"--input_file={text}", f"--output_prefix={prefix}",
          f"--vocab_size={vocab_size}", "--input_sentence_size=200000")  # fmt: skip
     return Corpus(name, books, text, f"{prefix}.model", vocab_size)

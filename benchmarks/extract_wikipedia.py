@@ -1,6 +1,6 @@
 """How fast Wikipedia dumps are extracted, step by step and as a whole.
 
-    python benchmarks/extract_wikipedia.py --input_file=enwiki-pages-articles-multistream1.xml.bz2
+    python -m benchmarks.extract_wikipedia --input_file=enwiki-pages-articles-multistream1.xml.bz2
 
 Prints MB of XML a second: of each step in one process, and of the command with one process and
 with more. Of a small dump, --copies makes a larger one, so that the start of processes counts less.
@@ -14,12 +14,9 @@ import dataclasses
 import io
 import os
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from albert_tf.errors import InputError
 from albert_tf.options import command, option

@@ -1,6 +1,6 @@
 """How much memory the paper's batch of 4096 takes on a CPU, in micro-batches.
 
-    python benchmarks/global_batch.py --books=DIR --spm_model_file=30k-clean.model
+    python -m benchmarks.global_batch --books=DIR --spm_model_file=30k-clean.model
 
 Runs the recipe base_v1 (LAMB, bfloat16, dropout) with run_pretraining.py, on examples from the
 books: some steps of the whole batch with short examples, since 4096 of 512 tokens are 1,190 TFLOP a
@@ -23,6 +23,7 @@ import time
 
 from albert_tf.errors import InputError
 from albert_tf.options import command, option
+from benchmarks import corpus
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,29 +37,6 @@ class Options:
     micro_batch_size: int = option(8, "Examples of 512 tokens of a micro-batch.")
     steps: int = option(2, "Steps with short examples; 0 leaves them out.")
     minutes: float = option(4.0, "Of the step of 4096 examples of 512 tokens; 0 leaves it out.")
-
-
-def make_records(options: Options, folder: str, length: int) -> str:
-    """TFRecords of the books, and the length of their examples; returns a glob."""
-    text = os.path.join(folder, "corpus.txt")
-    if not os.path.exists(text):
-        _run("extract_corpus", "--format=books", f"--input_file={options.books}",
-             f"--output_file={text}")  # fmt: skip
-    output = os.path.join(folder, f"{length}.tfrecord")
-    _run(
-        "create_pretraining_data",
-        f"--input_file={text}",
-        f"--output_file={output}",
-        f"--spm_model_file={options.spm_model_file}",
-        f"--max_seq_length={length}",
-        "--dupe_factor=1",
-    )
-    return output
-
-
-def _run(module: str, *flags: str) -> None:
-    words = [sys.executable, "-m", f"data_prep.{module}", *flags]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 def train(folder: str, records: str, length: int, batch: int, micro: int, steps: int, minutes=None):
@@ -130,7 +108,8 @@ def report(what: str, peak: float, records: list[dict]) -> None:
 def run(options: Options) -> None:
     short, micro = options.short_seq_length, options.micro_batch_size
     with tempfile.TemporaryDirectory() as folder:
-        long = make_records(options, folder, 512)
+        data = corpus.large(folder, options.books, options.spm_model_file)
+        (long,) = corpus.records(data, folder, 512, 20)
         two = train(folder, long, 512, 2 * micro, micro, steps=2)
         report(f"{2 * micro} x 512 tokens, micro-batches of {micro}", *two)
         if options.minutes:
@@ -138,7 +117,7 @@ def run(options: Options) -> None:
             what = f"4096 x 512 tokens, micro-batches of {micro}, first {options.minutes:g} minutes"
             report(what, *first)
         if options.steps:
-            records = make_records(options, folder, short)
+            (records,) = corpus.records(data, folder, short, 20)
             size = options.short_micro_batch_size
             whole = train(folder, records, short, 4096, size, steps=options.steps)
             report(f"4096 x {short} tokens, micro-batches of {size}", *whole)

@@ -20,6 +20,9 @@ from collections.abc import Callable, Iterable
 from albert_tf.errors import InputError
 from benchmarks.implementations.workload import Workload
 
+# What JAX and PyTorch print when a GPU has too little.
+_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "OutOfMemoryError", "out of memory")
+
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
@@ -55,6 +58,8 @@ class ProcessFailed(InputError):
         # Some errors are followed by more lines, such as the arguments of a layer.
         errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b", line)]
         self.reason = f"{(errors or lines)[-1].strip()} ({end})"
+        if any(words in stderr for words in _OUT_OF_MEMORY):
+            self.reason = "out of memory"
         super().__init__(f"the process of {implementation.name} ended ({end}): {self.stderr}")
 
 
@@ -115,6 +120,7 @@ class Implementation:
             self._process.communicate()
             self._stderr.seek(0)
             stderr = self._stderr.read().decode(errors="replace").strip()
+            self._stderr.close()
             raise ProcessFailed(self, stderr, self._process.returncode)
         self._process.send_signal(signal.SIGSTOP)
         return line.strip()
@@ -132,8 +138,3 @@ def interleave(functions: dict[str, Callable[[], float]], rounds: int) -> dict[s
         for name in order:
             values[name].append(functions[name]())
     return values
-
-
-def ratios(ours: list[float], theirs: list[float]) -> Spread:
-    """How many times as fast ours is in each round, given the seconds of the same rounds."""
-    return Spread.of(b / a for a, b in zip(ours, theirs, strict=True))

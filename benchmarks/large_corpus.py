@@ -1,6 +1,6 @@
 """What becomes of a large corpus: time, memory and disk of every command, killed on the way.
 
-    python benchmarks/large_corpus.py --books=DIR --folder=DIR --gigabytes=1,3,10
+    python -m benchmarks.large_corpus --books=DIR --folder=DIR --gigabytes=1,3,10
 
 Makes raw text of each size from the novels in --books, in copies that differ: in one paragraph of
 five, two letters are exchanged, others in each copy. Then runs `extract_corpus`, `train_vocabulary`

@@ -15,7 +15,7 @@ class Measurement:
 
     Attributes:
         work: name of the work, the same for all that are compared: "base, 8 x 128, float32".
-        way: name of the implementation.
+        implementation: its name.
         seconds: of each round.
         amount: units of work in a round.
         unit: unit of the work, in the plural: "sequences".
@@ -25,7 +25,7 @@ class Measurement:
     """
 
     work: str
-    way: str
+    implementation: str
     seconds: Sequence[float]
     amount: float = 1.0
     unit: str = "runs"
@@ -60,35 +60,37 @@ class Measurement:
         """All values for JSON, with the ratio to `reference` if there is one."""
         values: dict[str, Any] = {
             "work": self.work,
-            "way": self.way,
+            "implementation": self.implementation,
             **self.details,
             "unit": self.unit,
-            "units_per_turn": self.amount,
+            "units_per_round": self.amount,
             "seconds": list(self.seconds),
             "units_per_second": dataclasses.asdict(self.rate),
             "seconds_per_unit": dataclasses.asdict(self.unit_seconds),
         }
         if self.lower_bound is not None:
-            values["floor_seconds"] = list(self.lower_bound)
-            values["share_of_floor"] = dataclasses.asdict(self.lower_bound_share)
+            values["lower_bound_seconds"] = list(self.lower_bound)
+            values["lower_bound_share"] = dataclasses.asdict(self.lower_bound_share)
         if self.peak_memory is not None:
             values["peak_memory_bytes"] = self.peak_memory
         if reference is not None:
-            values["compared_with"] = reference.way
+            values["compared_with"] = reference.implementation
             values["times_as_long"] = dataclasses.asdict(self.times_as_long(reference))
         return values
 
 
 def reference_of(
-    measurement: Measurement, measurements: Sequence[Measurement], way: str
+    measurement: Measurement, measurements: Sequence[Measurement], implementation: str
 ) -> Measurement | None:
-    """The measurement of `way` for the same work, with which `measurement` is compared.
+    """The measurement of `implementation` for the same work, with which `measurement` is compared.
 
     Returns:
         None if it is missing or is `measurement` itself, or if it was not measured in the same
         rounds.
     """
     for other in measurements:
-        if other.work == measurement.work and other.way == way and other is not measurement:
+        if (other.work, other.implementation) == (measurement.work, implementation):
+            if other is measurement:
+                return None
             return other if len(other.seconds) == len(measurement.seconds) else None
     return None

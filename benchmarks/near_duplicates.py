@@ -1,6 +1,6 @@
 """How well near duplicates are found, and how fast, next to datatrove's MinHash.
 
-    python benchmarks/near_duplicates.py --input_file=corpus/train.txt --peer_python=PYTHON
+    python -m benchmarks.near_duplicates --input_file=corpus/train.txt --peer_python=PYTHON
 
 Prints precision and recall on planted near duplicates, compared with the exact Jaccard index; then
 MB of text a second, from the text to the documents that are kept, in one process each. PYTHON is
@@ -16,8 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # datatrove's environment, which runs this file too, has none of the project's packages.
 if os.environ.get("PEER") != "datatrove":

@@ -1,7 +1,7 @@
 """What the TPU compiler reports for the recipes: the table of docs/howto/preflight.md.
 
-    python benchmarks/preflight.py --only=xxlarge_v1
-    python benchmarks/preflight.py --engine=jax
+    python -m benchmarks.preflight --only=xxlarge_v1
+    python -m benchmarks.preflight --engine=jax
 
 Compiles the training step of recipes of configs/pretraining for slices of several generations, one
 program after the other, each with the largest of some micro-batches that fits: without --remat, and

@@ -1,6 +1,6 @@
 """What the order of training examples costs: resuming at any step, on one of many hosts.
 
-    python benchmarks/record_order.py
+    python -m benchmarks.record_order
 
 Makes a TFRecord file of random examples with static masks and links it under the names of
 --num_files files, which together have --examples examples, with their index. Then prints:

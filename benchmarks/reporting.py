@@ -104,7 +104,7 @@ def comparison_table(
         rows.append(
             (
                 each.work,
-                each.way,
+                each.implementation,
                 format(shown, decimals(shown.median)),
                 format(each.times_as_long(other), ".2f") if other else "",
                 format(share.median, ".0%") if share else "",

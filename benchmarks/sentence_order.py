@@ -1,6 +1,6 @@
 """What redrawing swapped pairs does for sentence order: held-out accuracy over passes.
 
-    python benchmarks/sentence_order.py --books=DIR --folder=DIR --passes=12 --seeds=3
+    python -m benchmarks.sentence_order --books=DIR --folder=DIR --passes=12 --seeds=3
 
 Prepares the novels in --books as docs/results.md describes, with masks drawn in training. In one
 set of TFRecords the pairs are in order, so training draws at every visit which are swapped; in the
@@ -17,18 +17,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.files import replacing
 from albert_tf.input.dynamic import swap_segments
 from albert_tf.input.features import unmasked_features
 from albert_tf.input.manifest import manifest_file
 from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, chart
+from benchmarks.fresh import run_quietly
 from data_prep.tfrecords import read_examples, write_records
 
 LENGTH, PREDICTIONS, BATCH = 64, 10, 64
@@ -177,14 +176,8 @@ def report(folder: pathlib.Path, results: dict, steps_per_pass: int, manifest: d
 
 
 def run(*words: str) -> None:
-    """Runs a command of the project.
-
-    Raises:
-        InputError: if it fails.
-    """
-    completed = subprocess.run([sys.executable, *words], capture_output=True, text=True)
-    if completed.returncode:
-        raise InputError(f"{' '.join(words)}\n{completed.stdout}\n{completed.stderr}")
+    """Runs a command of the project."""
+    run_quietly([sys.executable, *words])
 
 
 cli = command(Options, main)

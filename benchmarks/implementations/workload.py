@@ -7,22 +7,25 @@ from typing import Any
 
 import numpy as np
 
-TASKS = ("pretraining", "classification", "inference")
-
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """A step on a batch without padding, without dropout.
+    """A step without dropout, on a batch without padding or on batches of sentences.
 
     Attributes:
         task: "pretraining" (masked language model at the masked positions, and sentence order) or
             "classification" (two classes), both with an optimizer update and the gradient clipped
-            to norm 1; or "inference", the logits of a classifier as a NumPy array.
-        config: fields of an `AlbertConfig`.
+            to norm 1; "inference", the logits of a classifier as a NumPy array; or "products" of
+            matrices alone.
+        config: fields of an `AlbertConfig`; of products, their "shape" `(rows, inner, columns)`.
         batch_size: sequences in a batch.
         length: tokens in a sequence.
         predictions: masked positions in a sequence.
         dtype: precision of the computation, "float32" or "bfloat16"; weights are float32.
+        sentences: file of an `albert_tf.input.examples.Features`, whole batches of it; None for
+            one batch without padding.
+        pad_to_max_length: whether sentences are padded to `length`, or only as far as needed.
+        seed: of the order of sentences.
     """
 
     task: str
@@ -31,6 +34,9 @@ class Workload:
     length: int
     predictions: int = 0
     dtype: str = "float32"
+    sentences: str | None = None
+    pad_to_max_length: bool = True
+    seed: int = 0
 
     def batch(self) -> dict[str, np.ndarray]:
         """A batch by names of TFRecord features, the same for all implementations."""

@@ -74,5 +74,7 @@ def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
         values = dataclasses.astuple(each.unit_seconds)
         value = Spread(*(factor * seconds for seconds in values))
         share = each.lower_bound_share
-        drawn.append(Bar(group, each.way, value, value.median * share.median if share else None))
+        drawn.append(
+            Bar(group, each.implementation, value, value.median * share.median if share else None)
+        )
     return drawn

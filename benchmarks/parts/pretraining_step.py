@@ -57,8 +57,8 @@ def run(suite: Suite) -> Result:
 def bars(measurements: list[Measurement], group: str) -> list[Bar]:
     """Sequences per second, with the bound that matrix products set."""
     return [
-        Bar(group, each.way, each.rate, each.rate.median / each.lower_bound_share.median)
+        Bar(group, each.implementation, each.rate, each.rate.median / each.lower_bound_share.median)
         if each.lower_bound_share
-        else Bar(group, each.way, each.rate)
+        else Bar(group, each.implementation, each.rate)
         for each in measurements
     ]

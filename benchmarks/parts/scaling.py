@@ -78,12 +78,12 @@ def _case(point: Point, work: str) -> Case:
 
 
 def _step_seconds(measurement: Measurement) -> Spread:
-    steps = measurement.details["steps_per_turn"]
+    steps = measurement.details["steps_per_round"]
     return Spread.of(seconds / steps for seconds in measurement.seconds)
 
 
 def _lower_bound_seconds(measurement: Measurement) -> Spread:
-    steps = measurement.details["steps_per_turn"]
+    steps = measurement.details["steps_per_round"]
     return Spread.of(seconds / steps for seconds in measurement.lower_bound or [float("nan")])
 
 
@@ -120,7 +120,7 @@ def _growth(measured: list[Measurement], at: dict[str, int]) -> dict[str, Any]:
     first, last = _step_seconds(measured[0]).median, _step_seconds(measured[-1]).median
     flops = [each.amount * each.details["flops_per_sequence"] for each in measured]
     per_step = [
-        total / each.details["steps_per_turn"] for total, each in zip(flops, measured, strict=True)
+        total / each.details["steps_per_round"] for total, each in zip(flops, measured, strict=True)
     ]
     return {
         "from": at[measured[0].work],

@@ -60,13 +60,14 @@ def run(suite: Suite) -> Result:
         ]
         measured = [
             dataclasses.replace(
-                each, details={**each.details, "parameters": both[each.way].parameter_count()}
+                each,
+                details={**each.details, "parameters": both[each.implementation].parameter_count()},
             )
             for each in compare(suite, f"sharing {number} of {len(works)}: {work}", cases, left_out)
         ]
         rows += [_row(each, measured, PAPER.get(size)) for each in measured]
         panels.setdefault(f"{size}, {dtype}", []).extend(
-            Bar(f"{batch} x {length}", each.way, each.rate) for each in measured
+            Bar(f"{batch} x {length}", each.implementation, each.rate) for each in measured
         )
         measurements += measured
     heads = ("work", "model", "sequences/s", "speed of ALBERT / its speed", "in the paper")
@@ -80,7 +81,7 @@ def _row(each: Measurement, measured: list[Measurement], paper: float | None) ->
     other = reference_of(each, measured, ALBERT)
     return (
         each.work,
-        each.way,
+        each.implementation,
         format(each.rate, decimals(each.rate.median)),
         format(each.times_as_long(other), ".2f") if other else "",
         f"{paper:.1f}" if other and paper else "",

@@ -229,7 +229,7 @@ def _is_whole(measurement: Measurement) -> bool:
 
 
 def _label(measurement: Measurement) -> str:
-    way = "" if measurement.way == OURS else f", {measurement.way}"
+    way = "" if measurement.implementation == OURS else f", {measurement.implementation}"
     return f"{measurement.work}{way}"
 
 
@@ -247,7 +247,7 @@ def _table(measurements: list[Measurement]) -> Table:
 def _depths(compiled: list[Measurement], depths: tuple[int, ...]) -> tuple[dict, Table]:
     """How compile time grows with depth: the deepest model relative to the shallowest."""
     times = {
-        (each.way, each.work): each
+        (each.implementation, each.work): each
         for each in compiled
         if each.details["part"] == "trace and compile"
     }

@@ -12,7 +12,7 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
-from benchmarks import accelerator
+from benchmarks import accelerator, comparison
 from benchmarks.interleaving import ProcessFailed
 from tests.conftest import ROOT
 from tests.support import tiny
@@ -46,7 +46,6 @@ def run_on_jax(*words):
 def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
     peers, config_file, tmp_path
 ):
-    path = tmp_path / "results" / "accelerator.json"
     printed = run_on_jax(
         *(peers, "-c"),
         "import sys; sys.modules['tensorflow'] = None; "
@@ -54,18 +53,21 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
         *(f"--albert_config_file={config_file}", "--batch_sizes=2", "--attention=plain"),
         *("--max_seq_length=16", "--max_predictions_per_seq=4", "--product_size=64"),
         *("--hugging_face=eager", "--steps=1", "--repeats=2", "--peak_tflops=0.001"),
-        f"--json={path}",
+        f"--results={tmp_path / 'results'}",
     )
-    assert accelerator.STILL_TO_BE_TAKEN in printed
-    written = json.loads(path.read_text())
-    assert written["note"] == accelerator.STILL_TO_BE_TAKEN
-    assert written["machine"]["device"] == {"platform": "cpu", "name": "cpu"}
+    assert "| tiny.json, 2 x 16 | albert_tf on JAX | " in printed
+    written = json.loads((tmp_path / "results" / "accelerator.json").read_text())
+    assert written["values"]["note"] == accelerator.STILL_TO_BE_TAKEN
+    assert written["values"]["device"] == {"platform": "cpu", "name": "cpu"}
     assert {"jax", "keras", "torch", "transformers"} <= written["versions"].keys()
     assert "--batch_sizes=2" in written["command"]
     assert written["left_out"] == {}
 
     ours, theirs = written["measurements"]
-    assert [ours["way"], theirs["way"]] == ["albert_tf on JAX", "Hugging Face"]
+    assert [ours["implementation"], theirs["implementation"]] == [
+        "albert_tf on JAX",
+        "Hugging Face",
+    ]
     assert ours["compared_with"] == "Hugging Face"
     flops = pretraining_flops(CONFIG, 16, 4)
     for made in (ours, theirs):
@@ -74,7 +76,7 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
         assert made["flops_per_sequence"] == flops
         assert len(made["seconds"]) == len(made["matrix_products_flops_per_second"]) == 2
         assert made["compile_seconds"] >= 0
-        assert made["device_peak_memory_bytes"] is None
+        assert made["device"]["peak_memory"] is None
         rates = sorted(2 / seconds for seconds in made["seconds"])
         assert made["units_per_second"]["low"] == pytest.approx(rates[0])
         assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
@@ -87,7 +89,7 @@ class FakeImplementation:
     platforms: dict[str, str] = {}
 
     def __init__(self, name, workload):
-        self.name, self.workload, self.runs = name, workload, 0
+        self.name, self.workload, self.runs, self.peak_memory = name, workload, 0, 0
 
     def __enter__(self):
         return self
@@ -113,14 +115,14 @@ class FakeImplementation:
 def fakes(monkeypatch, tmp_path):
     """Implementations that take a given time, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(accelerator, "Implementation", FakeImplementation)
+    monkeypatch.setattr(comparison, "Implementation", FakeImplementation)
     monkeypatch.setattr(FakeImplementation, "failing", {})
     monkeypatch.setattr(FakeImplementation, "platforms", {})
     return FakeImplementation
 
 
 def results(tmp_path):
-    return json.loads((tmp_path / accelerator.RESULTS).read_text())
+    return json.loads((tmp_path / "benchmarks" / "results" / "accelerator.json").read_text())
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -130,14 +132,14 @@ def test_shares_of_the_peak_and_of_the_products_rate(fakes, tmp_path, capsys, al
     written = results(tmp_path)
     made = written["measurements"][0]
     flops = pretraining_flops(AlbertConfig.preset("base"), 512, 20)
-    assert written["machine"]["peak_tflops"] == 989.4
-    assert written["note"] is None
+    assert written["values"]["peak_tflops"] == 989.4
+    assert written["values"]["interleaved"] is not alone
+    assert written["values"]["note"] is None
     assert made["units_per_second"]["median"] == pytest.approx(64)
     assert made["mfu"] == pytest.approx(64 * flops / 989.4e12)
-    assert made["share_of_floor"]["median"] == pytest.approx(64 * flops / (2 * 8192**3 / 1e-6))
+    assert made["lower_bound_share"]["median"] == pytest.approx(64 * flops / (2 * 8192**3 / 1e-6))
     assert made["compile_seconds"] == pytest.approx(9)
-    assert made["device_peak_memory_bytes"] == 3 * 2**30
-    assert made["in_turns"] is not alone
+    assert made["device"]["peak_memory"] == 3 * 2**30
     assert f"| 64.0 (64.0 to 64.0) | {made['mfu']:.1%} |" in capsys.readouterr().out
 
 
@@ -148,8 +150,10 @@ def test_what_cannot_run_is_left_out_and_reported(fakes, tmp_path, capsys):
 
     written, printed = results(tmp_path), capsys.readouterr().out
     assert [made["batch_size"] for made in written["measurements"]] == [64, 128]
-    assert {made["way"] for made in written["measurements"]} == {accelerator.OURS["fused"]}
-    assert written["left_out"]["albert_tf on JAX, base, 128 x 512"] == "out of memory"
+    assert {made["implementation"] for made in written["measurements"]} == {
+        accelerator.OURS["fused"]
+    }
+    assert written["left_out"]["albert_tf on JAX: base, 128 x 512"] == "out of memory"
     assert "ImportError: no torch" in printed
 
 
@@ -160,7 +164,7 @@ def test_implementations_on_different_devices_are_not_compared(fakes):
 
 
 def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
-    names = (*accelerator.OURS.values(), accelerator.PRODUCTS)
+    names = (*accelerator.OURS.values(), "matrix products on JAX")
     fakes.platforms.update(dict.fromkeys(names, "cpu"))
     accelerator.run(accelerator.Options(models=("base",), hugging_face="none"))
     assert accelerator.STILL_TO_BE_TAKEN in capsys.readouterr().out
@@ -175,7 +179,7 @@ def test_a_cpu_leaves_no_results_unless_asked_to(fakes, tmp_path, capsys):
         ({"max_seq_length": 1024}, "--max_seq_length=1024: base has 512 positions"),
         ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0"),
         ({"attention": ("sparse",)}, "--attention=sparse: must be one of plain, fused"),
-        ({"repeats": 0}, "--repeats=0"),
+        ({"repeats": 0}, "`repeats`=0"),
     ],
 )
 def test_wrong_flags_are_named(fakes, wrong, message):

@@ -12,11 +12,10 @@ import pytest
 
 from albert_tf.errors import InputError
 from benchmarks import comparison, parts, reporting
-from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
+from benchmarks.comparison import IMPLEMENTATIONS, OURS, PRODUCTS, Case, Suite, compare, products
 from benchmarks.implementations.__main__ import IMPLEMENTATIONS as TABLE
 from benchmarks.implementations.workload import Workload
-from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave, ratios
-from benchmarks.lower_bounds import FLOPS, NAME
+from benchmarks.interleaving import Implementation, ProcessFailed, Spread, interleave
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.parts import scaling, startup
 from benchmarks.parts.pretraining_step import bars
@@ -36,7 +35,6 @@ def test_a_spread_is_median_minimum_and_maximum():
 
 def test_ratios_are_of_the_same_round():
     # Both take twice as long in the second round, as if something else were running.
-    assert ratios([1.0, 2.0], [3.0, 6.0]) == Spread(3.0, 3.0, 3.0)
     ours, theirs = measurement("ours", [1.0, 2.0]), measurement("theirs", [3.0, 6.0])
     assert theirs.times_as_long(ours) == Spread(3.0, 3.0, 3.0)
 
@@ -84,7 +82,11 @@ def result():
     both = [dataclasses.replace(each, details={"batch_size": 2}) for each in (ours, theirs)]
     table = reporting.comparison_table("A step", both, OURS)
     panels = [
-        Panel("bars", "sequences/s", bars=[Bar("tiny", each.way, each.rate, 8.0) for each in both]),
+        Panel(
+            "bars",
+            "sequences/s",
+            bars=[Bar("tiny", each.implementation, each.rate, 8.0) for each in both],
+        ),
         Panel("curves", "s", curves=[Curve("a", [1, 2], [Spread(1, 1, 2), Spread(2, 2, 2)])]),
         Panel("third", "s", curves=[Curve("a", [1], [Spread(1, 1, 1)], dashed=True)]),
     ]
@@ -116,7 +118,7 @@ def test_the_file_contains_all_measurements(result, tmp_path):
     ours, theirs = content["measurements"]
     assert ours["seconds"] == [1.0, 2.0]
     assert ours["units_per_second"] == {"median": 3.0, "low": 2.0, "high": 4.0}
-    assert ours["share_of_floor"]["median"] == 0.5
+    assert ours["lower_bound_share"]["median"] == 0.5
     assert ours["peak_memory_bytes"] == 2**30
     assert "times_as_long" not in ours
     assert theirs["compared_with"] == OURS
@@ -168,7 +170,7 @@ class Actor:
     started: list[str] = []
 
     def __init__(self, name, workload):
-        self.name, self.peak_memory, self.count = name, 1, 0
+        self.name, self.peak_memory, self.count, self.device = name, 1, 0, {}
         self.started.append(name)
         if name == "absent":
             raise ProcessFailed(self, "ModuleNotFoundError: No module named 'absent'", 1)
@@ -183,7 +185,9 @@ class Actor:
         self.count += 1
         if self.name == "dies" and self.count > 4:
             raise ProcessFailed(self, "MemoryError: too large", 1)
-        return steps * {"slow": 2.0, "dies": 2.0, NAME: FLOPS / 1e10}.get(self.name, 0.5)
+        return steps * {"slow": 2.0, "dies": 2.0, PRODUCTS: products("float32").flops / 1e10}.get(
+            self.name, 0.5
+        )
 
 
 def test_the_others_continue_when_one_fails(monkeypatch):
@@ -198,7 +202,7 @@ def test_the_others_continue_when_one_fails(monkeypatch):
         "Dies: tiny": "MemoryError: too large (exit code 1)",
     }
     # Every round has the requested length.
-    assert (fast.way, slow.way) == ("Fast", "Slow")
+    assert (fast.implementation, slow.implementation) == ("Fast", "Slow")
     assert list(fast.seconds) == list(slow.seconds) == [4.0] * 3
     assert (fast.amount, slow.amount) == (8 * 4, 2 * 4)
     assert slow.times_as_long(fast) == Spread(4.0, 4.0, 4.0)
@@ -217,18 +221,18 @@ def test_only_the_work_that_is_asked_for_is_done(monkeypatch):
     suite = Suite(repeats=1, round_seconds=1.0, works="base, 8")
     works = {"one": "tiny, 8 x 128", "two": "base, 8 x 128", "three": "base, 2 x 512"}
     cases = [Case(name, name, WORKLOAD, 0, work) for name, work in works.items()]
-    assert [each.way for each in compare(suite, "test", cases, {})] == ["two"]
-    assert set(Actor.started) == {"two", NAME}
+    assert [each.implementation for each in compare(suite, "test", cases, {})] == ["two"]
+    assert set(Actor.started) == {"two", PRODUCTS}
     assert compare(suite, "test", cases[:1], {}) == []
 
 
 def test_all_implementations_are_in_the_table():
-    assert {*IMPLEMENTATIONS, NAME} <= set(TABLE)
+    assert {*IMPLEMENTATIONS, PRODUCTS} <= set(TABLE)
 
 
 def test_growth_is_of_a_step():
     def at(batch, seconds, steps):
-        details = {"steps_per_turn": steps, "flops_per_sequence": 10}
+        details = {"steps_per_round": steps, "flops_per_sequence": 10}
         amount = batch * steps
         return Measurement(f"batch {batch}", OURS, seconds, amount, "", None, 100 * batch, details)
 
@@ -316,7 +320,7 @@ def test_quick_runs(name, tmp_path):
     assert "| --- | ---: |" in done.stdout
     assert sorted(os.listdir(tmp_path)) == [f"{name}.json", f"{name}.svg"]
     content = json.loads((tmp_path / f"{name}.json").read_text())
-    assert {each["way"] for each in content["measurements"]} >= {**QUICK, **SLOW}[name]
+    assert {each["implementation"] for each in content["measurements"]} >= {**QUICK, **SLOW}[name]
     for each in content["measurements"]:
         assert all(seconds >= 0 for seconds in each["seconds"])
     # Whatever is not installed is left out, and nothing else.
