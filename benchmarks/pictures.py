@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import warnings
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,20 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from albert_tf.report.charts import COLORS, GRID, INK
+from albert_tf.report.charts import COLORS, GRID, INK, styled_figure, svg_text
 from benchmarks.interleaving import Spread
 
 _LOWER_BOUND = "#6b7280"
 _COLORS = (*COLORS, "#be123c", "#0891b2")
-_STYLE = {
-    "font.size": 11,
-    "font.family": "sans-serif",
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "albert_tf",
-    "axes.edgecolor": GRID,
-    "text.color": INK,
-    "text.parse_math": False,
-}
 
 
 class Bar(NamedTuple):
@@ -76,30 +66,22 @@ def draw(title: str, panels: Sequence[Panel]) -> str:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     heights = [max(map(_height, panels[row * columns :][:columns])) for row in range(rows)]
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # The reader's fonts are used, not those that are here.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure = Figure(figsize=(5.4 * columns, sum(heights) + 0.9), layout="constrained")
+    size = (5.4 * columns, sum(heights) + 0.9)
+    with styled_figure(size, rows, columns, height_ratios=heights) as (figure, grid):
         figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-        grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights)
         names = list(dict.fromkeys(bar.name for panel in panels for bar in panel.bars))
-        for place, axes in enumerate(grid.flat):
-            if place >= len(panels):
+        for axes, panel in itertools.zip_longest(grid.flat, panels):
+            if panel is None:
                 axes.set_visible(False)
                 continue
-            panel = panels[place]
             axes.set_title(panel.title, loc="left", fontsize=11)
-            axes.spines[["top", "right", "left"]].set_visible(False)
-            axes.set_axisbelow(True)
             axes.tick_params(length=0, which="both")
             if panel.bars:
                 _draw_bars(axes, panel, names)
             else:
                 _draw_curves(axes, panel)
         _legend(figure, names, panels)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+        return svg_text(figure)
 
 
 def _height(panel: Panel) -> float:
@@ -130,6 +112,7 @@ def _draw_bars(axes: Axes, panel: Panel, names: list[str]) -> None:
     axes.invert_yaxis()
     axes.set_xlabel(panel.unit)
     axes.set_xlim(left=0)
+    axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color=GRID)
 
 
@@ -150,7 +133,6 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.set_xlabel(panel.x_label)
     axes.set_ylabel(panel.unit)
-    axes.grid(axis="y", color=GRID)
     if len(panel.curves) > 1:
         axes.legend(frameon=False, fontsize=9)
 

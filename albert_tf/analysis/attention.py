@@ -1,21 +1,30 @@
-"""Attention maps of every layer and head, and statistics of them (arXiv 1906.04341)."""
+"""Attention maps of every layer and head, and statistics of them (arXiv 1906.04341).
+
+The page of all maps is one HTML file with its data and its script inside.
+"""
 
 from __future__ import annotations
 
+import base64
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 
 from albert_tf.analysis.analysis_options import AttentionOptions
-from albert_tf.analysis.attention_page import attention_page
 from albert_tf.analysis.models import create_encoder, open_model
-from albert_tf.analysis.pictures import text_table, write_json
+from albert_tf.analysis.pictures import write_json
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
+from albert_tf.report.page import html_template
+from albert_tf.report.sections import Shade, text_table
 from albert_tf.tokenizers import Tokenizer
+
+# Weights are stored in the page as whole numbers of 16 bits, in units of 1 / 65535.
+_SCALE = 65535
 
 
 class AttentionMaps(NamedTuple):
@@ -124,7 +133,8 @@ def run(options: AttentionOptions) -> None:
     statistics = attention_statistics(maps)
     layers, heads = maps.weights.shape[:2]
     print(f"{len(maps.tokens)} tokens: {' '.join(maps.tokens)}")
-    print(text_table(("mean over heads", *STATISTICS), _rows(statistics)))
+    columns = ("mean over heads", *STATISTICS)
+    print(text_table(columns, _rows(statistics), range(1, len(columns))))
     for name in STATISTICS:
         layer, head = divmod(int(statistics[name].argmax()), heads)
         value = statistics[name].max()
@@ -146,4 +156,45 @@ def _rows(statistics: dict[str, np.ndarray]) -> Sequence[Sequence[str]]:
     return [
         (f"layer {number}", *(f"{value:.3f}" for value in row))
         for number, row in enumerate(means, start=1)
+    ]
+
+
+def attention_page(
+    model: str, tokens: Sequence[str], weights: np.ndarray, tables: Mapping[str, np.ndarray]
+) -> str:
+    """Returns the HTML text of a page.
+
+    Args:
+        model: its name.
+        tokens: of the sequence.
+        weights: `[layers, heads, seq, seq]`.
+        tables: title -> values `[layers, heads]`, shown as shaded tables.
+    """
+    numbers = np.rint(weights * _SCALE).astype("<u2")
+    layers, heads = weights.shape[:2]
+    data = {
+        "tokens": list(tokens),
+        "layers": layers,
+        "heads": heads,
+        "scale": _SCALE,
+        "weights": base64.b64encode(numbers.tobytes()).decode(),
+    }
+    return html_template("albert_tf.analysis", "attention.html.j2").render(
+        model=model,
+        tokens=tokens,
+        layers=layers,
+        heads=heads,
+        highest_entropy=math.log(len(tokens)),
+        data=data,
+        tables={title: _shaded(values) for title, values in tables.items()},
+    )
+
+
+def _shaded(values: np.ndarray) -> list[list[Shade]]:
+    """Cells whose shade ranges from the lowest to the highest value of the table."""
+    low, high = values.min(), values.max()
+    shares = (values - low) / (high - low) if high > low else np.zeros_like(values)
+    return [
+        [Shade(f"{value:.2f}", float(share)) for value, share in zip(*rows, strict=True)]
+        for rows in zip(values, shares, strict=True)
     ]

@@ -8,8 +8,9 @@ import numpy as np
 
 from albert_tf.analysis.analysis_options import EmbeddingsOptions
 from albert_tf.analysis.models import open_model
-from albert_tf.analysis.pictures import text_table, write_json
+from albert_tf.analysis.pictures import write_json
 from albert_tf.errors import InputError
+from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
 _TABLE = "bert/embeddings/word_embeddings"
@@ -90,7 +91,7 @@ def run(options: EmbeddingsOptions) -> None:
     }
     for piece, neighbors in found.items():
         rows = [(each.piece, f"{each.cosine:.4f}") for each in neighbors]
-        print(f"{text_table((piece, 'cosine'), rows)}\n")
+        print(f"{text_table((piece, 'cosine'), rows, {1})}\n")
     if options.output_dir is not None:
         rows_of = {piece: [each._asdict() for each in rows] for piece, rows in found.items()}
         write_json(

@@ -12,11 +12,12 @@ from matplotlib.ticker import MaxNLocator
 
 from albert_tf.analysis.analysis_options import LayersOptions
 from albert_tf.analysis.models import create_encoder, open_model
-from albert_tf.analysis.pictures import picture, text_table, write_json
+from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
 from albert_tf.progress import ProgressLine
 from albert_tf.report.charts import COLORS
+from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
 # Texts are padded to a multiple of it, as JAX compiles every operation for every shape.
@@ -139,7 +140,8 @@ def run(options: LayersOptions) -> None:
     }
     for label, distances in results.items():
         print(f"{label}: means over {distances.tokens:,} tokens")
-        print(text_table(("layer", "L2 distance", "cosine", "degrees"), list(_rows(distances))))
+        columns = ("layer", "L2 distance", "cosine", "degrees")
+        print(text_table(columns, list(_rows(distances)), {1, 2, 3}))
     if options.output_dir is not None:
         write_json(options.output_dir, "layers.json", _as_json(models, results))
         draw(options.output_dir, results, options.formats)

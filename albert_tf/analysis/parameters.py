@@ -15,12 +15,13 @@ from albert_tf.analysis.accounting import (
     parts_of,
 )
 from albert_tf.analysis.analysis_options import ParametersOptions
-from albert_tf.analysis.pictures import picture, text_table, write_json
+from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder
 from albert_tf.quiet import quiet_import
 from albert_tf.report.charts import GRID
+from albert_tf.report.sections import text_table
 
 # Config files in folders of models: ours and the original's, Hugging Face's, those of exports.
 _IN_FOLDERS = (
@@ -126,7 +127,7 @@ def part_table(parts: Sequence[Part]) -> str:
         for part in [*parts, Part("all", parameters, flops)]
     ]
     columns = ("part", "parameters", "share", "GFLOP", "share", "training MiB")
-    return text_table(columns, rows)
+    return text_table(columns, rows, range(1, len(columns)))
 
 
 def comparison_table(
@@ -147,7 +148,7 @@ def comparison_table(
             )
         )
     columns = ("model", "encoder", "with heads", "token table + projection", "GFLOP", "MiB")
-    return text_table(columns, rows)
+    return text_table(columns, rows, range(1, len(columns)))
 
 
 def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str]) -> None:

@@ -11,8 +11,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from scipy.special import log_softmax
 
 from albert_tf.analysis.analysis_options import ProbeOptions
-from albert_tf.analysis.pictures import picture, text_table, write_json
+from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.report.sections import text_table
 from albert_tf.text_models.masked_lm import MaskedLM
 
 _COLORS = LinearSegmentedColormap.from_list("probability", ["#ffffff", "#93c5fd"])
@@ -113,7 +114,7 @@ def run(options: ProbeOptions) -> None:
     for mask in range(len(predictions[0])):
         rows = [_row(layer, each[mask], options.target) for layer, each in enumerate(predictions)]
         columns = ["layer"] + (["rank", "probability"] if options.target else []) + ["predictions"]
-        print(f"[MASK] {mask + 1}\n{text_table(columns, rows, left=len(columns))}\n")
+        print(f"[MASK] {mask + 1}\n{text_table(columns, rows)}\n")
     print("Layer 0 is the input of the first layer; the head was trained on the last one.")
     if options.output_dir is not None:
         layers = [[each._asdict() for each in masks] for masks in predictions]

@@ -19,6 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet
+from albert_tf.report.sections import text_table
 from albert_tf.training.evaluation import is_better
 
 logger = logging.getLogger(__name__)
@@ -247,13 +248,8 @@ def _tsv(rows: list[dict[str, Any]]) -> str:
 
 def _aligned(rows: list[dict[str, Any]]) -> str:
     """A table for the console."""
-    lines = [list(rows[0]), *([_text(value, 4) for value in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        + "\n"
-        for line in lines
-    )
+    lines = [[_text(value, 4) for value in row.values()] for row in rows]
+    return text_table(list(rows[0]), lines) + "\n"
 
 
 def _text(value: Any, digits: int) -> str:

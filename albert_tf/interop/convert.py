@@ -21,6 +21,7 @@ from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
 from albert_tf.interop.models import HEADS, create_model, find_head, read_as
 from albert_tf.interop.weights import MatchedWeights, Shape, Weights, config_differences, match
+from albert_tf.report.sections import text_table
 from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
         weights: the weights in the file.
         matched: how they correspond.
     """
-    rows = [("tensor", "variable", "shape", "")]
+    rows = []
     for path, shape in shapes.items():
         if path in matched.loaded:
             tensor = weights.tensors[matched.loaded[path]]
@@ -155,14 +156,9 @@ def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWei
     unused = {weights.tensors[path].name: weights.tensors[path].stored for path in matched.unused}
     unused |= weights.unknown
     rows += [(name, "-", _shape_text(shape), "unused") for name, shape in sorted(unused.items())]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = (
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-        for row in rows
-    )
     return "\n".join(
         [
-            *(line.rstrip() for line in lines),
+            text_table(("tensor", "variable", "shape", ""), rows),
             f"{weights.path}: {len(matched.loaded)} matched, {len(matched.missing)} missing, "
             f"{len(unused)} unused; skipped {len(weights.skipped)} values that are not weights "
             "(optimizer slots, steps, copies)",

@@ -129,21 +129,45 @@ def drawing(
         height: in inches; the width is 5.
     """
     svg: list[str] = []
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # The page uses the reader's fonts, not those of this machine.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure = Figure(figsize=(5.0, height), layout="constrained")
-        axes = figure.subplots()
+    with styled_figure((5.0, height)) as (figure, ((axes,),)):
         axes.set_title(title, loc="left", fontsize=13, fontweight="bold")
         axes.set_xlabel(x_label)
-        axes.grid(axis="y", color=GRID)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(length=0)
         yield figure, axes, svg
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg.append(text.getvalue()[text.getvalue().index("<svg") :])
+        svg.append(svg_text(figure))
+
+
+@contextlib.contextmanager
+def styled_figure(
+    size: tuple[float, float], rows: int = 1, columns: int = 1, **grid: Any
+) -> Iterator[tuple[Figure, np.ndarray]]:
+    """Yields a figure and its axes, `[rows, columns]`, in the style of all pictures.
+
+    The block draws and saves: the style ends with it.
+
+    Args:
+        size: width and height in inches.
+        rows: rows of axes.
+        columns: columns of axes.
+        **grid: further arguments of `Figure.subplots`.
+    """
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # The reader's fonts show an SVG, not those of this machine.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False, **grid)
+        for axes in panels.flat:
+            axes.grid(axis="y", color=GRID)
+            axes.set_axisbelow(True)
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.tick_params(length=0)
+        yield figure, panels
+
+
+def svg_text(figure: Figure) -> str:
+    """Returns a figure as SVG text, without a date."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:

@@ -45,12 +45,17 @@ class Page(NamedTuple):
 
 def render(page: Page) -> str:
     """Returns the HTML text of a page."""
+    return html_template("albert_tf.report", "report.html.j2").render(page._asdict())
+
+
+def html_template(package: str, name: str) -> jinja2.Template:
+    """Returns a template of a package; values in it are escaped, and all must be given."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("albert_tf.report", "."),
+        loader=jinja2.PackageLoader(package, "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.tests["shade"] = lambda cell: isinstance(cell, Shade)
-    return environment.get_template("report.html.j2").render(page._asdict())
+    return environment.get_template(name)

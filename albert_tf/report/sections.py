@@ -1,14 +1,15 @@
-"""The parts of a report as data: sections with texts, tables and charts.
+"""The parts of a report as data: sections with texts, tables and charts; tables as text.
 
 Texts are plain text; the page escapes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from albert_tf.report.intervals import Interval
+if TYPE_CHECKING:
+    from albert_tf.report.intervals import Interval
 
 MOST_ERRORS = 20
 _MOST_CHARACTERS = 600
@@ -56,6 +57,27 @@ class Section(NamedTuple):
     charts: Sequence[str] = ()
     tables: Sequence[Table] = ()
     intervals: Mapping[str, Interval] = {}
+
+
+def text_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Collection[int] = ()
+) -> str:
+    """Returns a table as text for the console, without a line break at its end.
+
+    Args:
+        columns: headings.
+        rows: cells, as many as columns.
+        numbers: indices of columns that are aligned to the right.
+    """
+    lines = [columns, *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if number in numbers else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
 
 
 def error_section(

@@ -9,13 +9,12 @@ import dataclasses
 import json
 import os
 
-import jinja2
-
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, chart, smooth
 from albert_tf.report.intervals import Share
+from albert_tf.report.page import html_template
 from examples.demo.stages import STAGES
 
 
@@ -130,13 +129,7 @@ def run(options: ReportOptions) -> None:
     labels = [line.split("\t")[1] for line in passages]
     stages = stage_table(folder, state["done"])
     exported = ("masked_lm_accuracy", "sentence_order_accuracy")
-    page = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(os.path.dirname(__file__)),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    ).get_template("report.html.j2")
+    page = html_template("examples.demo", "report.html.j2")
     text = page.render(
         corpus="the documentation of the installed Python packages"
         if state["corpus"] == "package_docs"

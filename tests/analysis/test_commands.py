@@ -13,7 +13,7 @@ import pytest
 
 from albert_tf.analysis import __main__ as command
 from albert_tf.analysis.__main__ import ANALYSES, run_analysis
-from albert_tf.analysis.attention_page import attention_page
+from albert_tf.analysis.attention import attention_page
 from albert_tf.analysis.layers import labeled_models
 from albert_tf.errors import InputError
 from tests.support.html import Reader

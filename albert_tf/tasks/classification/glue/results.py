@@ -113,16 +113,6 @@ def _percent(score: float | None) -> str:
     return "" if score is None else f"{100 * score:.1f}"
 
 
-def aligned(table: Table) -> str:
-    """A table as text."""
-    lines = [list(map(str, table.columns)), *(list(map(str, row)) for row in table.rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
 def write_results(folder: str, table: Table) -> None:
     """Writes `glue.tsv` and `report.html`."""
     lines = ["\t".join(table.columns), *("\t".join(map(str, row)) for row in table.rows)]

@@ -35,13 +35,13 @@ from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.report.sections import text_table
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
     PAPER_TEXT,
     TABLE_FILE,
     TaskResult,
-    aligned,
     result_table,
     write_results,
 )
@@ -117,7 +117,7 @@ def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
         ]
         table = result_table([*results, *left_out], _pretrained_config(options))
         write_results(options.output_dir, table)
-    logger.info("%s\n%s.", aligned(table), PAPER_TEXT)
+    logger.info("%s\n%s.", text_table(table.columns, table.rows), PAPER_TEXT)
     logger.info("written to %s/{%s,%s}", options.output_dir, TABLE_FILE, PAGE_FILE)
     if failed:
         raise InputError(
