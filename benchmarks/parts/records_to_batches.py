@@ -147,20 +147,22 @@ def measure(stage: str, files: list[str], length: int, least_seconds: float) -> 
     with quiet_import():
         import tensorflow as tf
 
+    from albert_tf.engines.tensorflow.batches import dataset
     from albert_tf.engines.tensorflow.record_order import shuffled_records
-    from albert_tf.engines.tensorflow.records import record_training_batches
     from albert_tf.input.features import pretraining_features, unmasked_features
     from albert_tf.input.manifest import dynamic_masks, find_manifests
+    from albert_tf.input.record_batches import RecordStream
     from albert_tf.input.record_index import RecordIndex
-    from albert_tf.input.share import WHOLE
+    from albert_tf.input.streams import WHOLE
 
     masks = dynamic_masks(find_manifests(files), PREDICTIONS)
     features = unmasked_features(length) if masks else pretraining_features(length, PREDICTIONS)
     index = RecordIndex.create(files)
+    stream = RecordStream(index, features, _BATCH, 1, masks, shuffle_buffer_size=10000)
     if stage == "shuffled":
-        batches = shuffled_records(index, _BATCH, 1, 10000, 0, WHOLE).prefetch(4)
+        batches = shuffled_records(stream, WHOLE).prefetch(4)
     elif stage.endswith("masks"):
-        batches = record_training_batches(index, features, _BATCH, seed=1, masks=masks)
+        batches = dataset(stream)
     else:
         names = tf.data.Dataset.from_tensor_slices(files)
         batches = names.interleave(tf.data.TFRecordDataset, cycle_length=_SHARDS)
