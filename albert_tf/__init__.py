@@ -33,8 +33,8 @@ _PUBLIC = {
     "SpanObjective": "albert_tf.modeling.losses",
     "ConditionalSpanObjective": "albert_tf.modeling.losses",
     "MultipleChoiceObjective": "albert_tf.modeling.losses",
-    "PretrainingTask": "albert_tf.training.objectives",
-    "register_objective": "albert_tf.training.objectives",
+    "PretrainingTask": "albert_tf.training.pretraining_tasks",
+    "register_pretraining_task": "albert_tf.training.pretraining_tasks",
     # Optimizers and learning-rate schedules
     "Lamb": "albert_tf.optimization.lamb",
     "AdamW": "albert_tf.optimization.adamw",

@@ -14,12 +14,12 @@ from typing import Any
 
 from albert_tf import original_flags
 from albert_tf.options import command
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from data_prep.pretraining_data_options import PretrainingDataOptions
 
 _MAX_LISTED_FILES = 10
 # Losses from which on the command says what to do about them.
 _NOTABLE_LOSS = 0.05
-_POSITIVE_LABELS = {"sop": "swapped", "nsp": "from another document"}
 
 
 def run(options: PretrainingDataOptions) -> None:
@@ -31,8 +31,8 @@ def run(options: PretrainingDataOptions) -> None:
         shares.append(f"masked {manifest['masked_share']:.1%}")
     if options.swapped_in_training:
         shares.append("swapped in training")
-    elif label := _POSITIVE_LABELS.get(options.objective):
-        shares.append(f"{label} {manifest['positive_label_share']:.1%}")
+    elif (pair := PAIR_OBJECTIVES[options.objective]).part:
+        shares.append(f"{pair.labels[1]} {manifest['positive_label_share']:.1%}")
     megabytes, seconds = manifest["text_bytes"] / 1e6, manifest["seconds"]
     print(
         f"{manifest['examples']:,} examples from {manifest['documents']:,} documents, "

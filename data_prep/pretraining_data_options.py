@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from albert_tf.errors import InputError
-from albert_tf.input.features import PAIR_OBJECTIVES
 from albert_tf.options import check_limits, option, seed_option
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 
@@ -61,7 +61,7 @@ class PretrainingDataOptions:
         None,
         "sop: predict whether the two segments are in order (default); nsp: predict whether the "
         "second segment is from the same document; none: a single segment.",
-        choices=PAIR_OBJECTIVES,
+        choices=tuple(PAIR_OBJECTIVES),
     )
     random_next_sentence: bool = option(False, "The original's name for --pair_objective=nsp.")
     one_segment_chunks: str = option(

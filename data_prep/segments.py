@@ -24,11 +24,9 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.compiled import compiled
-from albert_tf.input.features import PAIR_OBJECTIVES
 from albert_tf.input.masking import derive_seeds, random_below, random_unit
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.tokenizers import Tokenizer
-
-_SOP, _, _NONE = range(len(PAIR_OBJECTIVES))
 
 
 class TokenizedDocuments(NamedTuple):
@@ -132,7 +130,8 @@ def make_pairs(
         word_starts,
         pairing.max_num_tokens,
         pairing.short_seq_prob,
-        PAIR_OBJECTIVES.index(pairing.objective),
+        PAIR_OBJECTIVES[pairing.objective].part is not None,
+        pairing.objective == "sop",
         pairing.one_segment_chunks == "split",
         pairing.packing == "fit",
         seeds,
@@ -214,7 +213,7 @@ def assemble(
 @compiled
 def _cut_documents(
     ids, sentence_offsets, document_offsets, word_starts, max_num_tokens, short_seq_prob,
-    objective, split_one_segment, fit, seeds, spans, labels, document_of,
+    has_pairs, swaps, split_one_segment, fit, seeds, spans, labels, document_of,
 ):  # fmt: skip
     count = truncated = dropped = 0
     state = np.empty(1, np.uint64)
@@ -231,7 +230,7 @@ def _cut_documents(
                 next_end = sentence_offsets[sentence + 2]
                 if not fit or sentence == first or next_end - begin <= max_num_tokens:
                     continue
-            if objective == _NONE:
+            if not has_pairs:
                 middle = end
             elif sentence > first:
                 middle = sentence_offsets[first + 1 + random_below(state, sentence - first)]
@@ -241,12 +240,12 @@ def _cut_documents(
                 middle = end
             first = sentence + 1
             # An empty segment: nothing to split, or a sentence without tokens.
-            if begin == end or (objective != _NONE and middle in (begin, end)):
+            if begin == end or (has_pairs and middle in (begin, end)):
                 dropped += end > begin
                 continue
             pair = (begin, middle, middle, end)
-            label = objective != _NONE and random_unit(state) < 0.5
-            if label and objective == _SOP:
+            label = has_pairs and random_unit(state) < 0.5
+            if label and swaps:
                 pair = (middle, end, begin, middle)
             pair, cut = _truncate(pair, max_num_tokens, state)
             spans[count, 0], spans[count, 1], spans[count, 2], spans[count, 3] = pair

@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# What a model predicts about the two segments of an example: whether they are in order (sentence
-# order prediction), whether the second is from the same document (next sentence prediction), or
-# nothing, with a single segment.
-PAIR_OBJECTIVES = ("sop", "nsp", "none")
-
 
 class Feature(NamedTuple):
     """A feature of fixed length.

@@ -287,7 +287,7 @@ def check_manifests(
 
 
 def pair_objective(manifests: dict[str, dict[str, Any]]) -> str:
-    """The pair objective of the files of some manifests, one of `features.PAIR_OBJECTIVES`.
+    """Return the pair objective of the files of some manifests.
 
     Raises:
         InputError: if the manifests differ.

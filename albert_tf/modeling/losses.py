@@ -14,6 +14,7 @@ import abc
 from keras import ops
 
 from albert_tf.modeling.kernels import PLAIN_KERNELS
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 
 def _correct(logits, labels, argmax=PLAIN_KERNELS.argmax):
@@ -103,10 +104,6 @@ def means(sums: dict, weights: dict) -> dict[str, float]:
     }
 
 
-# Value of `pair_objective` -> parts of the pretraining objective.
-PAIR_PARTS = {"sop": ("sentence_order",), "nsp": ("next_sentence",), "none": ()}
-
-
 class PretrainingObjective(Objective):
     """Masked language model plus a task on pairs: sum(w * nll) / (sum(w) + 1e-5), and a mean.
 
@@ -115,8 +112,8 @@ class PretrainingObjective(Objective):
 
     Args:
         pair_objective: "sop" (are the segments in order), "nsp" (is the second one from the same
-            document) or "none" (no pairs). Both tasks have the same head and loss; only their
-            names differ.
+            document), "none" (no pairs) or another of `PAIR_OBJECTIVES`. All have the same head and
+            loss; only their names differ.
 
     Example:
 
@@ -129,7 +126,8 @@ class PretrainingObjective(Objective):
 
     def __init__(self, pair_objective: str = "sop"):
         self.pair_objective = pair_objective
-        self._pair_parts = PAIR_PARTS[pair_objective]
+        part = PAIR_OBJECTIVES[pair_objective].part
+        self._pair_parts = (part,) if part else ()
         self.parts = ("masked_lm", *self._pair_parts)
         measures = ("loss", "accuracy")
         self.quantities = tuple(f"{part}_{measure}" for part in self.parts for measure in measures)

@@ -32,8 +32,8 @@ from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.measuring import measure
 from albert_tf.training.model_config import find_config
-from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.run import create_training_step
 
 
@@ -48,7 +48,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
     engine = JaxEngine(
         Devices(mesh, JaxWorkers()), options.attention, options.shard_optimizer_state
     )
-    task = find_objective("sop")
+    task = find_pretraining_task("sop")
     config = find_config(options)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)

@@ -18,8 +18,8 @@ from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
 from albert_tf.training.model_config import find_config
-from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.run import create_training_step
 
 
@@ -74,7 +74,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
         which the outputs take the place of.
     """
     config = find_config(options)
-    task = find_objective("sop")
+    task = find_pretraining_task("sop")
     engine = TensorFlowEngine(SliceStrategy(replicas), within_xla=True)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)

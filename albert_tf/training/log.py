@@ -10,6 +10,7 @@ import numpy as np
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_lines
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.training.appended_file import AppendedFile
 from albert_tf.training.evaluation import parse_row
@@ -22,8 +23,9 @@ METRICS_FILE = "metrics.jsonl"
 _SHORT = {
     "loss": "loss",
     "masked_lm_accuracy": "MLM",
-    "sentence_order_accuracy": "SOP",
-    "next_sentence_accuracy": "NSP",
+    **{
+        f"{pair.part}_accuracy": name.upper() for name, pair in PAIR_OBJECTIVES.items() if pair.part
+    },
     "classification_accuracy": "accuracy",
     "multiple_choice_accuracy": "accuracy",
 }

@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
 from albert_tf.options import check_limits, option, seed_option
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 # Schedule (a key of `albert_tf.optimization.schedules.SCHEDULES`) -> its own arguments, each with
 # the option that has its value. A new schedule needs a row here and its class there.
@@ -250,12 +251,12 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
         "With --eval_every_steps, the checkpoint with the best value is kept in OUTPUT_DIR/best.",
         choices=(
             "loss",
-            "masked_lm_loss",
-            "masked_lm_accuracy",
-            "sentence_order_loss",
-            "sentence_order_accuracy",
-            "next_sentence_loss",
-            "next_sentence_accuracy",
+            *(
+                f"{part}_{quantity}"
+                for part in ("masked_lm", *(pair.part for pair in PAIR_OBJECTIVES.values()))
+                if part
+                for quantity in ("loss", "accuracy")
+            ),
             "none",
         ),
     )

@@ -26,7 +26,6 @@ from albert_tf.training.advice import warnings
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
-from albert_tf.training.objectives import PretrainingTask
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_folder import (
     check_early,
@@ -34,6 +33,7 @@ from albert_tf.training.pretraining_folder import (
     vocabulary_files,
     with_trained_lengths,
 )
+from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.records import Records, checked_file
 from albert_tf.training.run import (
     check_trained,

@@ -25,8 +25,8 @@ from albert_tf.input.manifest import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
-from albert_tf.training.objectives import PretrainingTask, find_objective
 from albert_tf.training.options import PretrainingOptions
+from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
 
 # The TFRecord files in which the length of every record was checked.
 CHECKED_FILE = "checked_records.json"
@@ -71,7 +71,7 @@ class Records(NamedTuple):
             manifests = find_manifests(files)
             check_manifests(manifests, length, predictions, config.vocab_size)
             masks = dynamic_masks(manifests, predictions)
-            task = find_objective(pair_objective(manifests))
+            task = find_pretraining_task(pair_objective(manifests))
             features = task.stored_features(length, predictions, dynamic_masks=masks is not None)
             features = limited(features, config.vocab_size, config.type_vocab_size)
             check_files(files, features)

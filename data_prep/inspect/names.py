@@ -11,14 +11,8 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.input.manifest import find_manifests
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.tokenizers import Tokenizer
-
-# The meaning of labels 0 and 1, by pair objective.
-_LABELS = {
-    "sop": ("in order", "swapped"),
-    "nsp": ("next", "from another document"),
-    "none": ("one segment", "one segment"),
-}
 
 
 @dataclasses.dataclass
@@ -32,7 +26,7 @@ class Names:
     """
 
     tokenizer: Tokenizer | None
-    labels: tuple[str, str] = _LABELS["sop"]
+    labels: tuple[str, str] = PAIR_OBJECTIVES["sop"].labels
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -49,7 +43,8 @@ class Names:
         """
         manifests = find_manifests(paths)
         settings: dict[str, Any] = next((m["settings"] for m in manifests.values()), {})
-        labels = _LABELS.get(settings.get("pair_objective") or "sop", _LABELS["sop"])
+        objective = PAIR_OBJECTIVES.get(settings.get("pair_objective") or "sop")
+        labels = objective.labels if objective else cls.labels
         if vocabulary:
             return cls(Tokenizer.load(vocabulary), labels)
         named = settings.get("spm_model_file") or settings.get("vocab_file")

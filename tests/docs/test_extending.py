@@ -21,7 +21,7 @@ LIMITS = {
     "A task like those of GLUE": 1,
     "A corpus format": 2,
     "Attention": 1,
-    "A pretraining objective": 6,
+    "A pretraining objective": 2,
     "A kind of fine-tuning task": 8,
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.training.objectives import PRETRAINING_OBJECTIVES
+from albert_tf.training.pretraining_tasks import PRETRAINING_TASKS
 from tests.conftest import ROOT
 from tests.support import published as published_weights
 
@@ -42,7 +42,7 @@ def test_every_public_name_has_an_example_that_runs(published, capsys, caplog):
     known = {"albert_tf": albert_tf, "keras": keras, "np": np}
     parser, without = doctest.DocTestParser(), []
     caplog.set_level(logging.WARNING, "albert_tf")  # notes are no results of an example
-    with mock.patch.dict(PRETRAINING_OBJECTIVES):
+    with mock.patch.dict(PRETRAINING_TASKS):
         for name in albert_tf.__all__:
             text = inspect.getdoc(getattr(albert_tf, name)) or ""
             _, _, example = text.partition("\nExample:\n")

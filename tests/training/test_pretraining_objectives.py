@@ -14,30 +14,34 @@ from albert_tf.flops import pretraining_flops
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
-from albert_tf.training import objectives
-from albert_tf.training.objectives import PretrainingTask, find_objective, register_objective
+from albert_tf.training import pretraining_tasks
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import pretrain
+from albert_tf.training.pretraining_tasks import (
+    PretrainingTask,
+    find_pretraining_task,
+    register_pretraining_task,
+)
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 
 def test_objectives_are_found_by_name():
-    assert set(objectives.PRETRAINING_OBJECTIVES) >= {"sop", "nsp", "none"}
+    assert set(pretraining_tasks.PRETRAINING_TASKS) >= {"sop", "nsp", "none"}
     with pytest.raises(InputError, match="`pair_objective`=xyz: must be one of sop, nsp, none"):
-        find_objective("xyz")
+        find_pretraining_task("xyz")
 
 
 def test_features_and_flops_are_those_of_the_formulas():
-    task = find_objective("sop")
+    task = find_pretraining_task("sop")
     assert task.stored_features(8, 2, dynamic_masks=True) == unmasked_features(8)
     assert task.stored_features(8, 2, dynamic_masks=False) == pretraining_features(8, 2)
     assert task.flops_per_example(CONFIG, 8, 2) == pretraining_flops(CONFIG, 8, 2, True)
-    alone = find_objective("none").flops_per_example(CONFIG, 8, 2)
+    alone = find_pretraining_task("none").flops_per_example(CONFIG, 8, 2)
     assert alone == pretraining_flops(CONFIG, 8, 2, False)
 
 
 def test_which_data_a_model_can_be_evaluated_on():
-    sop, nsp, none = map(find_objective, ("sop", "nsp", "none"))
+    sop, nsp, none = map(find_pretraining_task, ("sop", "nsp", "none"))
     assert sop.measured_by(nsp)
     assert sop.measured_by(none)
     assert not none.measured_by(sop)
@@ -61,10 +65,10 @@ class Confident(PretrainingObjective):
 def test_one_from_outside_is_trained_and_evaluated(tmp_path, monkeypatch):
     one_layer = dataclasses.replace(CONFIG, num_hidden_layers=1)
     monkeypatch.setattr(
-        objectives, "PRETRAINING_OBJECTIVES", dict(objectives.PRETRAINING_OBJECTIVES)
+        pretraining_tasks, "PRETRAINING_TASKS", dict(pretraining_tasks.PRETRAINING_TASKS)
     )
     flops: list[AlbertConfig] = []
-    register_objective(
+    register_pretraining_task(
         PretrainingTask(
             name="confident",
             model=AlbertForPreTraining,

@@ -19,9 +19,9 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.opening import check_batches
 from albert_tf.input.record_index import RecordIndex
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.training.objectives import find_objective
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining import _check_masks
+from albert_tf.training.pretraining_tasks import find_pretraining_task
 from albert_tf.training.records import Records
 
 TF_CONFIG = json.dumps(
@@ -119,7 +119,9 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
         def __init__(self):
             pass
 
-    records = Records(RecordIndex((), *[np.empty(0)] * 4), {}, object(), find_objective("sop"), {})
+    records = Records(
+        RecordIndex((), *[np.empty(0)] * 4), {}, object(), find_pretraining_task("sop"), {}
+    )
     static = records._replace(masks=None)
     named = TensorFlowEngine(Named())
     _check_masks(named, static, None)

@@ -1,10 +1,10 @@
 """What pretraining can learn, one declarative object each.
 
-The manifest of the training data names the objective that the data was made for
-(`pair_objective`). To add one, make data with another name there, and register a `PretrainingTask`
-of that name before calling `pretrain`:
+The manifest of the training data names the task that the data was made for (`pair_objective`). To
+add one, make data with another name there, and register a `PretrainingTask` of that name before
+calling `pretrain`:
 
-    register_objective(PretrainingTask(
+    register_pretraining_task(PretrainingTask(
         name="replaced",
         model=AlbertForReplacedTokens,
         heads=("masked_lm", "replaced"),
@@ -28,6 +28,7 @@ from albert_tf.flops import pretraining_flops
 from albert_tf.input.features import Feature, pretraining_features
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import Objective, PretrainingObjective
+from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 # Features that training draws by itself where the files contain no masks.
 _DRAWN = "masked_lm_"
@@ -35,10 +36,10 @@ _DRAWN = "masked_lm_"
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingTask:
-    """A pretraining objective: model, features, loss, metrics and cost.
+    """A pretraining task: model, features, loss, metrics and cost.
 
     Attributes:
-        name: its key in `PRETRAINING_OBJECTIVES`, and what manifests call it.
+        name: its key in `PRETRAINING_TASKS`, and what manifests call it.
         model: creates the model with its heads, called as `model(config, dtype=policy)`.
         heads: names of the heads that the loss trains.
         features: `(max_seq_length, max_predictions_per_seq)` -> what an example contains, inputs
@@ -49,8 +50,8 @@ class PretrainingTask:
 
     Example:
 
-        >>> from albert_tf.training.objectives import find_objective
-        >>> task = find_objective("sop")
+        >>> from albert_tf.training.pretraining_tasks import find_pretraining_task
+        >>> task = find_pretraining_task("sop")
         >>> task.heads
         ('masked_lm', 'sentence_order')
         >>> sorted(task.stored_features(512, 20, dynamic_masks=True))
@@ -67,7 +68,7 @@ class PretrainingTask:
     def stored_features(
         self, max_seq_length: int, max_predictions_per_seq: int, dynamic_masks: bool
     ) -> dict[str, Feature]:
-        """What an example in a file contains.
+        """Return what an example in a file contains.
 
         Args:
             max_seq_length: tokens in an example, padding included.
@@ -80,57 +81,50 @@ class PretrainingTask:
         return {name: f for name, f in features.items() if not name.startswith(_DRAWN)}
 
     def measured_by(self, other: PretrainingTask) -> bool:
-        """Whether a model of this objective can be evaluated on data of another one."""
+        """Return whether a model of this task can be evaluated on data of another one."""
         return self.model is other.model and set(other.heads) <= set(self.heads)
 
 
-PRETRAINING_OBJECTIVES: dict[str, PretrainingTask] = {}
+PRETRAINING_TASKS: dict[str, PretrainingTask] = {}
 
 
-def register_objective(task: PretrainingTask) -> None:
-    """Makes an objective available to training data that names it in its manifest.
+def register_pretraining_task(task: PretrainingTask) -> None:
+    """Make a task available to training data that names it in its manifest.
 
     Example:
 
         >>> import dataclasses
-        >>> from albert_tf.training.objectives import find_objective
-        >>> task = dataclasses.replace(find_objective("sop"), name="my_sentence_order")
-        >>> albert_tf.register_objective(task)
-        >>> find_objective("my_sentence_order") is task
+        >>> from albert_tf.training.pretraining_tasks import find_pretraining_task
+        >>> task = dataclasses.replace(find_pretraining_task("sop"), name="my_sentence_order")
+        >>> albert_tf.register_pretraining_task(task)
+        >>> find_pretraining_task("my_sentence_order") is task
         True
     """
-    PRETRAINING_OBJECTIVES[task.name] = task
+    PRETRAINING_TASKS[task.name] = task
 
 
-def find_objective(name: str) -> PretrainingTask:
-    """The objective called `name`.
+def find_pretraining_task(name: str) -> PretrainingTask:
+    """Return the task called `name`.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: If there is none of that name.
     """
-    if name not in PRETRAINING_OBJECTIVES:
-        raise InputError(
-            f"`pair_objective`={name}: must be one of {', '.join(PRETRAINING_OBJECTIVES)}"
-        )
-    return PRETRAINING_OBJECTIVES[name]
+    if name not in PRETRAINING_TASKS:
+        raise InputError(f"`pair_objective`={name}: must be one of {', '.join(PRETRAINING_TASKS)}")
+    return PRETRAINING_TASKS[name]
 
 
-# Masked language model (paper section 3.1), alone or with a binary task on pairs of segments:
-# whether they are in order (SOP), or whether the second one comes from the same document (NSP).
-for _name, _heads in (
-    ("sop", ("masked_lm", "sentence_order")),
-    ("nsp", ("masked_lm", "sentence_order")),
-    ("none", ("masked_lm",)),
-):
-    register_objective(
+# Masked language model (paper section 3.1), alone or with a binary task on pairs of segments.
+for _name, _pair_objective in PAIR_OBJECTIVES.items():
+    register_pretraining_task(
         PretrainingTask(
             name=_name,
             model=AlbertForPreTraining,
-            heads=_heads,
+            heads=("masked_lm", *(("sentence_order",) if _pair_objective.part else ())),
             features=pretraining_features,
             objective=PretrainingObjective(_name),
             flops_per_example=functools.partial(
-                pretraining_flops, sentence_order="sentence_order" in _heads
+                pretraining_flops, sentence_order=_pair_objective.part is not None
             ),
         )
     )
