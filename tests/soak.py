@@ -38,7 +38,7 @@ import tensorflow as tf
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.interop.checkpoint_folders import LIST_FILE, is_checkpoint, read_list
+from albert_tf.interop.checkpoint_folders import ORBAX
 from albert_tf.interop.orbax_checkpoints import read_training_checkpoint
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, Project, _make
@@ -235,11 +235,11 @@ def result(folder: pathlib.Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        in_checkpoint = any(is_checkpoint(str(each)) for each in path.parents)
+        in_checkpoint = any(ORBAX.is_checkpoint(str(each)) for each in path.parents)
         if in_checkpoint or any(part in name for part in VOLATILE):
             continue
         if path.is_dir():
-            if is_checkpoint(str(path)):
+            if ORBAX.is_checkpoint(str(path)):
                 content = _values_of(path)
             elif path.name.startswith("."):
                 content = b""
@@ -254,7 +254,7 @@ def result(folder: pathlib.Path) -> dict[str, str]:
             continue
         elif path.name == "checkpoint":
             content = path.read_bytes().split(b"\n")[0]  # the rest are times
-        elif path.name == LIST_FILE and (listed := read_list(str(path.parent))):
+        elif path.name == ORBAX.list_file and (listed := ORBAX.read_list(str(path.parent))):
             content = str([listed.latest, *listed.saved]).encode()  # the rest are times
         else:
             content = path.read_bytes()

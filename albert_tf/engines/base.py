@@ -13,91 +13,21 @@ invalid), `OSError` (the disk is full) or `WorkerLost`.
 from __future__ import annotations
 
 import abc
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 
+from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.input.streams import BatchStream
+from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
-
-
-class Checkpoints(AbstractContextManager):
-    """Saves and restores the state of a `TrainingStep` in one folder.
-
-    Saving happens in the background. A run that is killed at any moment leaves the previous
-    checkpoint as the latest one. Leaving the `with` block waits for the last save; an error that
-    ended the block hides an error of the save.
-
-    Attributes:
-        latest: path of the checkpoint that was restored last, or last known to be complete.
-        before_listing: called in the background before a checkpoint is listed as the latest, to
-            wait for the log of the steps before it.
-    """
-
-    before_listing: Callable[[], None] = staticmethod(lambda: None)
-
-    def __init__(self) -> None:
-        self.latest: str | None = None
-        self._writer = ThreadPoolExecutor(1, "checkpoint")
-        self._pending: Future[str] | None = None
-
-    @abc.abstractmethod
-    def restore_latest(self) -> bool:
-        """Restores the latest valid checkpoint; returns False if the folder has none.
-
-        Raises:
-            InputError: all checkpoints are damaged, or the latest belongs to another model or
-                optimizer.
-        """
-
-    @abc.abstractmethod
-    def remove_unfinished(self) -> None:
-        """Removes partial checkpoints of runs that were killed while they saved."""
-
-    @abc.abstractmethod
-    def save(self) -> None:
-        """Starts saving the current state, after waiting for the previous save.
-
-        Raises:
-            OSError: the previous checkpoint could not be written.
-        """
-
-    def _finish_in_background(self, finish: Callable[..., str], *arguments: Any) -> None:
-        """Calls a function that returns the path of a complete checkpoint, or raises OSError."""
-
-        def finish_after_log() -> str:
-            self.before_listing()
-            return finish(*arguments)
-
-        self._pending = self._writer.submit(finish_after_log)
-
-    def wait(self) -> None:
-        """Waits until everything is saved.
-
-        Raises:
-            OSError: the checkpoint could not be written; nothing of it is left behind.
-        """
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            self.latest = pending.result()
-
-    def check(self) -> None:
-        """Raises the OSError of a save that has failed; does not wait."""
-        if self._pending is not None and self._pending.done():
-            self.wait()
-
-    def __exit__(self, kind, error, traceback) -> None:
-        with contextlib.suppress(*(() if error is None else (OSError,))):
-            self.wait()
 
 
 class Engine(abc.ABC):
@@ -113,6 +43,7 @@ class Engine(abc.ABC):
     name: ClassVar[str]
     checks_lengths: ClassVar[bool] = False
     workers: Workers
+    _checkpoints: ClassVar[type[Checkpoints]]
 
     @classmethod
     @abc.abstractmethod
@@ -236,7 +167,10 @@ class Engine(abc.ABC):
 
     # Checkpoints
 
-    @abc.abstractmethod
+    def checkpoints_in(self, folder: str) -> CheckpointFolder:
+        """Return the checkpoints of this engine in a folder."""
+        return CheckpointFolder(folder, CHECKPOINT_FORMATS[self.name], self.workers)
+
     def create_checkpoints(
         self,
         folder: str,
@@ -245,7 +179,7 @@ class Engine(abc.ABC):
         keep: int = 5,
         keep_every_n_hours: float = 0,
     ) -> Checkpoints:
-        """Saves and restores a training step in a folder.
+        """Return what saves and restores a training step in a folder.
 
         Args:
             folder: of the checkpoints, `model.ckpt-STEP`.
@@ -253,57 +187,6 @@ class Engine(abc.ABC):
             keep: number of latest checkpoints to keep.
             keep_every_n_hours: of older ones, keep one per this many hours; 0 for none.
         """
-
-    @abc.abstractmethod
-    def find_checkpoint(self, path: str, argument: str = "path") -> str:
-        """The checkpoint that a path names: itself, or the latest one listed in a folder.
-
-        Args:
-            path: of a checkpoint or a folder.
-            argument: the caller's name of `path`, for errors.
-
-        Raises:
-            InputError: there is none, or several of which none is listed as the latest.
-        """
-
-    @abc.abstractmethod
-    def list_checkpoints(self, folder: str) -> list[str]:
-        """The checkpoints in a folder, damaged ones included; reads none."""
-
-    @abc.abstractmethod
-    def latest_checkpoint(self, folder: str) -> str | None:
-        """The latest valid checkpoint in a folder as the chief finds it; None if there is none.
-
-        Damaged ones that are newer are skipped with a warning.
-
-        Raises:
-            InputError: all are damaged, or the folder is not the same for all workers.
-        """
-
-    @abc.abstractmethod
-    def valid_checkpoints(self, folder: str) -> list[str]:
-        """The valid checkpoints in a folder as the chief finds them, oldest first.
-
-        Raises:
-            InputError: there are some, all damaged.
-        """
-
-    @abc.abstractmethod
-    def checkpoint_damage(self, path: str) -> str | None:
-        """Why a checkpoint cannot be read, in one line; None if all of it can."""
-
-    @abc.abstractmethod
-    def listed_checkpoint(self, folder: str) -> str | None:
-        """The checkpoint that a folder lists as its latest, unread; None if it lists none."""
-
-    @abc.abstractmethod
-    def copy_checkpoint(self, path: str, folder: str) -> str:
-        """Copies a complete checkpoint into a folder, without listing it there.
-
-        Returns:
-            The path of the copy.
-        """
-
-    @abc.abstractmethod
-    def keep_only_checkpoint(self, path: str) -> None:
-        """Lists a checkpoint as the only one of its folder, then removes the others."""
+        return self._checkpoints(
+            self.checkpoints_in(folder), training_step.program, keep, keep_every_n_hours
+        )

@@ -41,6 +41,8 @@ class StepResults(NamedTuple):
 class TrainingStep(abc.ABC):
     """A model, its optimizer and its objective, trained by one engine."""
 
+    program: Any
+
     @property
     @abc.abstractmethod
     def step(self) -> int:

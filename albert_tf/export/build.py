@@ -31,7 +31,7 @@ from albert_tf.export.task_export import (
 from albert_tf.files import copy_file, is_remote, sha256_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
-from albert_tf.interop.described_checkpoint import described_checkpoint
+from albert_tf.interop.companions import described_checkpoint
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.modeling.encoder import AlbertEncoder

@@ -26,8 +26,12 @@ from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_task_model
 from albert_tf.files import converted, exists
 from albert_tf.interop import layout
-from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
-from albert_tf.interop.described_checkpoint import described_checkpoint
+from albert_tf.interop.companions import (
+    Companions,
+    described_checkpoint,
+    find_companions,
+    load_tokenizer,
+)
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.models import find_head
 from albert_tf.modeling.encoder import AlbertEncoder

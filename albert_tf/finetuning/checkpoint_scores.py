@@ -64,8 +64,5 @@ def compare_checkpoints(
 def _valid_checkpoints(engine: Engine, folder: str) -> Iterator[str]:
     """The checkpoints of a training folder, that in `best/` first, without damaged ones."""
     for place in (f"{folder}/{BEST_FOLDER}", folder):
-        for path in engine.list_checkpoints(place):
-            if reason := engine.checkpoint_damage(path):
-                logger.warning("%s is damaged and skipped: %s", path, reason)
-            else:
-                yield path
+        checkpoints = engine.checkpoints_in(place)
+        yield from filter(checkpoints.is_valid, checkpoints.all())

@@ -49,7 +49,7 @@ def _check_resumed(engine: Engine, options: FineTuningOptions) -> None:
     with engine.workers.synchronized():
         trained = read_json(path, tuple[str, ...]) if exists(path) else ()
         given = tuple(sorted(set(options.freeze)))
-        if trained != given and engine.list_checkpoints(options.output_dir):
+        if trained != given and engine.checkpoints_in(options.output_dir).all():
             raise InputError(
                 f"`freeze`={','.join(options.freeze)}: {options.output_dir} was trained with "
                 f"{','.join(trained) or 'no frozen variables'}; use the same, or another "

@@ -127,7 +127,7 @@ def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord)
         InputError: the checkpoint was deleted.
     """
     path = f"{options.output_dir}/{record['checkpoint']}"
-    if path not in engine.list_checkpoints(os.path.dirname(path)):
+    if path not in engine.checkpoints_in(os.path.dirname(path)).all():
         raise InputError(
             f"{path}: this checkpoint no longer exists; delete {options.output_dir}/"
             f"{FINISHED_FILE} to repeat the run"

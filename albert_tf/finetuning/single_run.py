@@ -195,7 +195,8 @@ class FineTuningRun:
             self.checkpoint = find_trained(self.engine, folder)
             self.step = trained_step(self.engine, folder)
         else:
-            self._load(self.engine.latest_checkpoint(folder) or find_trained(self.engine, folder))
+            latest = self.engine.checkpoints_in(folder).latest()
+            self._load(latest or find_trained(self.engine, folder))
 
     def load_best(self) -> None:
         """Loads the checkpoint that is kept as the best."""

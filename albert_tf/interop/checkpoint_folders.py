@@ -4,52 +4,60 @@ Both engines call a checkpoint `OUTPUT_DIR/model.ckpt-STEP`. With TensorFlow thi
 files, which the file `checkpoint` lists. With JAX it is a folder that orbax wrote, which
 `checkpoints.json` lists, and `checksums.txt` in it contains the size and CRC-32C of every file:
 orbax stores none for the values.
+
+A format knows the names on the disk; its driver, a module that loads the framework, knows the
+content. Which checkpoint is chosen, kept or removed is decided in `albert_tf.engines.checkpoints`.
 """
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import dataclasses
+import importlib
 import json
 import os
 import re
-
-import google_crc32c
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from albert_tf.errors import InputError
 from albert_tf.files import (
-    checksums,
+    copy_file,
     exists,
     is_folder,
     is_remote,
+    make_folder,
     matches,
-    read_json,
+    parse_json,
     read_text,
     remove,
-    rename,
+    replacing,
+    sizes,
     write_text,
 )
 
-NAME = "model.ckpt"
-LIST_FILE = "checkpoints.json"
-CHECKSUM_FILE = "checksums.txt"
-TENSORFLOW_LIST_FILE = "checkpoint"
+if TYPE_CHECKING:
+    from albert_tf.interop.weights import Weights
 
-# Engine -> format, for `--to` of convert_checkpoint.py, of the checkpoints that it resumes from.
-FORMAT_OF_ENGINE = {"tensorflow": "albert_tf", "jax": "jax"}
+NAME = "model.ckpt"
+CHECKSUM_FILE = "checksums.txt"
 
 _CHECKPOINT = re.compile(rf"{re.escape(NAME)}-([0-9]{{1,18}})")
 _UNFINISHED = ".unfinished"
+# A line of the file `checkpoint`: a protocol buffer in its text form.
+_FIELD = re.compile(r'^(\w+): (?:"((?:[^"\\\n]|\\.)*)"|(\d+(?:\.\d+)?(?:e\+?\d+)?))$', re.M)
+_ESCAPED = re.compile(rb"\\([0-7]{3}|.)")
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointList:
-    """Content of `checkpoints.json`.
+    """Content of `checkpoint` or `checkpoints.json`.
 
     Attributes:
         latest: name of the checkpoint to resume from.
         saved: name -> time in seconds, oldest first, of checkpoints that newer ones replace.
         last_kept: time of the last checkpoint that stays for good.
-        engine: that wrote the checkpoints.
+        engine: that wrote the checkpoints, in `checkpoints.json`.
     """
 
     latest: str
@@ -57,20 +65,19 @@ class CheckpointList:
     last_kept: float = 0.0
     engine: str = "jax"
 
-    def added(
+    def add(
         self, name: str, time: float, keep: int, keep_every_n_hours: float
     ) -> tuple[CheckpointList, list[str]]:
-        """Adds a new latest checkpoint.
+        """Return the list with a new latest checkpoint, and the names of those to remove.
+
+        What is to be removed stays listed, so that a run that is killed before it has done so
+        does it after its next save; see `without`.
 
         Args:
             name: of the new checkpoint.
             time: at which it was saved, in seconds.
             keep: number of latest checkpoints to keep.
             keep_every_n_hours: of older ones, one per this many hours stays for good; 0 for none.
-
-        Returns:
-            The new list, and the names of the checkpoints to remove. They stay listed, so that a
-            run that is killed before it has removed them does so after its next save.
         """
         saved = {other: when for other, when in self.saved.items() if other != name}
         saved[name] = time
@@ -80,152 +87,278 @@ class CheckpointList:
                 last_kept = saved.pop(other)
             else:
                 obsolete.append(other)
-        return CheckpointList(name, saved, last_kept), obsolete
+        return dataclasses.replace(self, latest=name, saved=saved, last_kept=last_kept), obsolete
+
+    def without(self, names: list[str]) -> CheckpointList:
+        """Return the list without checkpoints that were removed."""
+        saved = {name: when for name, when in self.saved.items() if name not in names}
+        return dataclasses.replace(self, saved=saved)
 
 
 def step_of(path: str) -> int | None:
-    """Step in the name of a checkpoint; None if it is not such a name."""
+    """Return the step in the name of a checkpoint; None if it is not such a name."""
     found = _CHECKPOINT.fullmatch(os.path.basename(path))
     return int(found[1]) if found else None
 
 
-def read_list(folder: str) -> CheckpointList | None:
-    """The list of the checkpoints in a folder; None if it is missing or damaged."""
-    try:
-        found = read_json(os.path.join(folder, LIST_FILE), CheckpointList)
-    except InputError:
-        return None
-    # The list decides what is removed: names that are not those of checkpoints come from damage.
-    names = {found.latest, *found.saved}
-    return found if all(step_of(name) is not None and "/" not in name for name in names) else None
+class CheckpointFormat(abc.ABC):
+    """The names that the checkpoints of an engine have in a folder.
 
-
-def write_list(folder: str, checkpoints: CheckpointList) -> None:
-    """Replaces the list of the checkpoints in a folder, in one step."""
-    text = json.dumps(dataclasses.asdict(checkpoints), indent=2) + "\n"
-    write_text(os.path.join(folder, LIST_FILE), text)
-
-
-def checkpoints_in(folder: str) -> dict[str, int]:
-    """Path -> step of the checkpoints of the JAX engine in a folder, whole or not."""
-    paths = [path.rstrip("/") for path in matches(os.path.join(folder, f"{NAME}-*"))]
-    steps = {path: step for path in paths if (step := step_of(path)) is not None}
-    return {path: step for path, step in steps.items() if is_folder(path)}
-
-
-def is_checkpoint(path: str) -> bool:
-    """Whether `path` is a checkpoint of the JAX engine, rather than a folder with some."""
-    return any(exists(os.path.join(path, name)) for name in (CHECKSUM_FILE, "_METADATA"))
-
-
-def has_checkpoints(path: str) -> bool:
-    """Whether `path` is a checkpoint of the JAX engine, or seems to be a folder with some."""
-    return is_checkpoint(path) or "jax" in engines_in(path)
-
-
-def engines_in(folder: str) -> list[str]:
-    """The engines whose checkpoints a folder seems to have; reads none."""
-    tensorflow = exists(os.path.join(folder, TENSORFLOW_LIST_FILE)) or matches(
-        os.path.join(folder, f"{NAME}-*.index")
-    )
-    jax = exists(os.path.join(folder, LIST_FILE)) or checkpoints_in(folder)
-    return [name for name, found in (("tensorflow", tensorflow), ("jax", jax)) if found]
-
-
-def foreign_checkpoints(folder: str, engine: str) -> str | None:
-    """The other engine whose checkpoints a folder has; None if it has none.
-
-    Args:
-        folder: of training; need not exist.
-        engine: name of the engine that asks.
+    Attributes:
+        engine: its name.
+        weights_format: the format that it resumes from, for `--to` of convert_checkpoint.py.
+        list_file: lists the checkpoints of a folder.
+        last_file: ends the name of the file of a checkpoint that is written last.
+        driver: a module with `damage_of`, `read_training_checkpoint` and
+            `write_training_checkpoint`, which is imported when one of them is needed.
     """
-    return next((name for name in engines_in(folder) if name != engine), None)
 
+    engine: ClassVar[str]
+    weights_format: ClassVar[str]
+    list_file: ClassVar[str]
+    last_file: ClassVar[str]
+    driver: ClassVar[str]
 
-def check_engine(folder: str, engine: str, argument: str = "output_dir") -> None:
-    """Checks that an engine does not train in a folder with checkpoints of another one.
+    @abc.abstractmethod
+    def steps_in(self, folder: str) -> dict[str, int]:
+        """Return path -> step of the checkpoints in a folder, whole or not, in order of steps."""
 
-    Args:
-        folder: of training; need not exist.
-        engine: name of the engine.
-        argument: the caller's name of `folder`, for errors.
+    @abc.abstractmethod
+    def is_checkpoint(self, path: str) -> bool:
+        """Return whether `path` is a checkpoint, rather than a folder with some."""
 
-    Raises:
-        InputError: if the folder has checkpoints of another engine, or is on a server on which no
-            engine can keep any.
-    """
-    if is_remote(folder) and not folder.startswith("gs://"):
+    @abc.abstractmethod
+    def unfinished(self, folder: str) -> list[str]:
+        """Return what runs that were killed while they saved or removed checkpoints have left."""
+
+    @abc.abstractmethod
+    def parts_of(self, path: str) -> list[str]:
+        """Return what a save that has failed may have left of a checkpoint."""
+
+    @abc.abstractmethod
+    def copy(self, path: str, target: str) -> None:
+        """Copy a complete checkpoint; its last file is copied last."""
+
+    @abc.abstractmethod
+    def remove(self, path: str) -> None:
+        """Remove a checkpoint; one that is removed in part does not pass for a whole one."""
+
+    @abc.abstractmethod
+    def _parse(self, text: str, source: str) -> CheckpointList | None:
+        """Return the content of a list file; None or InputError if it is damaged."""
+
+    @abc.abstractmethod
+    def _text(self, checkpoints: CheckpointList) -> str:
+        """Return the content of a list file."""
+
+    def read_list(self, folder: str) -> CheckpointList | None:
+        """Return the list of the checkpoints in a folder; None if it is missing or damaged."""
+        path = os.path.join(folder, self.list_file)
+        try:
+            return self._parse(read_text(path), path) if exists(path) else None
+        except InputError:
+            return None
+
+    def write_list(self, folder: str, checkpoints: CheckpointList) -> None:
+        """Replace the list of the checkpoints in a folder, in one step."""
+        write_text(os.path.join(folder, self.list_file), self._text(checkpoints))
+
+    def list_only(self, path: str) -> None:
+        """List a checkpoint as the latest and only one of its folder."""
+        folder, name = os.path.split(path)
+        self.write_list(folder, CheckpointList(name))
+
+    def listed(self, folder: str) -> str | None:
+        """Return the checkpoint that a folder lists as its latest, unread; None if it has none."""
+        checkpoints = self.read_list(folder)
+        path = os.path.join(folder, checkpoints.latest) if checkpoints else ""
+        return path if path and self.is_checkpoint(path) else None
+
+    def find(self, path: str, argument: str = "path") -> str:
+        """Return the checkpoint that `path` refers to.
+
+        Args:
+            path: a checkpoint or a folder; of a folder, the checkpoint that it lists as the
+                latest, or the only one.
+            argument: the caller's name of `path`, for errors.
+
+        Raises:
+            InputError: If there is no checkpoint, or several of which none is listed as the latest.
+        """
+        if self.is_checkpoint(path):
+            return self._without_ending(path)
+        if listed := self.listed(path):
+            return listed
+        found = sorted(self._candidates(path))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InputError(
+                f"`{argument}`={path}: contains several checkpoints; name one, such as {found[0]}"
+            )
         raise InputError(
-            f"`{argument}`={folder}: checkpoints are kept in local folders and on gs://"
-        )
-    if other := foreign_checkpoints(folder, engine):
-        raise InputError(
-            f"`{argument}`={folder}: contains checkpoints of engine {other}; resume with "
-            f"`engine`={other}, or convert them: "
-            f"{conversion_command(folder, FORMAT_OF_ENGINE[engine])}"
+            f"`{argument}`={path}: contains no checkpoint; give a folder with one, or a name such "
+            f"as {os.path.join(path, f'{NAME}-1000')}"
         )
 
+    def _without_ending(self, path: str) -> str:
+        return path.rstrip("/")
 
-def conversion_command(path: str, format: str) -> str:
-    """The command that converts weights to another format."""
-    return f"convert_checkpoint.py --input={path} --output=NEW_FOLDER --to={format}"
+    def _candidates(self, folder: str) -> list[str]:
+        """Return what may be meant if a folder has no list."""
+        return list(self.steps_in(folder.rstrip("/")))
+
+    def damage_of(self, path: str) -> str | None:
+        """Return why a checkpoint cannot be read, in one line; None if all of it can."""
+        return self._module.damage_of(path)
+
+    def read(self, path: str) -> Weights:
+        """Open a checkpoint whose damage has been looked for; errors as of the driver."""
+        return self._module.read_training_checkpoint(path)
+
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(self.driver)
 
 
-def find_checkpoint(path: str, argument: str = "path") -> str:
-    """The checkpoint of the JAX engine that `path` refers to.
+class _TensorFlowFormat(CheckpointFormat):
+    """Files with a common prefix, of which TensorFlow writes the index last."""
 
-    Args:
-        path: a checkpoint or a folder; of a folder, the checkpoint that it lists as the latest,
-            or the only one.
-        argument: the caller's name of `path`, for errors.
+    engine = "tensorflow"
+    weights_format = "albert_tf"
+    list_file = "checkpoint"
+    last_file = ".index"
+    driver = "albert_tf.interop.tensorflow_checkpoints"
 
-    Raises:
-        InputError: if there is no checkpoint, or several of which none is listed as the latest.
-    """
-    path = path.rstrip("/")
-    if is_checkpoint(path):
-        return path
-    if listed := listed_checkpoint(path):
-        return listed
-    found = sorted(checkpoints_in(path))
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(
-            f"`{argument}`={path}: contains several checkpoints; name one, such as {found[0]}"
+    def steps_in(self, folder: str) -> dict[str, int]:
+        paths = matches(os.path.join(folder, f"{NAME}-*.index"))
+        return _by_step([path.removesuffix(".index") for path in paths])
+
+    def is_checkpoint(self, path: str) -> bool:
+        return exists(f"{path}.index") or (path.endswith(".index") and exists(path))
+
+    def _without_ending(self, path: str) -> str:
+        return path if exists(f"{path}.index") else path.removesuffix(".index")
+
+    def _candidates(self, folder: str) -> list[str]:
+        # The original project's archives have other names.
+        return [path.removesuffix(".index") for path in matches(os.path.join(folder, "*.index"))]
+
+    def unfinished(self, folder: str) -> list[str]:
+        return [*matches(os.path.join(folder, f"{NAME}-*_temp")), *self._unfinished_first(folder)]
+
+    def _unfinished_first(self, folder: str) -> list[str]:
+        """Return the files of the first checkpoint, if a run was killed while it saved it.
+
+        TensorFlow writes the index of a checkpoint under its final name, so a kill can leave a
+        part of it. A later checkpoint like this is passed over, because the list names those
+        before it; the first one is the only one of a folder that has no list yet.
+        """
+        paths = list(self.steps_in(folder))
+        if len(paths) != 1 or exists(os.path.join(folder, self.list_file)):
+            return []
+        try:
+            self._module.open_checkpoint(paths[0])
+        except InputError:
+            return _files_of(paths[0])
+        return []
+
+    def parts_of(self, path: str) -> list[str]:
+        return [f"{path}_temp"]
+
+    def copy(self, path: str, target: str) -> None:
+        for file in reversed(_files_of(path)):
+            copy_file(file, target + file.removeprefix(path))
+
+    def remove(self, path: str) -> None:
+        for file in _files_of(path):
+            remove(file)
+
+    def _parse(self, text: str, source: str) -> CheckpointList | None:
+        fields: dict[str, list[str]] = {}
+        for name, quoted, number in _FIELD.findall(text):
+            fields.setdefault(name, []).append(number or _unescaped(quoted))
+        if not (latest := fields.get("model_checkpoint_path", [""])[0]):
+            return None
+        times = fields.get("all_model_checkpoint_timestamps", [])
+        # Only a run lists times; what was listed otherwise is never removed.
+        saved = zip(fields.get("all_model_checkpoint_paths", []), map(float, times), strict=False)
+        return CheckpointList(
+            latest,
+            {name: time for name, time in saved if _is_name(name)},
+            float(fields.get("last_preserved_timestamp", ["0"])[0]),
         )
-    raise InputError(
-        f"`{argument}`={path}: contains no checkpoint; give a folder with one, or a name such as "
-        f"{os.path.join(path, f'{NAME}-1000')}"
-    )
+
+    def _text(self, checkpoints: CheckpointList) -> str:
+        lines = [f'model_checkpoint_path: "{checkpoints.latest}"']
+        names = checkpoints.saved or [checkpoints.latest]
+        lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+        times = checkpoints.saved.values()
+        lines += [f"all_model_checkpoint_timestamps: {time!r}" for time in times]
+        if checkpoints.last_kept:
+            lines.append(f"last_preserved_timestamp: {checkpoints.last_kept!r}")
+        return "".join(f"{line}\n" for line in lines)
 
 
-def listed_checkpoint(folder: str) -> str | None:
-    """The checkpoint that a folder lists as its latest, unread; None if it lists none."""
-    checkpoints = read_list(folder)
-    path = os.path.join(folder, checkpoints.latest) if checkpoints else ""
-    return path if path and exists(path) else None
+class _OrbaxFormat(CheckpointFormat):
+    """Folders that orbax writes, which are complete when they have checksums."""
 
+    engine = "jax"
+    weights_format = "jax"
+    list_file = "checkpoints.json"
+    last_file = f"/{CHECKSUM_FILE}"
+    driver = "albert_tf.interop.orbax_checkpoints"
 
-def newest_first(folder: str) -> list[str]:
-    """Checkpoints, latest step first, from the one that is listed as the latest.
+    def steps_in(self, folder: str) -> dict[str, int]:
+        paths = [path.rstrip("/") for path in matches(os.path.join(folder, f"{NAME}-*"))]
+        return _by_step([path for path in paths if step_of(path) is not None and is_folder(path)])
 
-    Without the list, or with a broken one, from the highest step. So too if what it lists is
-    missing, as after a power cut that undid a change of the list but not the removal of a folder.
-    """
-    steps = checkpoints_in(folder)
-    paths = sorted(steps, key=steps.__getitem__, reverse=True)
-    checkpoints = read_list(folder)
-    if checkpoints is None:
-        return paths
-    latest = os.path.join(folder, checkpoints.latest)
-    if latest not in steps:
-        return [latest, *paths]
-    return [latest, *(path for path in paths if steps[path] < steps[latest])]
+    def is_checkpoint(self, path: str) -> bool:
+        return any(exists(os.path.join(path, name)) for name in (CHECKSUM_FILE, "_METADATA"))
+
+    def read(self, path: str) -> Weights:
+        return self._module.read_training_checkpoint(path, verify=False)
+
+    def unfinished(self, folder: str) -> list[str]:
+        if not is_remote(folder):
+            # Until it is complete, orbax adds an ending of its own.
+            return matches(os.path.join(folder, f".{NAME}-*{_UNFINISHED}*"))
+        return [path for path in self.steps_in(folder) if not exists(f"{path}/{CHECKSUM_FILE}")]
+
+    def parts_of(self, path: str) -> list[str]:
+        return [path] if is_remote(path) else matches(f"{unfinished_path(path)}*")
+
+    def copy(self, path: str, target: str) -> None:
+        if is_remote(target):
+            remove(target)
+        with contextlib.nullcontext(target) if is_remote(target) else replacing(target) as partial:
+            for name in sorted(sizes(path), key=lambda name: name == CHECKSUM_FILE):
+                file = f"{partial}/{name}"
+                make_folder(os.path.dirname(file), "output_dir")
+                copy_file(f"{path}/{name}", file)
+            if partial != target:
+                self.remove(target)
+
+    def remove(self, path: str) -> None:
+        if exists(path) and not is_remote(path):
+            folder, name = os.path.split(path)
+            removed = os.path.join(folder, f".{name}.removed{_UNFINISHED}")
+            remove(removed)
+            os.rename(path, removed)
+            path = removed
+        remove(path)
+
+    def _parse(self, text: str, source: str) -> CheckpointList | None:
+        found = parse_json(text, source, CheckpointList)
+        # The list decides what is removed: names that are not of checkpoints come from damage.
+        return found if all(map(_is_name, (found.latest, *found.saved))) else None
+
+    def _text(self, checkpoints: CheckpointList) -> str:
+        return json.dumps(dataclasses.asdict(checkpoints), indent=2) + "\n"
 
 
 def unfinished_path(path: str) -> str:
-    """Where a checkpoint is written until it is complete.
+    """Return where orbax writes a checkpoint until it is complete.
 
     Remote files cannot be renamed in one step. There, a checkpoint is complete when it has
     checksums, which are written last.
@@ -236,100 +369,75 @@ def unfinished_path(path: str) -> str:
     return os.path.join(folder, f".{name}{_UNFINISHED}")
 
 
-def complete(path: str) -> None:
-    """Gives a checkpoint under its `unfinished_path` checksums and its name, and syncs it.
+def _unescaped(text: str) -> str:
+    """Return a string of a protocol buffer, in whose text form bytes may be octal numbers."""
+    raw = _ESCAPED.sub(
+        lambda found: bytes([int(found[1], 8) % 256]) if len(found[1]) == 3 else found[1],
+        text.encode(),
+    )
+    return raw.decode(errors="replace")
+
+
+def _is_name(name: str) -> bool:
+    return step_of(name) is not None and "/" not in name
+
+
+def _by_step(paths: list[str]) -> dict[str, int]:
+    steps = {path: step for path in paths if (step := step_of(path)) is not None}
+    return dict(sorted(steps.items(), key=lambda item: item[1]))
+
+
+def _files_of(prefix: str) -> list[str]:
+    """Return the files of a checkpoint of TensorFlow, the index first."""
+    return [*matches(f"{prefix}.index"), *matches(f"{prefix}.data-*")]
+
+
+TENSORFLOW, ORBAX = _TensorFlowFormat(), _OrbaxFormat()
+# By the names of the engines.
+CHECKPOINT_FORMATS: dict[str, CheckpointFormat] = {
+    each.engine: each for each in (TENSORFLOW, ORBAX)
+}
+
+
+def engines_in(folder: str) -> list[str]:
+    """Return the engines whose checkpoints a folder seems to have; read none."""
+    return [
+        name
+        for name, format in CHECKPOINT_FORMATS.items()
+        if exists(os.path.join(folder, format.list_file)) or format.steps_in(folder)
+    ]
+
+
+def has_orbax_checkpoints(path: str) -> bool:
+    """Return whether `path` is a checkpoint of the JAX engine, or seems to contain some."""
+    return ORBAX.is_checkpoint(path) or ORBAX.engine in engines_in(path)
+
+
+def check_engine(folder: str, engine: str, argument: str = "output_dir") -> None:
+    """Check that an engine does not train in a folder with checkpoints of another one.
+
+    Args:
+        folder: of training; need not exist.
+        engine: name of the engine.
+        argument: the caller's name of `folder`, for errors.
 
     Raises:
-        OSError: if it could not be written.
+        InputError: If the folder has checkpoints of another engine, or is on a server on which no
+            engine can keep any.
     """
-    unfinished = unfinished_path(path)
-    write_checksums(unfinished)
-    if unfinished != path:
-        discard(path)
-        rename(unfinished, path)
+    if is_remote(folder) and not folder.startswith("gs://"):
+        raise InputError(
+            f"`{argument}`={folder}: checkpoints are kept in local folders and on gs://"
+        )
+    for other in engines_in(folder):
+        if other != engine:
+            format = CHECKPOINT_FORMATS[engine].weights_format
+            raise InputError(
+                f"`{argument}`={folder}: contains checkpoints of engine {other}; resume with "
+                f"`engine`={other}, or convert them: {conversion_command(folder, format)}"
+            )
 
 
-def discard(path: str) -> None:
-    """Removes a checkpoint; one that is removed in part does not keep its name."""
-    if exists(path) and not is_remote(path):
-        folder, name = os.path.split(path)
-        removed = os.path.join(folder, f".{name}.removed{_UNFINISHED}")
-        remove(removed)
-        os.rename(path, removed)
-        path = removed
-    remove(path)
-
-
-def remove_unfinished(folder: str) -> None:
-    """Removes what runs that were killed while they saved or removed checkpoints have left."""
-    if not is_remote(folder):
-        # Until it is complete, orbax adds an ending of its own.
-        for path in matches(os.path.join(folder, f".{NAME}-*{_UNFINISHED}*")):
-            remove(path)
-        return
-    for path in checkpoints_in(folder):
-        if not exists(os.path.join(path, CHECKSUM_FILE)):
-            remove(path)
-
-
-def write_checksums(path: str) -> None:
-    """Writes the sizes and CRC-32Cs of all files of a checkpoint into it."""
-    found = {name: sums for name, sums in checksums(path).items() if name != CHECKSUM_FILE}
-    text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
-    write_text(os.path.join(path, CHECKSUM_FILE), f"{text}{_crc_of_text(text):08x}\n")
-
-
-def damage_of(path: str) -> str | None:
-    """Why a checkpoint cannot be read, in one line; None if every byte is as it was written."""
-    try:
-        recorded = _read_checksums(path)
-        found = checksums(path)
-        for name, (size, crc) in recorded.items():
-            if name not in found:
-                return f"{name} is missing"
-            if found[name][0] != size:
-                return f"{name} has {found[name][0]} bytes instead of {size}"
-            if found[name][1] != crc:
-                return f"the checksum of {name} does not match"
-    except InputError as error:
-        return str(error).removeprefix(f"{path}: ")
-    except OSError as error:
-        return f"{error.filename or path}: {error.strerror or error}"
-    return None
-
-
-def check_intact(path: str) -> None:
-    """Raises InputError if a checkpoint is damaged."""
-    if reason := damage_of(path):
-        raise InputError(f"{path}: cannot be read ({reason})")
-
-
-def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
-    """File -> size and CRC-32C.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
-    file = os.path.join(path, CHECKSUM_FILE)
-    if not exists(file):
-        raise InputError(f"{path}: {CHECKSUM_FILE} is missing")
-    damaged = InputError(f"{path}: {CHECKSUM_FILE} is damaged")
-    try:
-        text = read_text(file)
-    except InputError:
-        raise damaged from None
-    lines = text.splitlines(keepends=True) or [""]
-    content = "".join(lines[:-1])
-    if lines[-1] != f"{_crc_of_text(content):08x}\n":
-        raise damaged
-    found = {}
-    for line in lines[:-1]:
-        row = re.fullmatch(r"([0-9a-f]{8}) ([0-9]{1,18}) (.+)\n", line)
-        if row is None:
-            raise damaged
-        found[row[3]] = (int(row[2]), int(row[1], 16))
-    return found
-
-
-def _crc_of_text(text: str) -> int:
-    return google_crc32c.value(text.encode())
+def conversion_command(path: str, format: str) -> str:
+    """Return the command that converts weights to another format."""
+    return f"convert_checkpoint.py --input={path} --output=NEW_FOLDER --to={format}"

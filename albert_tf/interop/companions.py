@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from albert_tf.files import exists, read_json, read_text
 from albert_tf.hub.names import find_vocabulary
 from albert_tf.input.manifest import Manifest
 from albert_tf.interop import layout
+from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.layout import FROZEN_FILE, LABELS_FILE, SETTINGS_FILE
 from albert_tf.task_kinds import task_kinds
 from albert_tf.tokenizers import Tokenizer
@@ -23,6 +25,8 @@ EVALUATION_DATA_FILE = "evaluation_data.json"
 DATA_FILE = "training_data.json"
 
 Value = TypeVar("Value")
+
+_logger = logging.getLogger(__name__)
 
 
 def run_files() -> tuple[str, ...]:
@@ -162,3 +166,34 @@ def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
     labels = tuple(by_id[id] for id in sorted(by_id, key=lambda id: (len(id), id)))
     numbered = tuple(f"LABEL_{id}" for id in range(len(labels)))
     return () if labels == numbered else labels
+
+
+def described_checkpoint(path: str) -> str:
+    """Return the weights that results and predictions in a training folder come from.
+
+    That is the checkpoint in `best/`, which prediction uses too, unless `eval_results.txt` is about
+    the newest one (`--eval_checkpoints=newest`).
+
+    Args:
+        path: of a training folder of any engine; other weights are returned unchanged.
+
+    Returns:
+        `path`, or the folder `best` in it.
+    """
+    best = os.path.join(path, layout.BEST_FOLDER)
+    best_steps = _steps(best)
+    if not best_steps:
+        return path
+    evaluated = find_companions(path).results.get("global_step")
+    if evaluated is not None and evaluated not in best_steps and evaluated in _steps(path)[-1:]:
+        return path
+    _logger.info("using the best checkpoint, in %s", best)
+    return best
+
+
+def _steps(folder: str) -> list[str]:
+    """Return the steps of the checkpoints in a folder, in ascending order."""
+    steps = {
+        step for each in CHECKPOINT_FORMATS.values() for step in each.steps_in(folder).values()
+    }
+    return [str(step) for step in sorted(steps)]

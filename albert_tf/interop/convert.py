@@ -12,11 +12,15 @@ from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.checkpoint_folders import FORMAT_OF_ENGINE
-from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
+from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
+from albert_tf.interop.companions import (
+    Companions,
+    described_checkpoint,
+    find_companions,
+    load_tokenizer,
+)
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
-from albert_tf.interop.described_checkpoint import described_checkpoint
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import SUFFIX
 from albert_tf.interop.models import HEADS, create_model, find_head, read_as
@@ -93,7 +97,8 @@ def convert(options: ConvertOptions) -> None:
 
 def _is_resumable(options: ConvertOptions) -> bool:
     """Whether the output is a training folder, which starts with the newest checkpoint."""
-    return options.to_format in FORMAT_OF_ENGINE.values() and not options.output.endswith(SUFFIX)
+    formats = {format.weights_format for format in CHECKPOINT_FORMATS.values()}
+    return options.to_format in formats and not options.output.endswith(SUFFIX)
 
 
 def _optimizer(

@@ -13,8 +13,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, matches
 from albert_tf.hub.names import local_weights
-from albert_tf.interop import checkpoint_folders, huggingface, layout
-from albert_tf.interop.checkpoint_folders import conversion_command
+from albert_tf.interop import huggingface, layout
+from albert_tf.interop.checkpoint_folders import (
+    ORBAX,
+    TENSORFLOW,
+    conversion_command,
+    has_orbax_checkpoints,
+)
 from albert_tf.interop.weights import (
     MatchedWeights,
     Weights,
@@ -56,17 +61,17 @@ def _check_exists(path: str) -> None:
     files = (path, f"{path}.index", *(os.path.join(path, name) for name in names))
     found = any(exists(file) and not is_folder(file) for file in files)
     if not found and not matches(os.path.join(path, "*.index")):
-        checkpoint_folders.find_checkpoint(path)
+        TENSORFLOW.find(path)
 
 
 def _read_saved_model(path: str, config: AlbertConfig | None) -> Weights:
-    checkpoints = _checkpoints(path)
+    _checkpoints(path)
     from albert_tf.interop import saved_model_weights
 
     folder = layout.encoder_folder(path)
     if exists(os.path.join(folder, layout.SAVED_MODEL)):
         return saved_model_weights.read_saved_model(folder)
-    return saved_model_weights.read_object_checkpoint(checkpoints.find_checkpoint(path))
+    return saved_model_weights.read_object_checkpoint(TENSORFLOW.find(path))
 
 
 def _read_huggingface(path: str, config: AlbertConfig | None) -> Weights:
@@ -74,10 +79,10 @@ def _read_huggingface(path: str, config: AlbertConfig | None) -> Weights:
 
 
 def _read_google(path: str, config: AlbertConfig | None) -> Weights:
-    checkpoints = _checkpoints(path)
+    _checkpoints(path)
     from albert_tf.interop.google_checkpoints import read_google_checkpoint
 
-    return read_google_checkpoint(checkpoints.find_checkpoint(path))
+    return read_google_checkpoint(TENSORFLOW.find(path))
 
 
 def _read_albert_tf(path: str, config: AlbertConfig | None) -> Weights:
@@ -85,12 +90,12 @@ def _read_albert_tf(path: str, config: AlbertConfig | None) -> Weights:
         from albert_tf.interop.keras_weights import read_keras_weights
 
         return read_keras_weights(path, config or adjacent_config(path))
-    if checkpoint_folders.has_checkpoints(path):
+    if has_orbax_checkpoints(path):
         from albert_tf.interop import orbax_checkpoints
 
-        return orbax_checkpoints.read_training_checkpoint(checkpoint_folders.find_checkpoint(path))
+        return orbax_checkpoints.read_training_checkpoint(ORBAX.find(path))
     checkpoints = _checkpoints(path)
-    return checkpoints.read_training_checkpoint(checkpoints.find_checkpoint(path))
+    return checkpoints.read_training_checkpoint(TENSORFLOW.find(path))
 
 
 # Name -> reader(path, config); `config` is the model's, for files that do not come with one.
@@ -123,10 +128,10 @@ def find_format(path: str) -> str:
         return "saved_model"
     if path.endswith(huggingface.PICKLE_ENDINGS) or contains(*huggingface.PICKLES):
         return "huggingface"  # whose reader refuses pickles
-    if checkpoint_folders.has_checkpoints(path):
+    if has_orbax_checkpoints(path):
         return "albert_tf"
     checkpoints = _checkpoints(path)
-    _, names = checkpoints.open_checkpoint(checkpoints.find_checkpoint(path))
+    _, names = checkpoints.open_checkpoint(TENSORFLOW.find(path))
     if checkpoints.parameters(names):
         return "albert_tf"
     return "saved_model" if checkpoints.OBJECT_GRAPH in names else "google"

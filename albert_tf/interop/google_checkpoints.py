@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.interop import albert_zh
+from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.interop.tensorflow_checkpoints import (
-    list_as_newest,
     open_checkpoint,
     read_tensor,
     tensor_of,
@@ -91,4 +91,4 @@ def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: in
         shape_and_slices=[""] * len(named),
         tensors=[tf.constant(value) for value in named.values()],
     )
-    list_as_newest(prefix)
+    TENSORFLOW.list_only(prefix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from albert_tf.files import exists, is_folder
-from albert_tf.interop.checkpoint_folders import is_checkpoint
+from albert_tf.interop.checkpoint_folders import ORBAX
 
 ENCODER = "encoder"
 PREPROCESS = "preprocess"
@@ -36,4 +36,4 @@ def folder_of(path: str) -> str:
         path: of the weights: a file, a checkpoint (of engine jax, a folder itself), or a folder.
     """
     path = path.rstrip("/")
-    return path if is_folder(path) and not is_checkpoint(path) else os.path.dirname(path)
+    return path if is_folder(path) and not ORBAX.is_checkpoint(path) else os.path.dirname(path)

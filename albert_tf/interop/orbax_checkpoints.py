@@ -18,18 +18,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import google_crc32c
 import keras
 import numpy as np
 
 from albert_tf.errors import InputError, StorageUnavailable
-from albert_tf.files import is_remote, read_json, sizes
-from albert_tf.interop.checkpoint_folders import (
-    CheckpointList,
-    check_intact,
-    complete,
-    unfinished_path,
-    write_list,
+from albert_tf.files import (
+    checksums,
+    exists,
+    is_remote,
+    read_json,
+    read_text,
+    rename,
+    sizes,
+    write_text,
 )
+from albert_tf.interop.checkpoint_folders import CHECKSUM_FILE, ORBAX, unfinished_path
 from albert_tf.interop.weights import Tensor, Weights, adjacent_config
 
 Store: TypeAlias = Any  # an open tensorstore.TensorStore
@@ -243,8 +247,7 @@ def write_training_checkpoint(
     ):
         checkpointer.save(os.path.abspath(unfinished_path(path)), orbax.args.PyTreeSave(tree))
     complete(path)
-    folder, name = os.path.split(path)
-    write_list(folder, CheckpointList(name))
+    ORBAX.list_only(path)
 
 
 @contextlib.contextmanager
@@ -283,3 +286,79 @@ _BUSY = re.compile(r"(ABORTED|DEADLINE_EXCEEDED|INTERNAL|RESOURCE_EXHAUSTED|UNAV
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 # Such as [source locations='tensorstore/kvstore/...'] and [tensorstore_spec='{...}'].
 _DETAILS = re.compile(r" \[(source locations|tensorstore_spec|os_error_code)=.*")
+
+
+def complete(path: str) -> None:
+    """Gives a checkpoint under its `unfinished_path` checksums and its name, and syncs it.
+
+    Raises:
+        OSError: if it could not be written.
+    """
+    unfinished = unfinished_path(path)
+    write_checksums(unfinished)
+    if unfinished != path:
+        ORBAX.remove(path)
+        rename(unfinished, path)
+
+
+def write_checksums(path: str) -> None:
+    """Writes the sizes and CRC-32Cs of all files of a checkpoint into it."""
+    found = {name: sums for name, sums in checksums(path).items() if name != CHECKSUM_FILE}
+    text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
+    write_text(os.path.join(path, CHECKSUM_FILE), f"{text}{_crc_of_text(text):08x}\n")
+
+
+def damage_of(path: str) -> str | None:
+    """Why a checkpoint cannot be read, in one line; None if every byte is as it was written."""
+    try:
+        recorded = _read_checksums(path)
+        found = checksums(path)
+        for name, (size, crc) in recorded.items():
+            if name not in found:
+                return f"{name} is missing"
+            if found[name][0] != size:
+                return f"{name} has {found[name][0]} bytes instead of {size}"
+            if found[name][1] != crc:
+                return f"the checksum of {name} does not match"
+    except InputError as error:
+        return str(error).removeprefix(f"{path}: ")
+    except OSError as error:
+        return f"{error.filename or path}: {error.strerror or error}"
+    return None
+
+
+def check_intact(path: str) -> None:
+    """Raises InputError if a checkpoint is damaged."""
+    if reason := damage_of(path):
+        raise InputError(f"{path}: cannot be read ({reason})")
+
+
+def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
+    """File -> size and CRC-32C.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    file = os.path.join(path, CHECKSUM_FILE)
+    if not exists(file):
+        raise InputError(f"{path}: {CHECKSUM_FILE} is missing")
+    damaged = InputError(f"{path}: {CHECKSUM_FILE} is damaged")
+    try:
+        text = read_text(file)
+    except InputError:
+        raise damaged from None
+    lines = text.splitlines(keepends=True) or [""]
+    content = "".join(lines[:-1])
+    if lines[-1] != f"{_crc_of_text(content):08x}\n":
+        raise damaged
+    found = {}
+    for line in lines[:-1]:
+        row = re.fullmatch(r"([0-9a-f]{8}) ([0-9]{1,18}) (.+)\n", line)
+        if row is None:
+            raise damaged
+        found[row[3]] = (int(row[2]), int(row[1], 16))
+    return found
+
+
+def _crc_of_text(text: str) -> int:
+    return google_crc32c.value(text.encode())

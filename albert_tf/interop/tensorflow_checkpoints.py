@@ -1,4 +1,4 @@
-"""TensorFlow checkpoints: finding and reading them, and the format of this project's training."""
+"""TensorFlow checkpoints: reading them, and the format of this project's training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.files import exists, matches, write_text
+from albert_tf.files import matches, sync, sync_names
+from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.interop.weights import Shape, Tensor, Weights, adjacent_config
 from albert_tf.tensorflow_errors import tensorflow_reason
 
@@ -22,37 +23,6 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PARAMETER = re.compile(r"^params/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
 _OPTIMIZER = re.compile(r"^optimizer/(.+)/\.ATTRIBUTES/VARIABLE_VALUE$")
 _STEP = "step/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def find_checkpoint(path: str, argument: str = "path") -> str:
-    """Returns the prefix of the checkpoint that `path` refers to.
-
-    Args:
-        path: a prefix (`out/model.ckpt-500`), its `.index` file, or a folder. Of a folder, the
-            checkpoint that its file `checkpoint` lists as the latest, or the only one, as in the
-            original project's archives.
-        argument: the caller's name of `path`, for errors.
-
-    Raises:
-        InputError: if there is no checkpoint, or several of which none is listed as the latest.
-    """
-    if exists(path + ".index"):
-        return path
-    if path.endswith(".index") and exists(path):
-        return path.removesuffix(".index")
-    if latest := tf.train.latest_checkpoint(path):
-        return latest
-    found = [name.removesuffix(".index") for name in matches(os.path.join(path, "*.index"))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(
-            f"`{argument}`={path}: contains several checkpoints; name one, such as {found[0]}"
-        )
-    raise InputError(
-        f"`{argument}`={path}: contains no checkpoint; give a folder with one, or a name such as "
-        f"{os.path.join(path, 'model.ckpt-1000')}"
-    )
 
 
 def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
@@ -152,39 +122,44 @@ def read_tensor(path: str, reader: Reader, key: str) -> np.ndarray:
 
 
 def write_training_checkpoint(
-    prefix: str,
+    path: str,
     values: Mapping[str, np.ndarray],
     step: int,
     optimizer: Mapping[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes a checkpoint as training does, and lists it as the latest.
+    """Write a checkpoint as training does, and list it as the latest.
 
     Args:
-        prefix: prefix of its files, such as `out/model.ckpt-1000`.
+        path: prefix of its files, such as `out/model.ckpt-1000`.
         values: variable path -> value.
         step: training step.
         optimizer: variable path -> value, for the state of the optimizer; may be empty.
     """
-    state = {"optimizer": _variables(optimizer)} if optimizer else {}
-    checkpoint = tf.train.Checkpoint(
-        params=_variables(values), step=tf.Variable(step, dtype=tf.int64), **state
-    )
-    _ = checkpoint.save_counter  # created on access; training resumes from checkpoints with one
-    checkpoint.write(prefix)
-    list_as_newest(prefix)
+    write_copied(path, copy_values(values, np.int64(step), optimizer))
+    TENSORFLOW.list_only(path)
 
 
-def _variables(values: Mapping[str, np.ndarray]) -> dict[str, tf.Variable]:
-    return {path: tf.Variable(value) for path, value in values.items()}
+def copy_values(
+    params: Mapping[str, Any], step: Any, optimizer: Mapping[str, Any] | None = None
+) -> tf.train.Checkpoint:
+    """Return the values of variables, of arrays or of tensors, as a checkpoint in host memory."""
+    with tf.device("/cpu:0"):
+        state = {
+            kind: {path: tf.Variable(value) for path, value in values.items()}
+            for kind, values in (("params", params), ("optimizer", optimizer or {}))
+            if values
+        }
+        checkpoint = tf.train.Checkpoint(**state, step=tf.Variable(step))
+        _ = checkpoint.save_counter  # created on access; checkpoints of training have one
+    return checkpoint
 
 
-def list_as_newest(prefix: str) -> None:
-    """Lists a checkpoint, in the file `checkpoint` of its folder, as the latest and only one."""
-    folder, name = os.path.split(prefix)
-    lines = (
-        f'{key}: "{name}"\n' for key in ("model_checkpoint_path", "all_model_checkpoint_paths")
-    )
-    write_text(os.path.join(folder, "checkpoint"), "".join(lines))
+def write_copied(path: str, checkpoint: tf.train.Checkpoint) -> None:
+    """Write a checkpoint; return when every byte is on the disk."""
+    checkpoint.write(path)
+    for file in matches(f"{path}.*"):
+        sync(file)
+    sync_names(os.path.dirname(path))
 
 
 def _unescape(name: str) -> str:

@@ -107,10 +107,10 @@ class BestCheckpoint:
         metric: str,
         companions: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
     ):
-        self._engine = engine
         self._training_folder = folder
         self.companions = tuple(companions)
         self._folder = f"{folder}/{BEST_FOLDER}"
+        self._checkpoints = engine.checkpoints_in(self._folder)
         self.metric = metric
 
     def recorded(self) -> Best | None:
@@ -142,7 +142,7 @@ class BestCheckpoint:
             results: of its evaluation, for `best/eval_results.txt`.
         """
         make_folder(self._folder, "output_dir")
-        copied = self._engine.copy_checkpoint(path, self._folder)
+        copied = self._checkpoints.copy(path)
         for name in self.companions:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
@@ -151,15 +151,15 @@ class BestCheckpoint:
             write_text(f"{self._folder}/{RESULTS_FILE}", text)
         best = Best(self.metric, value, step)
         write_text(f"{copied}.json", json.dumps(dataclasses.asdict(best)) + "\n")
-        self._engine.keep_only_checkpoint(copied)
+        self._checkpoints.keep_only(copied)
 
     def remove_others(self) -> None:
         """Removes what a run has left that was killed after it had listed a new best."""
         if (path := self._listed()) is not None:
-            self._engine.keep_only_checkpoint(path)
+            self._checkpoints.keep_only(path)
 
     def _listed(self) -> str | None:
-        return self._engine.listed_checkpoint(self._folder) if exists(self._folder) else None
+        return self._checkpoints.listed() if exists(self._folder) else None
 
 
 class PeriodicEvaluation:

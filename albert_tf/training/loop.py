@@ -9,7 +9,8 @@ import time
 
 import numpy as np
 
-from albert_tf.engines.base import Checkpoints, Engine
+from albert_tf.engines.base import Engine
+from albert_tf.engines.checkpoints import Checkpoints
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, TrainingStep
 from albert_tf.errors import InputError, Stopped
 from albert_tf.input.streams import BatchStream

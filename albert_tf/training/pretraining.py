@@ -155,7 +155,7 @@ def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, i
     Raises:
         InputError: the run was started by a version with another order.
     """
-    checkpoint = engine.listed_checkpoint(options.output_dir)
+    checkpoint = engine.checkpoints_in(options.output_dir).listed()
     if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
         return
     path = f"{options.output_dir}/{ORDER_FILE}"

@@ -233,7 +233,7 @@ def train_model(
     )
     with engine.workers.synchronized():
         if engine.workers.is_chief:
-            checkpoints.remove_unfinished()
+            checkpoints.folder.remove_unfinished()
     if checkpoints.restore_latest():
         _logger.info("resuming from %s", checkpoints.latest)
     elif options.init_checkpoint:
@@ -315,7 +315,7 @@ def restore_trained(
     Raises:
         InputError: there is none, or it belongs to another model.
     """
-    path = path or engine.latest_checkpoint(output_dir) or find_trained(engine, output_dir)
+    path = path or engine.checkpoints_in(output_dir).latest() or find_trained(engine, output_dir)
     return _restore(engine, model, path, output_dir)
 
 
@@ -328,7 +328,7 @@ def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Ite
     Raises:
         InputError: there is no valid checkpoint, or one belongs to another model.
     """
-    paths = engine.valid_checkpoints(output_dir) or [find_trained(engine, output_dir)]
+    paths = engine.checkpoints_in(output_dir).valid() or [find_trained(engine, output_dir)]
     for path in paths:
         yield _restore(engine, model, path, output_dir)
 
@@ -351,12 +351,12 @@ def find_trained(engine: Engine, output_dir: str) -> str:
     Raises:
         InputError: there is none.
     """
-    return engine.find_checkpoint(output_dir, "output_dir")
+    return engine.checkpoints_in(output_dir).find("output_dir")
 
 
 def check_trained(engine: Engine, output_dir: str) -> None:
     """Raises InputError for a folder without checkpoints; reads none."""
-    if not engine.list_checkpoints(output_dir):
+    if not engine.checkpoints_in(output_dir).all():
         find_trained(engine, output_dir)
 
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow import step as training_step
 from albert_tf.errors import InputError
-from albert_tf.interop.tensorflow_checkpoints import find_checkpoint
+from albert_tf.interop.checkpoint_folders import TENSORFLOW
 from albert_tf.training.pretraining import pretrain
 from tests.end_to_end.conftest import (
     LENGTH,
@@ -40,7 +40,7 @@ RESULTS = {
 
 
 def variables(folder) -> dict[str, np.ndarray]:
-    reader = tf.train.load_checkpoint(find_checkpoint(str(folder)))
+    reader = tf.train.load_checkpoint(TENSORFLOW.find(str(folder)))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 

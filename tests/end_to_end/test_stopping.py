@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
+from albert_tf.interop.checkpoint_folders import TENSORFLOW
+from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.locks import folder_of_one
 from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.options import PretrainingOptions
@@ -196,10 +197,10 @@ def assert_all_can_be_read(folder) -> int:
     """Step of the checkpoint that is listed as the newest, after a look at every value of all."""
     for path in [*folder.glob("*.index"), *folder.glob("best/*.index")]:
         assert damage_of(str(path.with_suffix(""))) is None
-    newest = find_checkpoint(str(folder))
+    newest = TENSORFLOW.find(str(folder))
     assert damage_of(newest) is None
     if (folder / "best" / "checkpoint").exists():
-        assert damage_of(find_checkpoint(str(folder / "best"))) is None
+        assert damage_of(TENSORFLOW.find(str(folder / "best"))) is None
     return int(newest.rsplit("-", 1)[1])
 
 

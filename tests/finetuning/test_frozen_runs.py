@@ -42,7 +42,8 @@ def test_so_do_they_on_jax(tmp_path):
 def engine():
     """What `freeze_variables` needs of an engine, with one checkpoint."""
     checkpoints = ["model.ckpt-5"]
-    return types.SimpleNamespace(workers=Workers(), list_checkpoints=lambda folder: checkpoints)
+    folder = types.SimpleNamespace(all=lambda: checkpoints)
+    return types.SimpleNamespace(workers=Workers(), checkpoints_in=lambda path: folder)
 
 
 def test_a_run_that_resumes_must_freeze_the_same(tmp_path, engine):
@@ -61,7 +62,7 @@ def test_a_run_that_resumes_must_freeze_the_same(tmp_path, engine):
 
 
 def test_a_run_without_checkpoints_may_freeze_anything(tmp_path, engine):
-    engine.list_checkpoints = lambda folder: []
+    engine.checkpoints_in = lambda folder: types.SimpleNamespace(all=list)
     (tmp_path / "frozen.json").write_text('["classifier/*"]')
     model = AlbertForSequenceClassification(CONFIG, num_labels=2)
     freeze_variables(engine, model, options_of(tmp_path, tmp_path))

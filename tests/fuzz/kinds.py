@@ -20,6 +20,7 @@ from pyarrow import parquet
 from safetensors.numpy import load_file, save_file
 
 from albert_tf.config import AlbertConfig
+from albert_tf.engines.checkpoints import CheckpointFolder
 from albert_tf.export import manifest as export_manifest
 from albert_tf.files import read_json
 from albert_tf.finetuning import run_comparison, run_report
@@ -37,6 +38,7 @@ from albert_tf.input.manifest import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
+from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
@@ -217,9 +219,7 @@ def _make_checkpoint(folder: pathlib.Path) -> None:
 
 
 def _read_checkpoint(folder: pathlib.Path) -> None:
-    from albert_tf.engines.tensorflow.checkpoints import latest_valid
-
-    path = latest_valid(str(folder))
+    path = CheckpointFolder(str(folder), TENSORFLOW).latest()
     assert path is None or damage_of(path) is None
 
 
@@ -233,9 +233,7 @@ def _make_jax_checkpoint(folder: pathlib.Path) -> None:
 
 
 def _read_jax_checkpoint(folder: pathlib.Path) -> None:
-    from albert_tf.engines.jax.checkpoints import latest_valid
-
-    if path := latest_valid(str(folder)):
+    if path := CheckpointFolder(str(folder), ORBAX).latest():
         _weights("")(pathlib.Path(path))
 
 
@@ -266,7 +264,8 @@ def _read_manifest(folder: pathlib.Path) -> None:
 
 def _read_best(folder: pathlib.Path) -> None:
     path = str(folder / "best" / "model.ckpt-7")
-    engine = types.SimpleNamespace(listed_checkpoint=lambda folder: path)
+    checkpoints = types.SimpleNamespace(listed=lambda: path)
+    engine = types.SimpleNamespace(checkpoints_in=lambda folder: checkpoints)
     BestCheckpoint(engine, str(folder), "loss").is_better(0.5)
 
 

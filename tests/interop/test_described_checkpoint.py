@@ -6,8 +6,12 @@ import json
 
 import pytest
 
-from albert_tf.interop.companions import EvaluatedSet, evaluation_data, find_companions
-from albert_tf.interop.described_checkpoint import described_checkpoint
+from albert_tf.interop.companions import (
+    EvaluatedSet,
+    described_checkpoint,
+    evaluation_data,
+    find_companions,
+)
 
 RESULTS = "eval_accuracy = 0.9\nglobal_step = {}\nnull_score_diff_threshold = 0.5\n"
 

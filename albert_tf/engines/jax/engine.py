@@ -16,9 +16,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.jax import checkpoints
 from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import PrefetchedBatches
+from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe, precision_of
 from albert_tf.engines.jax.forward import EvalStep, PredictStep
 from albert_tf.engines.jax.kernels import create_kernels
@@ -48,6 +48,7 @@ class JaxEngine(base.Engine):
 
     name = "jax"
     checks_lengths = True
+    _checkpoints = Checkpoints
 
     def __init__(
         self, devices: Devices, attention: str = "auto", shard_optimizer_state: bool = False
@@ -144,46 +145,6 @@ class JaxEngine(base.Engine):
     def iterate(self, stream: BatchStream, first_step: int = 0) -> Iterator:
         source = stream.batches(Shard(self.workers.index, self.workers.count))
         return _on_devices(source, first_step, NamedSharding(self.mesh, PartitionSpec(DATA)))
-
-    # Checkpoints
-
-    def create_checkpoints(
-        self,
-        folder: str,
-        training_step: steps.TrainingStep,
-        *,
-        keep: int = 5,
-        keep_every_n_hours: float = 0,
-    ) -> checkpoints.Checkpoints:
-        if not isinstance(training_step, TrainingStep):
-            raise TypeError(f"a training step of another engine: {training_step!r}")
-        return checkpoints.Checkpoints(
-            folder, training_step.program, keep, keep_every_n_hours, self.workers
-        )
-
-    def find_checkpoint(self, path: str, argument: str = "path") -> str:
-        return checkpoints.find_checkpoint(path, argument)
-
-    def list_checkpoints(self, folder: str) -> list[str]:
-        return checkpoints.list_checkpoints(folder)
-
-    def latest_checkpoint(self, folder: str) -> str | None:
-        return checkpoints.latest_checkpoint(folder, self.workers)
-
-    def valid_checkpoints(self, folder: str) -> list[str]:
-        return self.workers.from_chief(lambda: list(checkpoints.valid_checkpoints(folder)))
-
-    def checkpoint_damage(self, path: str) -> str | None:
-        return checkpoints.damage_of(path)
-
-    def listed_checkpoint(self, folder: str) -> str | None:
-        return checkpoints.listed_checkpoint(folder)
-
-    def copy_checkpoint(self, path: str, folder: str) -> str:
-        return checkpoints.copy_checkpoint(path, folder)
-
-    def keep_only_checkpoint(self, path: str) -> None:
-        checkpoints.keep_only_checkpoint(path)
 
 
 def _on_devices(source: BatchSource, first_step: int, sharding: NamedSharding) -> Iterator:

@@ -51,12 +51,13 @@ def clip_by_global_norm(gradients: list[jax.Array], clip_norm: float):
     return [jnp.where(finite, gradient * factor, 0.0) for gradient in gradients], norm
 
 
-def place(variable: keras.Variable, sharding: NamedSharding) -> jax.Array:
-    """The value of a variable on all devices; the variable keeps it."""
-    value = variable.value
-    if not isinstance(value.sharding, NamedSharding) or value.sharding != sharding:
-        local = np.asarray(value)
+def place(variable: keras.Variable, sharding: NamedSharding, value: Any = None) -> jax.Array:
+    """Return the value of a variable on all devices, or another one; the variable keeps it."""
+    value = variable.value if value is None else value
+    if getattr(value, "sharding", None) != sharding:
+        local = np.asarray(value, variable.dtype)
         value = jax.make_array_from_callback(local.shape, sharding, lambda index: local[index])
+    if value is not variable.value:
         variable.assign(value)
     return value
 
@@ -142,11 +143,11 @@ class TrainStep:
 
     @tree.setter
     def tree(self, state: State) -> None:
-        for variable in self.model.weights:
-            variable.assign(state["params"][variable.path])
-        for variable in self._moments:
-            variable.assign(state["optimizer"][variable.path])
-        self.optimizer.iterations.assign(state["step"])
+        where = self.shardings
+        for kind, variables in (("params", self.model.weights), ("optimizer", self._moments)):
+            for variable in variables:
+                place(variable, where[kind][variable.path], state[kind][variable.path])
+        place(self.optimizer.iterations, where["step"], state["step"])
 
     def __call__(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
         """Starts a step, and returns before it is done.

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import checkpoints
 from albert_tf.engines.tensorflow.batches import dataset
+from albert_tf.engines.tensorflow.checkpoints import Checkpoints
 from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
 from albert_tf.engines.tensorflow.replicas import check_replicas
 from albert_tf.engines.tensorflow.step import EvalStep, PredictStep, TrainStep
@@ -29,7 +29,6 @@ from albert_tf.hardware.precision import (
 )
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import BatchStream, Shard
-from albert_tf.interop.tensorflow_checkpoints import damage_of, find_checkpoint
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization.adamw import AdamW
 
@@ -45,6 +44,7 @@ class TensorFlowEngine(base.Engine):
     """
 
     name = "tensorflow"
+    _checkpoints = Checkpoints
 
     def __init__(
         self,
@@ -167,47 +167,6 @@ class TensorFlowEngine(base.Engine):
         return BatchIterator(
             distributed, stream.index if isinstance(stream, RecordStream) else None
         )
-
-    # Checkpoints
-
-    def create_checkpoints(
-        self,
-        folder: str,
-        training_step: steps.TrainingStep,
-        *,
-        keep: int = 5,
-        keep_every_n_hours: float = 0,
-    ) -> checkpoints.Checkpoints:
-        if not isinstance(training_step, TrainingStep):
-            raise TypeError(f"a training step of another engine: {training_step!r}")
-        step = training_step.program
-        return checkpoints.Checkpoints(
-            folder, step.model, step.optimizer, keep, keep_every_n_hours, self.workers
-        )
-
-    def find_checkpoint(self, path: str, argument: str = "path") -> str:
-        return find_checkpoint(path, argument)
-
-    def list_checkpoints(self, folder: str) -> list[str]:
-        return checkpoints.list_checkpoints(folder)
-
-    def latest_checkpoint(self, folder: str) -> str | None:
-        return checkpoints.latest_checkpoint(folder, self.workers)
-
-    def valid_checkpoints(self, folder: str) -> list[str]:
-        return self.workers.from_chief(lambda: list(checkpoints.valid_checkpoints(folder)))
-
-    def checkpoint_damage(self, path: str) -> str | None:
-        return damage_of(path)
-
-    def listed_checkpoint(self, folder: str) -> str | None:
-        return tf.train.latest_checkpoint(folder)
-
-    def copy_checkpoint(self, path: str, folder: str) -> str:
-        return checkpoints.copy_checkpoint(path, folder)
-
-    def keep_only_checkpoint(self, path: str) -> None:
-        checkpoints.keep_only_checkpoint(path)
 
 
 class TrainingStep(steps.TrainingStep):

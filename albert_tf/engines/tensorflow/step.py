@@ -148,6 +148,25 @@ class TrainStep:
             *(v for v in self.optimizer.variables if v is not self.optimizer.iterations),
         ]
 
+    @property
+    def tree(self) -> dict[str, Any]:
+        """What a checkpoint contains: values by path."""
+        moments = [v for v in self.optimizer.variables if v is not self.optimizer.iterations]
+        return {
+            "params": {variable.path: variable.value for variable in self.model.weights},
+            "optimizer": {variable.path: variable.value for variable in moments},
+            "step": self.optimizer.iterations.value,
+        }
+
+    @tree.setter
+    def tree(self, values: dict[str, Any]) -> None:
+        for variable in self.model.weights:
+            variable.assign(values["params"][variable.path])
+        for variable in self.optimizer.variables:
+            if variable is not self.optimizer.iterations:
+                variable.assign(values["optimizer"][variable.path])
+        self.optimizer.iterations.assign(values["step"])
+
     def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
         """Takes `steps` global batches from a distributed iterator, one update each.
 

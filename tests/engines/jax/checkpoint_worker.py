@@ -12,8 +12,10 @@ import jax  # noqa: E402
 import numpy as np  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
+from albert_tf.engines.checkpoints import CheckpointFolder  # noqa: E402
 from albert_tf.engines.jax.checkpoints import Checkpoints  # noqa: E402
 from albert_tf.engines.workers import Workers  # noqa: E402
+from albert_tf.interop.checkpoint_folders import ORBAX  # noqa: E402
 
 options = dict(argument.split("=", 1) for argument in sys.argv[1:])
 process, width = int(options.get("process", 0)), int(options.get("width", 3))
@@ -55,8 +57,8 @@ def tree(step: int) -> dict:
 
 
 state = types.SimpleNamespace(tree=tree(0))
-options_of_folder = {"keep": int(options.get("keep", 5)), "workers": workers}
-with Checkpoints(options["folder"], state, **options_of_folder) as checkpoints:
+folder = CheckpointFolder(options["folder"], ORBAX, workers)
+with Checkpoints(folder, state, int(options.get("keep", 5))) as checkpoints:
     for step in map(int, options["steps"].split(",")):
         state.tree = tree(step)
         checkpoints.save()
@@ -66,11 +68,8 @@ if options.get("coordinator"):
     expected, state.tree = tree(step), tree(0)
     assert checkpoints.restore_latest()
 
-    def same(one: jax.Array, other: jax.Array) -> bool:
-        parts = zip(one.addressable_shards, other.addressable_shards, strict=True)
-        return one.sharding == other.sharding and all(
-            np.array_equal(a.data, b.data) for a, b in parts
-        )
+    def same(one: np.ndarray, other: jax.Array) -> bool:
+        return all(np.array_equal(one[part.index], part.data) for part in other.addressable_shards)
 
     assert jax.tree.all(jax.tree.map(same, state.tree, expected))
     print(f"restored {int(state.tree['step'])}", flush=True)

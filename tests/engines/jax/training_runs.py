@@ -108,6 +108,9 @@ def train(request: Request, mesh) -> None:
         rate = create_schedule("polynomial", **rate)
     optimizer = create_optimizer(request.optimizer, rate)
     step = engine.create_training_step(model, optimizer, PretrainingObjective(), **request.options)
+    step.program.tree = jax.device_get(step.program.tree)  # as of a checkpoint
+    where = jax.tree.map(lambda array: array.sharding, step.program.tree)
+    assert where == step.program.shardings
     batches = batches_of(request.batches)
     results = step(engine.iterate(ListStream(batches)), len(batches))
     step.check_replicas()

@@ -1,0 +1,79 @@
+"""States of training of every engine, and folders with their checkpoints."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
+from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW, CheckpointFormat
+
+WEIGHT, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
+
+
+class Kind(NamedTuple):
+    """How an engine saves, and how it stores a value."""
+
+    format: CheckpointFormat
+    create: type[Checkpoints]
+    value: Callable[[np.ndarray], Any]
+
+    def checkpoints(self, folder, state, workers=None, **options) -> Checkpoints:
+        return self.create(self.folder(folder, workers), state, **options)
+
+    def folder(self, path, workers=None) -> CheckpointFolder:
+        return CheckpointFolder(str(path), self.format, workers)
+
+    def state(self, step: int, width: int = 3, optimizer: str = "lamb"):
+        """A state of training in which every weight is the step."""
+        params = {WEIGHT: np.full((4, width), step), BIAS: np.full(width, step)}
+        params = {path: values.astype(np.float32) for path, values in params.items()}
+        moments = {f"{optimizer}/{path}_m": values + 0.5 for path, values in params.items()}
+        tree = {
+            kind: {path: self.value(values) for path, values in arrays.items()}
+            for kind, arrays in (("params", params), ("optimizer", moments))
+        }
+        return types.SimpleNamespace(tree={**tree, "step": self.value(np.int32(step))})
+
+    def save(self, folder, steps, **options) -> None:
+        state = self.state(0)
+        with self.checkpoints(folder, state, **options) as checkpoints:
+            for step in steps:
+                state.tree = self.state(step).tree
+                checkpoints.save()
+
+    def restored(self, folder, width: int = 3) -> int:
+        """The step that a new process would resume from, after a look at the values."""
+        state = self.state(77, width)
+        assert self.checkpoints(folder, state).restore_latest()
+        step = int(state.tree["step"])
+        for kind, added in (("params", 0.0), ("optimizer", 0.5)):
+            for values in state.tree[kind].values():
+                np.testing.assert_array_equal(values, np.full_like(values, step + added))
+        return step
+
+    def steps_in(self, folder) -> list[int]:
+        return list(self.format.steps_in(str(folder)).values())
+
+
+def tensorflow() -> Kind:
+    import tensorflow as tf
+
+    from albert_tf.engines.tensorflow import checkpoints
+
+    return Kind(TENSORFLOW, checkpoints.Checkpoints, tf.Variable)
+
+
+def jax() -> Kind:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")
+    import jax.numpy
+
+    from albert_tf.engines.jax import checkpoints
+
+    return Kind(ORBAX, checkpoints.Checkpoints, jax.numpy.asarray)
