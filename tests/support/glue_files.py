@@ -1,8 +1,12 @@
-"""Small files of GLUE's formats, column by column as they are published."""
+"""Small files of GLUE's formats, column by column as they are published, and as on the Hub."""
 
 from __future__ import annotations
 
 import pathlib
+
+import pyarrow
+
+from tests.support.hub import write_parquet
 
 _MNLI = (
     "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
@@ -89,3 +93,51 @@ def write_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+# Task -> folder, columns of its texts, and names of the labels 0, 1, ... in the Hub's data card.
+_CARD = {
+    "CoLA": ("cola", ("sentence",), "unacceptable acceptable"),
+    "SST-2": ("sst2", ("sentence",), "negative positive"),
+    "MRPC": ("mrpc", ("sentence1", "sentence2"), "not_equivalent equivalent"),
+    "STS-B": ("stsb", ("sentence1", "sentence2"), ""),
+    "QQP": ("qqp", ("question1", "question2"), "not_duplicate duplicate"),
+    "MNLI": ("mnli", ("premise", "hypothesis"), "entailment neutral contradiction"),
+    "QNLI": ("qnli", ("question", "sentence"), "entailment not_entailment"),
+    "RTE": ("rte", ("sentence1", "sentence2"), "entailment not_entailment"),
+    "WNLI": ("wnli", ("sentence1", "sentence2"), "not_entailment entailment"),
+    "AX": ("ax", ("premise", "hypothesis"), "entailment neutral contradiction"),
+}
+# Labels that GLUE's files write as a number, 0 or 1, and the Hub's card as a word.
+_NUMBERED = {"CoLA", "SST-2", "MRPC", "QQP", "WNLI"}
+
+
+def write_hub_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
+    """The rows of `write_task`, as the Hub has them."""
+    config, columns, names = _CARD[task]
+
+    def number(row: int, split: str) -> float | int:
+        if split == "test":
+            return -1
+        if task == "STS-B":
+            return float(label(task, row))
+        given = label(task, row)
+        return int(given) if task in _NUMBERED else names.split().index(given)
+
+    for split in ("test",) if task == "AX" else ("train", "validation", "test"):
+        parts = ("_matched", "_mismatched") if task == "MNLI" and split != "train" else ("",)
+        records = [
+            {
+                **dict(zip(columns, texts(row), strict=False)),
+                "label": number(row, split),
+                "idx": 100 + row,
+            }
+            for row in range(rows)
+        ]
+        types = {
+            "label": pyarrow.float32() if task == "STS-B" else pyarrow.int64(),
+            "idx": pyarrow.int32(),
+        }
+        for part in parts:
+            path = folder / config / f"{split}{part}-00000-of-00001.parquet"
+            write_parquet(path, records, **types)

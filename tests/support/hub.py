@@ -12,6 +12,9 @@ import time
 import urllib.parse
 from collections.abc import Iterator
 
+import pyarrow
+from pyarrow import parquet
+
 COMMIT = "a" * 40
 BRANCHES = ("main", "refs/pr/1", "refs/convert/parquet")
 
@@ -153,3 +156,13 @@ def serving(folder: pathlib.Path, repository: str = "datasets/org/name") -> Iter
         threading.Thread(target=hub.serve_forever, args=[0.02], daemon=True).start()
         yield hub
         hub.shutdown()
+
+
+def write_parquet(path: pathlib.Path, rows: list[dict], **types: pyarrow.DataType) -> None:
+    """Writes rows as a Parquet file; `types` are those of some columns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pyarrow.Table.from_pylist(rows)
+    for name, type in types.items():
+        index = table.column_names.index(name)
+        table = table.set_column(index, name, table[name].cast(type))
+    parquet.write_table(table, path)

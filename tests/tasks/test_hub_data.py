@@ -10,11 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import NamedTuple
 
-import numpy as np
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
@@ -32,204 +30,66 @@ from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from tests.conftest import JAX_ENVIRONMENT, ROOT
 from tests.support.finetuning import write_files
-from tests.support.glue_files import label, texts, write_task
-from tests.support.hub import COMMIT, Hub, serving
+from tests.support.glue_files import write_hub_task, write_task
+from tests.support.hub import COMMIT, Hub, serving, write_parquet
 
-# Task -> folder, columns of its texts, and names of the labels 0, 1, ... in the Hub's data card.
-GLUE_CARD = {
-    "CoLA": ("cola", ("sentence",), "unacceptable acceptable"),
-    "SST-2": ("sst2", ("sentence",), "negative positive"),
-    "MRPC": ("mrpc", ("sentence1", "sentence2"), "not_equivalent equivalent"),
-    "STS-B": ("stsb", ("sentence1", "sentence2"), ""),
-    "QQP": ("qqp", ("question1", "question2"), "not_duplicate duplicate"),
-    "MNLI": ("mnli", ("premise", "hypothesis"), "entailment neutral contradiction"),
-    "QNLI": ("qnli", ("question", "sentence"), "entailment not_entailment"),
-    "RTE": ("rte", ("sentence1", "sentence2"), "entailment not_entailment"),
-    "WNLI": ("wnli", ("sentence1", "sentence2"), "not_entailment entailment"),
-    "AX": ("ax", ("premise", "hypothesis"), "entailment neutral contradiction"),
-}
-# Labels that GLUE's files write as a number, 0 or 1, and the Hub's card as a word.
-NUMBERED = {"CoLA", "SST-2", "MRPC", "QQP", "WNLI"}
 SPLITS = ("train", "eval", "predict")
-HUB_SPLITS = {"train": "train", "eval": "validation", "predict": "test"}
-
-
-def write_table(path: pathlib.Path, rows: list[dict], **types) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    table = pyarrow.Table.from_pylist(rows)
-    for name, kind in types.items():
-        index = table.column_names.index(name)
-        table = table.set_column(index, name, table[name].cast(kind))
-    parquet.write_table(table, path)
-
-
-def write_hub_task(folder: pathlib.Path, task: str, count: int = 6) -> None:
-    """The rows of `write_task`, as the Hub has them."""
-    config, columns, names = GLUE_CARD[task]
-
-    def number(row: int, split: str) -> float | int:
-        if split.startswith("test"):
-            return -1
-        if task == "STS-B":
-            return float(label(task, row))
-        given = label(task, row)
-        return int(given) if task in NUMBERED else names.split().index(given)
-
-    for split in ("train", "validation", "test"):
-        kinds = ("_matched", "_mismatched") if task == "MNLI" and split != "train" else ("",)
-        if task == "AX" and split != "test":
-            continue
-        for kind in kinds:
-            rows = [
-                {
-                    **dict(zip(columns, texts(row), strict=False)),
-                    "label": number(row, split),
-                    "idx": 100 + row,
-                }
-                for row in range(count)
-            ]
-            kind_of_label = pyarrow.float32() if task == "STS-B" else pyarrow.int64()
-            path = folder / config / f"{split}{kind}-00000-of-00001.parquet"
-            write_table(path, rows, label=kind_of_label, idx=pyarrow.int32())
-
-
-def glue_examples(name: str, folder: str | None, split: str) -> list[list[tuple]]:
-    dataset = GLUE[name].located(folder, (split,))
-    sets = []
-    for rows in dataset.sets[split]:
-        examples = read_examples(dataset, rows, split != "predict")
-        sets.append(
-            [
-                (
-                    each.text,
-                    each.text_pair,
-                    np.float32(each.label) if name == "STS-B" and each.label else each.label,
-                    each.id if split == "predict" else None,
-                )
-                for each in examples
-            ]
-        )
-    return sets
-
-
-@pytest.mark.parametrize("name", [*GLUE_CARD, "MisMNLI"])
-def test_glue_is_the_same_from_tsv_and_parquet(name, tmp_path):
-    task = "MNLI" if name == "MisMNLI" else name
-    write_task(tmp_path / "published", task)
-    write_hub_task(tmp_path / "hub", task)
-    for split in SPLITS if name != "AX" else ("predict",):
-        published = glue_examples(name, str(tmp_path / "published"), split)
-        assert glue_examples(name, str(tmp_path / "hub"), split) == published
-        assert len(published[0]) == 6
-
-
-def test_every_task_of_glue_is_on_the_hub():
-    assert {*GLUE_CARD, "MisMNLI"} == set(GLUE)
-
-
-def test_rows_of_mnli_without_a_label_are_skipped_others_refused(tmp_path):
-    for task in ("MNLI", "RTE"):
-        write_hub_task(tmp_path, task)
-        config, columns, _ = GLUE_CARD[task]
-        rows = [{**dict(zip(columns, texts(r), strict=True)), "label": r - 1} for r in range(2)]
-        write_table(tmp_path / config / "train-00000-of-00001.parquet", rows)
-    ((only,),) = glue_examples("MNLI", str(tmp_path), "train")
-    assert only[:3] == (*texts(1), "entailment")
-    write_table(
-        tmp_path / "rte/train-00000-of-00001.parquet",
-        [{"sentence1": "a", "sentence2": "b", "label": 2}],
-    )
-    with pytest.raises(InputError, match=r"parquet:1: label 2 must be a number from 0 to 1, or -1"):
-        glue_examples("RTE", str(tmp_path), "train")
-
-
 CONTEXT = "The cat sat on the mat."
 
 
-def squad_paragraph(context: str, *questions: tuple[str, list[tuple[str, int]]]) -> dict:
-    return {
-        "context": context,
-        "qas": [
-            {
-                "id": id,
-                "question": f"Who {id}?",
-                "answers": [{"text": text, "answer_start": start} for text, start in answers],
-                "is_impossible": not answers,
-            }
-            for id, answers in questions
-        ],
-    }
-
-
-def write_squad(folder: pathlib.Path, config: str, version: int) -> dict[str, str]:
-    """The same questions as published and as on the Hub; split of the Hub -> published file."""
-    published = {}
-    for split, name in (("train", "train"), ("validation", "dev")):
-        answers = [("cat", 4), ("The cat", 0)] if split == "validation" else [("cat", 4)]
-        paragraphs = [
-            squad_paragraph(CONTEXT, (f"{split}-1", answers), (f"{split}-2", [("mat", 19)]))
+def read_glue(name: str, data_dir: str | None, split: str) -> list:
+    dataset = GLUE[name].located(data_dir, (split,))
+    return [
+        [
+            each._replace(location="", id=each.id if split == "predict" else "")
+            for each in read_examples(dataset, rows, split != "predict")
         ]
-        if version == 2:
-            paragraphs.append(squad_paragraph("A dog.", (f"{split}-3", [])))
-        path = folder / f"{name}-v{version}.json"
-        content = {"version": str(version), "data": [{"title": "T", "paragraphs": paragraphs}]}
-        path.write_text(json.dumps(content))
-        published[split] = str(path)
-        rows = [
-            {
-                "id": entry["id"], "title": "T", "context": paragraph["context"],
-                "question": entry["question"],
-                "answers": {
-                    key: [answer[key] for answer in entry["answers"]]
-                    for key in ("text", "answer_start")
-                },
-            }
-            for paragraph in paragraphs for entry in paragraph["qas"]
-        ]  # fmt: skip
-        write_table(folder / f"hub/{config}/{split}-00000-of-00001.parquet", rows)
-    return published
+        for rows in dataset.sets[split]
+    ]
 
 
-@pytest.mark.parametrize(("name", "version"), [("squad", 1), ("SQuAD_v2", 2)])
-def test_squad_is_the_same_from_json_and_parquet(name, version, tmp_path):
-    config = "plain_text" if version == 1 else "squad_v2"
-    published = write_squad(tmp_path, config, version)
-    options = QuestionAnsweringOptions(
-        output_dir="out", task_name=name, data_dir=str(tmp_path / "hub")
-    )
-    for split, hub_split in (("train", "train"), ("eval", "validation"), ("predict", "validation")):
-        ours = read_squad(split_file(options, split))
-        expected = read_squad(published[hub_split])
-        assert ours.questions == expected.questions
-        assert (ours.labeled, ours.version_2) == (expected.labeled, expected.version_2)
-        assert ours.version_2 == (version == 2)
-    assert split_file(dataclasses.replace(options, predict_file="my.json"), "eval") == "my.json"
-    for changed, message in (
-        ({"task_name": "squad3"}, "`task_name`=squad3: must be one of squad, squad_v1, squad_v2"),
-        ({"task_name": None}, "`train_file`: `do_train` needs a file, or `task_name`=squad"),
-        ({"data_dir": str(tmp_path)}, r"contains no .*/train-\*.parquet or .*/train-v\d.\d.json"),
-    ):
-        with pytest.raises(InputError, match=message):
-            split_file(dataclasses.replace(options, **changed), "train")
+def write_mrpc(published: pathlib.Path, hub: pathlib.Path) -> None:
+    write_task(published, "MRPC")
+    write_hub_task(hub, "MRPC")
 
 
-def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):
-    path = tmp_path / "a.parquet"
-    row = {"id": "1", "question": "Who?", "context": CONTEXT}
-    answers = {"text": ["cat", "mat"], "answer_start": [4]}
-    for rows, message in (
-        ([{**row, "answers": answers}], "a.parquet: row 1: 2 texts of answers, but 1 positions"),
-        ([{"id": "1", "question": "Who?"}], "a.parquet:1: lacks 'context'"),
-        ([{**row, "id": 1.5}], r"a.parquet:1: id=1.5: must be int \| str, not float"),
-        ([row, row], "row 2: the id '1' is already used at row 1"),
-    ):
-        write_table(path, rows)
-        with pytest.raises(InputError, match=message):
-            read_squad(str(path))
+def squad_writer(config: str, version: str) -> Callable[[pathlib.Path, pathlib.Path], None]:
+    def write(published: pathlib.Path, hub: pathlib.Path) -> None:
+        published.mkdir()
+        for split, name in (("train", "train"), ("validation", "dev")):
+            several = [("cat", 4), ("The cat", 0)][: 1 if split == "train" else 2]
+            rows = [(CONTEXT, several), (CONTEXT, [("mat", 19)])]
+            rows += [("A dog.", [])] if version == "v2.0" else []
+            paragraphs, table = [], []
+            for number, (context, answers) in enumerate(rows):
+                entry = {"id": f"{split}-{number}", "question": f"Who {number}?"}
+                starts = [{"text": text, "answer_start": start} for text, start in answers]
+                qas = [{**entry, "answers": starts, "is_impossible": not answers}]
+                paragraphs.append({"context": context, "qas": qas})
+                columns = {key: [each[key] for each in starts] for key in ("text", "answer_start")}
+                table.append({**entry, "title": "T", "context": context, "answers": columns})
+            content = {"version": version, "data": [{"title": "T", "paragraphs": paragraphs}]}
+            (published / f"{name}-{version}.json").write_text(json.dumps(content))
+            write_parquet(hub / f"{config}/{split}-00000-of-00001.parquet", table)
+
+    return write
 
 
-def write_race(folder: pathlib.Path) -> None:
-    """Articles as published, and on the Hub in another order."""
+def squad_options(name: str, data_dir: str | None = None) -> QuestionAnsweringOptions:
+    return QuestionAnsweringOptions(output_dir="out", task_name=name, data_dir=data_dir)
+
+
+def squad_reader(name: str) -> Callable[[str | None, str], list]:
+    def read(data_dir: str | None, split: str) -> list:
+        file = read_squad(split_file(squad_options(name, data_dir), split))
+        assert file.version_2 == (name == "SQuAD_v2")
+        return [*file.questions, file.labeled]
+
+    return read
+
+
+def write_race(published: pathlib.Path, hub: pathlib.Path) -> None:
+    """Articles in the order of their numbers, and on the Hub in that of their names."""
     for split, hub_split in (("train", "train"), ("dev", "validation"), ("test", "test")):
         for level in ("middle", "high"):
             rows: list[dict] = []
@@ -241,7 +101,7 @@ def write_race(folder: pathlib.Path) -> None:
                     "options": [["a", "b", "", "d"], ["e", "f", "g", "h"]],
                     "answers": ["A", "D"],
                 }
-                path = folder / f"published/RACE/{split}/{level}/{number}.txt"
+                path = published / f"RACE/{split}/{level}/{number}.txt"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(article))
                 rows += [
@@ -252,29 +112,80 @@ def write_race(folder: pathlib.Path) -> None:
                     }
                     for q in range(2)
                 ]  # fmt: skip
-            write_table(folder / f"hub/{level}/{hub_split}-00000-of-00001.parquet", rows)
+            write_parquet(hub / f"{level}/{hub_split}-00000-of-00001.parquet", rows)
 
 
-def race_options(data_dir: pathlib.Path | None, **changes) -> MultipleChoiceOptions:
-    folder = None if data_dir is None else str(data_dir)
-    return MultipleChoiceOptions(output_dir="out", data_dir=folder, **changes)
+def race_reader(count: int, **levels: bool) -> Callable[[str | None, str], list]:
+    def read(data_dir: str | None, split: str) -> list:
+        options = MultipleChoiceOptions(output_dir="out", data_dir=data_dir, **levels)
+        questions = [each._replace(location="") for each in read_questions(options, split)]
+        assert len(questions) == count
+        return questions
+
+    return read
 
 
-@pytest.mark.parametrize("levels", [{}, {"high_only": True}])
-def test_race_is_the_same_from_text_and_parquet(levels, tmp_path):
-    write_race(tmp_path)
-    for split in SPLITS:
-        published, hub = (
-            [
-                each._replace(location="")
-                for each in read_questions(race_options(tmp_path / form, **levels), split)
-            ]
-            for form in ("published", "hub")
-        )
-        assert hub == published
-        assert len(hub) == (4 if levels else 8)
-    with pytest.raises(InputError, match=r"no .txt file in train/middle; RACE contains"):
-        read_questions(race_options(tmp_path), "train")
+def tags_writer(folder: str, *files: str) -> Callable[[pathlib.Path, pathlib.Path], None]:
+    """Files of the splits train, validation and test; msra_ner has no validation set."""
+
+    def write(published: pathlib.Path, hub: pathlib.Path) -> None:
+        (published / folder).mkdir(parents=True)
+        splits = {"train": files[0], "test": files[-1]}
+        splits |= {"validation": files[1]} if len(files) == 3 else {}
+        for split, name in splits.items():
+            text = f"Anna\tB-PER\n{split}\tO\nOslo\tB-LOC\n\n" * 2
+            (published / folder / name).write_text(text)
+            row = {"tokens": ["Anna", split, "Oslo"], "ner_tags": [1, 0, 5]}
+            for shard in range(2):
+                path = hub / f"{folder}/{split}/{shard:04d}.parquet"
+                write_parquet(path, [{"id": str(shard), **row}])
+
+    return write
+
+
+def tags_reader(name: str) -> Callable[[str | None, str], list]:
+    def read(data_dir: str | None, split: str) -> list:
+        options = TaggingOptions(output_dir="out", task_name=name, data_dir=data_dir)
+        names = ReadOptions(tag_names=options.tag_set.tag_names)
+        files = options.split_files(split)
+        return [e._replace(location="", id="") for f in files for e in read_tagged(f, names)]
+
+    return read
+
+
+class HubData(NamedTuple):
+    """A data set that is on the Hub, too.
+
+    Attributes:
+        repository: its name there.
+        write: writes the published files, and those of the Hub, in a folder each.
+        read: the rows of a split in `data_dir`, or by name.
+    """
+
+    repository: str
+    write: Callable[[pathlib.Path, pathlib.Path], None]
+    read: Callable[[str | None, str], list]
+
+
+HUB_DATA = {
+    "mrpc": HubData("nyu-mll/glue", write_mrpc, lambda *args: read_glue("MRPC", *args)),
+    "squad": HubData("rajpurkar/squad", squad_writer("plain_text", "v1.1"), squad_reader("squad")),
+    "squad_v2": HubData(
+        "rajpurkar/squad_v2", squad_writer("squad_v2", "v2.0"), squad_reader("SQuAD_v2")
+    ),
+    "race": HubData("ehovy/race", write_race, race_reader(8)),
+    "race, high only": HubData("ehovy/race", write_race, race_reader(4, high_only=True)),
+    "conll2003": HubData(
+        "eriktks/conll2003",
+        tags_writer("conll2003", "eng.train", "eng.testa", "eng.testb"),
+        tags_reader("conll2003"),
+    ),
+    "msra_ner": HubData(
+        "levow/msra_ner",
+        tags_writer("msra_ner", "msra_train_bio.txt", "msra_test_bio.txt"),
+        tags_reader("msra_ner"),
+    ),
+}
 
 
 @pytest.fixture
@@ -302,80 +213,50 @@ def offline(monkeypatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
+@pytest.mark.parametrize("name", HUB_DATA)
+def test_data_of_the_hub_is_that_of_the_published_files(name, serve, tmp_path):
+    data = HUB_DATA[name]
+    published, hub = tmp_path / "published", tmp_path / "hub"
+    data.write(published, hub)
+    serve(hub, data.repository)
+    for split in SPLITS:
+        expected = data.read(str(published), split)
+        assert expected
+        assert data.read(str(hub), split) == expected
+        assert data.read(None, split) == expected
+
+
+@pytest.mark.parametrize("name", HUB_DATA)
+def test_offline_without_a_cache_the_way_around_is_named(name, serve, monkeypatch):
+    offline(monkeypatch)
+    repository, _, read = HUB_DATA[name]
+    with pytest.raises(InputError) as error:
+        read(None, "train")
+    assert str(error.value).startswith(f"`data_dir`=hf://datasets/{repository}")
+    assert "HF_HUB_OFFLINE is set" in str(error.value)
+    assert f"hf download {repository} --repo-type=dataset" in str(error.value)
+
+
 def test_glue_by_name_is_fetched_once_and_there_offline(serve, tmp_path, monkeypatch):
     for task in ("MRPC", "RTE"):
         write_hub_task(tmp_path / "glue", task)
     hub = serve(tmp_path / "glue", "nyu-mll/glue")
-    expected = glue_examples("MRPC", str(tmp_path / "glue"), "train")
     options = ClassificationOptions(output_dir="out", task_name="mrpc", do_train=True)
     assert "nyu-mll" in find_dataset(options).sets["train"][0].files[0].path
     assert hub.requests == 1  # of the three files of the task
     offline(monkeypatch)
-    assert glue_examples("MRPC", None, "train") == expected
+    assert read_glue("MRPC", None, "train") == read_glue("MRPC", str(tmp_path / "glue"), "train")
     # The cache has a part of the data set.
     for name, split in (("MRPC", "eval"), ("RTE", "train")):
         with pytest.raises(InputError) as error:
-            glue_examples(name, None, split)
+            read_glue(name, None, split)
         assert str(error.value).startswith("`data_dir`=hf://datasets/nyu-mll/glue: no")
         assert "hf download nyu-mll/glue --repo-type=dataset" in str(error.value)
     assert hub.requests == 1
 
 
-@pytest.mark.parametrize("name", ["conll2003", "msra_ner"])
-def test_tagged_words_by_name_are_those_of_the_published_files(name, serve, tmp_path):
-    row = {"tokens": ["Anna", "in", "Oslo"], "ner_tags": [1, 0, 5]}
-    for shard in range(2):
-        write_table(tmp_path / f"hub/{name}/train/{shard:04d}.parquet", [{"id": shard, **row}])
-    published = tmp_path / "published" / name
-    published.mkdir(parents=True)
-    file = published / ("eng.train" if name == "conll2003" else "msra_train_bio.txt")
-    file.write_text("Anna\tB-PER\nin\tO\nOslo\tB-LOC\n\n" * 2)
-    options = TaggingOptions(output_dir="out", task_name=name, do_train=True)
-    assert options.tag_set is not None
-    serve(tmp_path / "hub", options.tag_set.hub.removeprefix("hf://datasets/").split("@")[0])
-    from_hub, from_files = (
-        [
-            each._replace(location="")
-            for path in dataclasses.replace(options, data_dir=data_dir).split_files("train")
-            for each in read_tagged(path, ReadOptions(tag_names=options.tag_set.tag_names))
-        ]
-        for data_dir in (None, str(tmp_path / "published"))
-    )
-    assert from_hub == from_files
-    assert len(from_hub) == 2
-
-
-Read = Callable[[], object]
-BY_NAME: dict[str, Read] = {
-    "nyu-mll/glue": lambda: GLUE["CoLA"].located(None, ("eval",)),
-    "rajpurkar/squad": lambda: split_file(
-        QuestionAnsweringOptions(output_dir="o", task_name="squad"), "train"
-    ),
-    "rajpurkar/squad_v2": lambda: split_file(
-        QuestionAnsweringOptions(output_dir="o", task_name="squad_v2"), "eval"
-    ),
-    "ehovy/race": lambda: read_questions(race_options(None), "train"),
-}
-
-
-@pytest.mark.parametrize("repository", BY_NAME)
-def test_offline_without_a_cache_the_way_around_is_named(repository, tmp_path, monkeypatch):
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    offline(monkeypatch)
-    with pytest.raises(InputError) as error:
-        BY_NAME[repository]()
-    assert str(error.value).startswith(f"`data_dir`=hf://datasets/{repository}: ")
-    assert "HF_HUB_OFFLINE is set" in str(error.value)
-    assert f"hf download {repository} --repo-type=dataset" in str(error.value)
-
-
-def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
+def test_what_reads_no_files_fetches_none(serve, monkeypatch):
     """Such as predictions of standard input."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     offline(monkeypatch)
     options = ClassificationOptions(
         output_dir="out", task_name="mrpc", do_predict=True, predict_file="-"
@@ -383,29 +264,47 @@ def test_what_reads_no_files_fetches_none(tmp_path, monkeypatch):
     assert find_dataset(options).pairs
 
 
-def test_squad_and_race_by_name(serve, tmp_path):
-    published = write_squad(tmp_path, "squad_v2", 2)
-    serve(tmp_path / "hub", "rajpurkar/squad_v2")
-    options = QuestionAnsweringOptions(output_dir="out", task_name="squad_v2")
-    for split, hub_split in (("train", "train"), ("predict", "validation")):
-        file = read_squad(split_file(options, split))
-        assert file.questions == read_squad(published[hub_split]).questions
-    write_race(tmp_path / "race")
-    serve(tmp_path / "race/hub", "ehovy/race")
-    expected = read_questions(race_options(tmp_path / "race/published"), "eval")
-    questions = read_questions(race_options(None), "eval")
-    assert [each.id for each in questions] == [each.id for each in expected]
+def test_the_files_of_squad_by_name(tmp_path):
+    options = squad_options("squad", str(tmp_path))
+    assert split_file(dataclasses.replace(options, predict_file="my.json"), "eval") == "my.json"
+    for changed, message in (
+        ({"task_name": "squad3"}, "`task_name`=squad3: must be one of squad, squad_v1, squad_v2"),
+        ({"task_name": None}, "`train_file`: `do_train` needs a file, or `task_name`=squad"),
+        ({}, r"`data_dir`=.*: contains no .*/train-\*.parquet or .*/train-v\d.\d.json"),
+    ):
+        with pytest.raises(InputError, match=message):
+            split_file(dataclasses.replace(options, **changed), "train")
+
+
+def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    row = {"id": "1", "question": "Who?", "context": CONTEXT}
+    answers = {"text": ["cat", "mat"], "answer_start": [4]}
+    for rows, message in (
+        ([{**row, "answers": answers}], "a.parquet: row 1: 2 texts of answers, but 1 positions"),
+        ([{"id": "1", "question": "Who?"}], "a.parquet:1: lacks 'context'"),
+        ([{**row, "id": 1.5}], r"a.parquet:1: id=1.5: must be int \| str, not float"),
+        ([row, row], "row 2: the id '1' is already used at row 1"),
+    ):
+        write_parquet(path, rows)
+        with pytest.raises(InputError, match=message):
+            read_squad(str(path))
+
+
+def test_race_without_files_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"no .txt file in train/middle; RACE contains"):
+        race_reader(8)(str(tmp_path), "train")
 
 
 def test_files_and_folders_of_any_data_set(serve, tmp_path):
     write_hub_task(tmp_path / "served/mine", "CoLA")
     write_task(tmp_path / "served", "SST-2")
     hub = serve(tmp_path / "served", "org/name")
-    expected = glue_examples("CoLA", str(tmp_path / "served/mine"), "train")
+    expected = read_glue("CoLA", str(tmp_path / "served/mine"), "train")
     for place in ("org/name/mine", f"org/name@{COMMIT}/mine/", "org/name/mine/cola"):
-        assert glue_examples("CoLA", f"hf://datasets/{place}", "train") == expected
-    served = glue_examples("SST-2", str(tmp_path / "served"), "eval")
-    assert glue_examples("SST-2", "hf://datasets/org/name", "eval") == served
+        assert read_glue("CoLA", f"hf://datasets/{place}", "train") == expected
+    served = read_glue("SST-2", str(tmp_path / "served"), "eval")
+    assert read_glue("SST-2", "hf://datasets/org/name", "eval") == served
     options = ClassificationOptions(
         output_dir="out",
         train_file="hf://datasets/org/name/SST-2/train.tsv",
@@ -461,9 +360,9 @@ def test_a_killed_download_is_not_used(serve, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
         offline(context)
         with pytest.raises(InputError, match="data_dir`=hf://datasets/nyu-mll/glue: no"):
-            glue_examples("MRPC", None, "train")
-    expected = glue_examples("MRPC", str(tmp_path / "glue"), "train")
-    assert glue_examples("MRPC", None, "train") == expected
+            read_glue("MRPC", None, "train")
+    expected = read_glue("MRPC", str(tmp_path / "glue"), "train")
+    assert read_glue("MRPC", None, "train") == expected
 
 
 @pytest.mark.slow

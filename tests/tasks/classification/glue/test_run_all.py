@@ -18,8 +18,7 @@ from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.end_to_end.conftest import results_of, run
 from tests.support.finetuning import write_files
-from tests.support.glue_files import write_task
-from tests.tasks.test_hub_data import write_hub_task
+from tests.support.glue_files import write_hub_task, write_task
 
 
 def parsed(words) -> ClassificationOptions:

@@ -1,4 +1,4 @@
-"""GLUE's files are read as they are published."""
+"""GLUE's files are read as they are published, and as the Hugging Face Hub has them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.task import ClassificationTask
-from tests.support.glue_files import FORMATS, LABELS, label, texts, write_task
+from tests.support.glue_files import LABELS, label, texts, write_hub_task, write_task
+from tests.support.hub import write_parquet
 
-PAIRS = {"MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI", "AX"}
+SINGLE_TEXTS = {"CoLA", "SST-2"}
 SPLITS = ("train", "eval", "predict")
 
 
@@ -24,21 +25,25 @@ def examples_of(name, folder, split):
     return [read_examples(task, each, split != "predict") for each in task.sets[split]]
 
 
-@pytest.mark.parametrize("name", sorted({name.split("/")[0] for name in FORMATS}))
-def test_texts_labels_and_ids_of_every_task(name, tmp_path):
-    write_task(tmp_path, name)
+@pytest.mark.parametrize("write", [write_task, write_hub_task])
+@pytest.mark.parametrize("name", GLUE)
+def test_texts_labels_and_ids_of_every_task(name, write, tmp_path):
+    task = "MNLI" if name == "MisMNLI" else name
+    write(tmp_path, task)
     for split in SPLITS if name != "AX" else ("predict",):
         for examples in examples_of(name, tmp_path, split):
             assert len(examples) == 6
             for row, example in enumerate(examples):
                 text, pair = texts(row)
                 assert example.text == text
-                assert example.text_pair == (pair if name in PAIRS else None)
+                assert example.text_pair == (None if name in SINGLE_TEXTS else pair)
                 if split == "predict":
                     assert example.label is None
                     assert example.id == str(100 + row)
+                elif name == "STS-B":
+                    assert float(example.label) == float(label(task, row))
                 else:
-                    assert example.label == label(name, row)
+                    assert example.label == label(task, row)
 
 
 def test_mnli_has_two_sets_of_which_the_matched_comes_first(tmp_path):
@@ -89,6 +94,19 @@ def test_rows_nobody_could_label_are_left_out_of_mnli(tmp_path, capsys):
     matched, _ = examples_of("MNLI", tmp_path, "eval")
     assert [example.label for example in matched] == ["contradiction", "neutral"]
     assert "skipped 1 rows without an agreed label" in capsys.readouterr().out
+
+
+def test_on_the_hub_rows_of_mnli_without_a_label_are_skipped_others_refused(tmp_path):
+    rows = [{"premise": f"p{n}", "hypothesis": f"h{n}", "label": n - 1} for n in range(2)]
+    write_parquet(tmp_path / "mnli/train-00000-of-00001.parquet", rows)
+    ((only,),) = examples_of("MNLI", tmp_path, "train")
+    assert (only.text, only.text_pair, only.label) == ("p1", "h1", "entailment")
+    path = tmp_path / "rte/train-00000-of-00001.parquet"
+    message = "parquet:1: label .* must be a number from 0 to 1, or -1 for none"
+    for value in (2, ["0"]):
+        write_parquet(path, [{"sentence1": "a", "sentence2": "b", "label": value}])
+        with pytest.raises(InputError, match=message):
+            examples_of("RTE", tmp_path, "train")
 
 
 def test_qqp_rows_with_missing_fields_are_counted_others_refused(tmp_path, capsys):
