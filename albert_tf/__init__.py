@@ -41,7 +41,7 @@ _PUBLIC = {
     "create_optimizer": "albert_tf.optimization",
     "create_schedule": "albert_tf.optimization.schedules",
     "layer_decay_scales": "albert_tf.optimization.layer_decay",
-    "freeze": "albert_tf.modeling.freezing",
+    "freeze": "albert_tf.modeling.model",
     "WarmupPolynomialDecay": "albert_tf.optimization.schedules",
     "WarmupStableDecay": "albert_tf.optimization.schedules",
     "WarmupCosineDecay": "albert_tf.optimization.schedules",

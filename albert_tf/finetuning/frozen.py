@@ -13,7 +13,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, read_json, remove
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.interop.layout import FROZEN_FILE
-from albert_tf.modeling.freezing import freeze
+from albert_tf.modeling.model import freeze
 
 logger = logging.getLogger(__name__)
 

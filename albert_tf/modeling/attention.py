@@ -94,25 +94,27 @@ def backend_attention(query, key, value, attention_mask, dropout=None):
 
 
 # All of these compute the same function.
+# An engine may replace the row `DEFAULT` by a fused kernel (`albert_tf.modeling.kernels`).
 ATTENTION: dict[str, Callable] = {
     DEFAULT: dot_product_attention,
     "backend": backend_attention,
 }
 
 
-def get_attention(attention: str | Callable) -> Callable:
-    """The function that computes attention.
+def find_attention(attention: str | Callable) -> str | Callable:
+    """Return the key of `ATTENTION` for an attention, or else its function.
 
     Args:
         attention: a key of `ATTENTION`, the name of a function registered with
             `keras.saving.register_keras_serializable`, or the function itself.
 
     Raises:
-        InputError: if there is no function of this name.
+        InputError: If there is no function of this name.
     """
-    if callable(attention):
-        return attention
-    function = ATTENTION.get(attention) or keras.saving.get_registered_object(attention)
+    for name, function in ATTENTION.items():
+        if attention in (name, function):
+            return name
+    function = attention if callable(attention) else keras.saving.get_registered_object(attention)
     if function is None:
         raise InputError(
             f"`attention`={attention!r}: must be one of {', '.join(ATTENTION)}, a function, or the "
@@ -122,19 +124,20 @@ def get_attention(attention: str | Callable) -> Callable:
 
 
 def attention_name(attention: str | Callable) -> str:
-    """The name from which `get_attention` finds this attention in another process.
+    """Return the name from which `find_attention` finds this attention in another process.
+
+    Args:
+        attention: as from `find_attention`.
 
     Raises:
-        InputError: if it is a function that is neither in `ATTENTION` nor registered with Keras.
+        InputError: If it is a function that is not registered with Keras.
     """
-    function = get_attention(attention)
-    for name, known in ATTENTION.items():
-        if known is function:
-            return name
-    name = keras.saving.get_registered_name(function)
-    if keras.saving.get_registered_object(name) is not function:
+    if isinstance(attention, str):
+        return attention
+    name = keras.saving.get_registered_name(attention)
+    if keras.saving.get_registered_object(name) is not attention:
         raise InputError(
-            f"`attention`={function!r}: a model with this function cannot be saved; decorate the "
+            f"`attention`={attention!r}: a model with this function cannot be saved; decorate the "
             "function with @keras.saving.register_keras_serializable(package=...)"
         )
     return name

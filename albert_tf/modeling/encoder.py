@@ -5,7 +5,6 @@ Variable paths are the names of the original project (`bert/encoder/transformer/
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import keras
@@ -13,19 +12,18 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.modeling.attention import ATTENTION, DEFAULT, attention_name, get_attention
+from albert_tf.modeling.attention import ATTENTION, DEFAULT
 from albert_tf.modeling.embeddings import AlbertEmbeddings
 from albert_tf.modeling.execution import PLAIN, Execution
-from albert_tf.modeling.freezing import freeze_again, frozen_paths
-from albert_tf.modeling.inputs import FeatureInputs
 from albert_tf.modeling.layers import dense, fold_in, forward_seed
+from albert_tf.modeling.model import AlbertModel
 from albert_tf.modeling.transformer_block import TransformerBlock
 
 _DROPOUTS_PER_BLOCK = 3
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertEncoder(FeatureInputs, keras.Model):
+class AlbertEncoder(AlbertModel):
     """The ALBERT encoder with its pooler (paper section 3.1).
 
     Args:
@@ -57,9 +55,7 @@ class AlbertEncoder(FeatureInputs, keras.Model):
         attention: str | Callable = DEFAULT,
         **kwargs,
     ):
-        super().__init__(name=name, **kwargs)
-        self.config = config
-        self.attention = get_attention(attention)
+        super().__init__(config, attention, name=name, **kwargs)
         self.seed_generator = keras.random.SeedGenerator(0, name="dropout_seed")
         policy, stddev = self.dtype_policy, config.initializer_range
         self.embeddings = AlbertEmbeddings(config, name="embeddings", dtype=policy)
@@ -205,7 +201,7 @@ class AlbertEncoder(FeatureInputs, keras.Model):
         return ops.tanh(self.pooler(hidden[:, 0]))
 
     def _attentions(self, layer_inputs, attention_mask):
-        if self.attention not in ATTENTION.values():
+        if self.attention not in ATTENTION:
             raise InputError(
                 f"`output_attentions`=True: not available with `attention`={self.attention!r}, "
                 f"only with one of {', '.join(ATTENTION)}"
@@ -214,23 +210,6 @@ class AlbertEncoder(FeatureInputs, keras.Model):
             block.attention.weights_of(hidden, attention_mask)
             for block, hidden in zip(self.depth_blocks, layer_inputs, strict=True)
         ]
-
-    def get_config(self):
-        return {
-            "config": dataclasses.asdict(self.config),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "attention": attention_name(self.attention),
-            "frozen": frozen_paths(self),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        config = dict(config)
-        frozen = config.pop("frozen", ())
-        model = cls(AlbertConfig(**config.pop("config")), **config)
-        freeze_again(model, frozen)
-        return model
 
 
 def _attention_mask(features):

@@ -2,96 +2,114 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
-import keras
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.modeling.attention import DEFAULT, attention_name
+from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.execution import Execution
+from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.fitting import KerasTraining
-from albert_tf.modeling.freezing import freeze_again, frozen_paths
-from albert_tf.modeling.inputs import ENCODER_FEATURES, FeatureInputs
+from albert_tf.modeling.inputs import ENCODER_FEATURES
+from albert_tf.modeling.kernels import Kernels
+from albert_tf.modeling.layers import SITES, dropout, forward_seed
+from albert_tf.modeling.model import AlbertModel
 
 
-class EncoderModel(FeatureInputs, KerasTraining, keras.Model):
-    """An encoder with the original's variable paths, serialization, and training with `fit`.
+class EncoderModel(KerasTraining, AlbertModel):
+    """An encoder and the heads of a task, which a subclass creates and calls in `heads`.
 
-    Engines call a model as `model(features, training=..., heads_only=True, execution=...)`. A model
-    whose `call` lacks one of the last two arguments is called without it. `call` gets the features
-    of the encoder and those that the class names in `feature_names`, under the names of this
-    project.
+    Engines call a model as `model(features, training=..., heads_only=True, execution=...)`.
 
     Args:
         config: shape of the model.
         attention: how attention is computed, as in `AlbertEncoder`.
+        classifier_dropout: dropout rate of the heads in training; None for heads without dropout.
         **kwargs: `dtype` and other arguments of `keras.Model`.
+
+    Attributes:
+        reads: what the heads read: "sequence_output", "pooled_output", or the name of a feature
+            with the positions at which they read the sequence output. With `heads_only`, the last
+            layer computes nothing else.
     """
 
-    def __init__(self, config: AlbertConfig, attention: str | Callable = DEFAULT, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config
+    reads: ClassVar[str] = "sequence_output"
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        attention: str | Callable = DEFAULT,
+        classifier_dropout: float | None = None,
+        **kwargs,
+    ):
+        super().__init__(config, attention, **kwargs)
+        self.classifier_dropout = classifier_dropout
         self.encoder = AlbertEncoder(config, attention=attention, dtype=self.dtype_policy)
+        self.built = True  # as subclasses build their heads
 
-    def encode(
-        self, features, training: bool, heads_only: bool, execution: Execution, **on_request: bool
+    def call(
+        self,
+        features,
+        training: bool = False,
+        heads_only: bool = False,
+        execution: Execution = PLAIN,
+        **on_request: bool,
     ):
-        """The encoder's outputs for a head that reads `pooled_output` only.
-
-        Returns:
-            All of them, or `pooled_output` alone with `heads_only`; then the last layer is computed
-            at `[CLS]` only.
-
-        Raises:
-            InputError: if outputs are requested together with `heads_only`.
-        """
-        if not heads_only or any(on_request.values()):
-            return self.encode_all(features, training, heads_only, execution, **on_request)
-        nowhere = features["input_ids"][:, :0]
-        encoded = self.encoder.encode_at(_of_encoder(features), nowhere, training, execution)
-        return {"pooled_output": encoded["pooled_output"]}
-
-    def encode_all(
-        self, features, training: bool, heads_only: bool, execution: Execution, **on_request: bool
-    ):
-        """The encoder's outputs for a head that reads `sequence_output`.
+        """Compute the outputs of the encoder and of the heads.
 
         Args:
-            features: those of the encoder.
+            features: those of the encoder and those in `feature_names`.
             training: whether dropout is applied.
-            heads_only: whether the model returns the outputs of its heads only.
+            heads_only: whether to return the outputs of the heads only, and to compute the last
+                layer only where they read it.
             execution: how an engine wants the layers executed.
-            **on_request: flags of `AlbertEncoder.call` that ask for more outputs.
+            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
+                in `AlbertEncoder.call`; not with `heads_only`.
+
+        Returns:
+            Dictionary of the outputs of `heads`; without `heads_only`, also those of the encoder.
 
         Raises:
-            InputError: if outputs are requested together with `heads_only`.
+            InputError: If outputs are requested together with `heads_only`.
         """
         requested = [name for name, wanted in on_request.items() if wanted]
         if heads_only and requested:
             raise InputError(f"`{requested[0]}`=True: cannot be combined with `heads_only`=True")
-        features = _of_encoder(features)
-        return self.encoder(features, training=training, execution=execution, **on_request)
+        # Drawn before the encoder draws its own.
+        has_dropout = training and self.classifier_dropout is not None
+        seed = forward_seed(self.encoder.seed_generator) if has_dropout else None
+        inputs = self.encoder_features(features)
+        if heads_only and self.reads != "sequence_output":
+            nowhere = inputs["input_ids"][:, :0]
+            positions = features.get(self.reads, nowhere)
+            encoded = self.encoder.encode_at(inputs, positions, training, execution)
+        else:
+            encoded = self.encoder(inputs, training=training, execution=execution, **on_request)
+        outputs = self.heads(encoded, features, seed, execution.kernels)
+        return outputs if heads_only else {**encoded, **outputs}
+
+    def heads(self, encoded, features, seed, kernels: Kernels) -> dict[str, Any]:
+        """Compute the outputs of the heads.
+
+        Args:
+            encoded: outputs of the encoder. Where the last layer is computed at the positions in
+                the feature `reads` only, those of `AlbertEncoder.encode_at`, else all.
+            features: those of the encoder and those in `feature_names`.
+            seed: `[2]` seed of `classifier_dropout`, None in inference.
+            kernels: plain or fused kernels.
+        """
+        raise NotImplementedError
+
+    def drop(self, inputs, seed):
+        """Apply the dropout of the heads, in the last site of a forward pass: none overlaps."""
+        return dropout(inputs, self.classifier_dropout or 0.0, seed, site=SITES - 1)
+
+    def encoder_features(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the features of the encoder, `[sequences, seq]`."""
+        return {name: features[name] for name in ENCODER_FEATURES if name in features}
 
     def get_config(self):
-        return {
-            "config": dataclasses.asdict(self.config),
-            "name": self.name,
-            "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            "attention": attention_name(self.encoder.attention),
-            "frozen": frozen_paths(self),
-        }
-
-    @classmethod
-    def from_config(cls, config):
-        config = dict(config)
-        frozen = config.pop("frozen", ())
-        model = cls(AlbertConfig(**config.pop("config")), **config)
-        freeze_again(model, frozen)
-        return model
-
-
-def _of_encoder(features):
-    return {name: features[name] for name in ENCODER_FEATURES if name in features}
+        rate = self.classifier_dropout
+        own = {} if rate is None else {"classifier_dropout": rate}
+        return {**super().get_config(), **own}

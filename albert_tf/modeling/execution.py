@@ -17,12 +17,12 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 class Execution:
-    """Executes layers one after the other, with the operations and memory use asked for.
+    """Executes layers one after the other, with the kernels and memory use asked for.
 
     Engines that do more, such as tracing a shared layer once, override `layer_calls`.
 
     Args:
-        ops: operations that the layers and heads use.
+        kernels: plain or fused kernels, for the layers and heads.
         remat: whether the backward pass computes layers a second time instead of keeping their
             activations in memory (arXiv 1604.06174). Dropout drops the same elements both times.
     """

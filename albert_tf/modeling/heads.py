@@ -7,16 +7,12 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.encoder_model import EncoderModel
-from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import (
-    SITES,
     LinearHead,
     SpanHead,
     activation,
     dense,
-    dropout,
-    forward_seed,
     layer_norm,
     select,
 )
@@ -56,7 +52,7 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, hidden, word_embeddings, kernels: Kernels = PLAIN_KERNELS):
-        """Predicts tokens.
+        """Predict tokens.
 
         Args:
             hidden: `[batch, predictions, hidden]`, the encoder's output at the masked positions.
@@ -66,12 +62,11 @@ class MaskedLMHead(keras.layers.Layer):
         Returns:
             float32 logits `[batch, predictions, vocab]`.
         """
-        product = keras.ops.matmul(hidden, self.dense.kernel)
+        product = ops.matmul(hidden, self.dense.kernel)
         hidden = self.norm(activation(self.config.hidden_act, product, self.dense.bias, kernels))
-        table = keras.ops.cast(word_embeddings, self.compute_dtype)
-        logits = keras.ops.matmul(hidden, keras.ops.transpose(table))
-        bias = keras.ops.cast(self.output_bias, "float32")
-        return keras.ops.cast(logits, "float32") + bias
+        table = ops.cast(word_embeddings, self.compute_dtype)
+        logits = ops.matmul(hidden, ops.transpose(table))
+        return ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -93,6 +88,7 @@ class AlbertForPreTraining(EncoderModel):
     """
 
     feature_names = ("masked_lm_positions",)
+    reads = "masked_lm_positions"
     objectives = (PretrainingObjective("sop"), PretrainingObjective("none"))
     targets = {
         "masked_lm_ids": "masked_lm_logits",
@@ -110,45 +106,22 @@ class AlbertForPreTraining(EncoderModel):
         with keras.name_scope("cls"):
             self.masked_lm.build((None, None, config.hidden_size))
             self.sentence_order.build((None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Predicts the masked tokens and the order of the segments.
-
-        Args:
-            features: those of the encoder, and `masked_lm_positions` `[batch, predictions]`.
-            training: whether dropout is applied.
-            heads_only: whether to return the logits only, and to compute the last layer only at
-                the positions that they need.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
+    def heads(self, encoded, features, seed, kernels):
+        """Predict the masked tokens and the order of the segments.
 
         Returns:
             Dictionary of `masked_lm_logits` `[batch, predictions, vocab]`, which is absent without
-            `masked_lm_positions`, and `sentence_order_logits` `[batch, 2]` (1 = swapped), both
-            float32; without `heads_only`, also the encoder's outputs.
+            `masked_lm_positions`, and `sentence_order_logits` `[batch, 2]` (1 = swapped), float32.
         """
+        outputs = {}
         positions = features.get("masked_lm_positions")
-        if positions is None:
-            encoded = self.encode(features, training, heads_only, execution, **on_request)
-        elif heads_only and not on_request:
-            encoded = self.encoder.encode_at(features, positions, training, execution)
-            hidden = encoded["sequence_output"]
-        else:
-            encoded = self.encode_all(features, training, heads_only, execution, **on_request)
-            hidden = select(encoded["sequence_output"], positions)
-        outputs = {} if heads_only else dict(encoded)
         if positions is not None:
+            hidden = encoded["sequence_output"]
+            if "encoder_outputs" in encoded:  # of all positions
+                hidden = select(hidden, positions)
             table = self.encoder.embeddings.word_embeddings
-            outputs["masked_lm_logits"] = self.masked_lm(hidden, table, kernels=execution.kernels)
+            outputs["masked_lm_logits"] = self.masked_lm(hidden, table, kernels=kernels)
         outputs["sentence_order_logits"] = self.sentence_order(encoded["pooled_output"])
         return outputs
 
@@ -171,6 +144,7 @@ class AlbertForSequenceClassification(EncoderModel):
         (1, 3)
     """
 
+    reads = "pooled_output"
     objectives = (ClassificationObjective(), RegressionObjective(), MultiLabelObjective())
     targets = {"label_ids": "logits", "label_values": "logits", "label_sets": "logits"}
 
@@ -182,59 +156,27 @@ class AlbertForSequenceClassification(EncoderModel):
         name: str = "albert_for_sequence_classification",
         **kwargs,
     ):
-        super().__init__(config, name=name, **kwargs)
+        super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.num_labels = num_labels
-        self.classifier_dropout = classifier_dropout
         self.classifier = LinearHead(
             num_labels, config.initializer_range, name="classifier", dtype=self.dtype_policy
         )
         self.classifier.build((None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Classifies sequences.
-
-        Args:
-            features: those of the encoder.
-            training: whether dropout is applied.
-            heads_only: whether to return the logits only, and to compute the last layer only at
-                `[CLS]`.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
-
-        Returns:
-            Dictionary of `logits` `[batch, num_labels]`, float32; without `heads_only`, also the
-            encoder's outputs.
-        """
-        # Drawn before the encoder draws its own seed, and the last site of its pass: no overlap.
-        seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode(features, training, heads_only, execution, **on_request)
-        pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
-        outputs = {} if heads_only else dict(encoded)
-        outputs["logits"] = self.classifier(pooled)
-        return outputs
+    def heads(self, encoded, features, seed, kernels):
+        """Compute float32 `logits` `[batch, num_labels]`."""
+        pooled = self.drop(encoded["pooled_output"], seed)
+        return {"logits": self.classifier(pooled)}
 
     def target_of(self, labels) -> str:
-        """The label that an array is: by its dtype, its shape and `num_labels`."""
+        """Return the label that an array is: by its dtype, its shape and `num_labels`."""
         if len(labels.shape) > 1 and labels.shape[-1] != 1:
             return "label_sets"
         is_float = "float" in keras.backend.standardize_dtype(labels.dtype)
         return "label_values" if is_float and self.num_labels == 1 else "label_ids"
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_labels": self.num_labels,
-            "classifier_dropout": self.classifier_dropout,
-        }
+        return {**super().get_config(), "num_labels": self.num_labels}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -264,35 +206,11 @@ class AlbertForQuestionAnswering(EncoderModel):
         self.span = SpanHead(2, config.initializer_range, name="squad", dtype=self.dtype_policy)
         with keras.name_scope("cls"):
             self.span.build((None, None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Scores every position as the start and as the end of the answer.
-
-        Args:
-            features: those of the encoder.
-            training: whether dropout is applied.
-            heads_only: whether to return the logits only.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
-
-        Returns:
-            Dictionary of `start_logits` and `end_logits` `[batch, seq]`, float32, at all positions
-            including padding; without `heads_only`, also the encoder's outputs.
-        """
-        encoded = self.encode_all(features, training, heads_only, execution, **on_request)
+    def heads(self, encoded, features, seed, kernels):
+        """Compute float32 `start_logits` and `end_logits` `[batch, seq]`, padding included."""
         logits = self.span(encoded["sequence_output"])
-        outputs = {} if heads_only else dict(encoded)
-        outputs["start_logits"], outputs["end_logits"] = logits[..., 0], logits[..., 1]
-        return outputs
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -314,6 +232,7 @@ class AlbertForMultipleChoice(EncoderModel):
     """
 
     encoder_rank = 3
+    reads = "pooled_output"
     objectives = (MultipleChoiceObjective(),)
     targets = {"label_ids": "logits"}
 
@@ -324,49 +243,21 @@ class AlbertForMultipleChoice(EncoderModel):
         name: str = "albert_for_multiple_choice",
         **kwargs,
     ):
-        super().__init__(config, name=name, **kwargs)
-        self.classifier_dropout = classifier_dropout
+        super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.classifier = LinearHead(
             1, config.initializer_range, name="classifier", dtype=self.dtype_policy
         )
         self.classifier.build((None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Scores the choices of each example.
-
-        Args:
-            features: those of the encoder, each `[batch, choices, seq]`.
-            training: whether dropout is applied.
-            heads_only: whether to return the logits only, and to compute the last layer only at
-                `[CLS]`.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
-
-        Returns:
-            Dictionary of `logits` `[batch, choices]`, float32; without `heads_only`, also the
-            encoder's outputs, whose first axis is `batch * choices`.
-        """
-        choices = ops.shape(features["input_ids"])[1]
-        flat = {
+    def encoder_features(self, features):
+        """Return the features of the encoder, `[batch * choices, seq]`."""
+        return {
             name: ops.reshape(values, (-1, ops.shape(values)[-1]))
-            for name, values in features.items()
-            if name in ("input_ids", "input_mask", "segment_ids")
+            for name, values in super().encoder_features(features).items()
         }
-        seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode(flat, training, heads_only, execution, **on_request)
-        pooled = dropout(encoded["pooled_output"], self.classifier_dropout, seed, site=SITES - 1)
-        outputs = {} if heads_only else dict(encoded)
-        outputs["logits"] = ops.reshape(self.classifier(pooled), (-1, choices))
-        return outputs
 
-    def get_config(self):
-        return {**super().get_config(), "classifier_dropout": self.classifier_dropout}
+    def heads(self, encoded, features, seed, kernels):
+        """Compute float32 `logits` `[batch, choices]`."""
+        pooled = self.drop(encoded["pooled_output"], seed)
+        choices = ops.shape(features["input_ids"])[1]
+        return {"logits": ops.reshape(self.classifier(pooled), (-1, choices))}

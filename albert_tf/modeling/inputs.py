@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -44,53 +44,40 @@ OTHER_IN_BATCHES = frozenset(
 )
 
 
-class FeatureInputs:
-    """Mixin of models that are called with a dictionary of features.
+def read_features(
+    features: Mapping[str, Any], feature_names: Sequence[str], rank: int, longest: int
+) -> dict[str, Any]:
+    """Rename aliases, check names, dtypes and shapes, and return the features that a model reads.
 
-    Renames aliases, checks the features, and leaves those that `call` reads.
+    Args:
+        features: what the model was called with.
+        feature_names: the features that it reads, besides those of the encoder.
+        rank: number of axes of the encoder's features.
+        longest: the longest sequence, in tokens.
 
-    Attributes:
-        config: shape of the model.
-        feature_names: the features that `call` reads, besides those of the encoder.
-        encoder_rank: number of axes of the encoder's features.
+    Raises:
+        InputError: If a feature is missing, unknown or invalid.
     """
-
-    config: AlbertConfig
-    feature_names: ClassVar[tuple[str, ...]] = ()
-    encoder_rank: ClassVar[int] = 2
-
-    def __call__(self, features, *args, **kwargs):
-        features = self._read(features)
-        _check_values(features, self.config)
-        return super().__call__(features, *args, **kwargs)  # type: ignore[misc]
-
-    def stateless_call(self, trainable_variables, non_trainable_variables, features, **kwargs):
-        # Keras on JAX trains and predicts with this method, which does not use `__call__`.
-        return super().stateless_call(  # type: ignore[misc]
-            trainable_variables, non_trainable_variables, self._read(features), **kwargs
+    features = renamed(features)
+    read = (*ENCODER_FEATURES, *feature_names)
+    if unknown := sorted(set(features) - {*read, *OTHER_IN_BATCHES}):
+        raise InputError(
+            f"`features`: unknown key {unknown[0]!r}; valid keys are {', '.join(read)}, "
+            f"and as other names of them {', '.join(ALIASES)}"
         )
-
-    def _read(self, features) -> dict[str, Any]:
-        features = renamed(features)
-        read = (*ENCODER_FEATURES, *self.feature_names)
-        if unknown := sorted(set(features) - {*read, *OTHER_IN_BATCHES}):
-            raise InputError(
-                f"`features`: unknown key {unknown[0]!r}; valid keys are {', '.join(read)}, "
-                f"and as other names of them {', '.join(ALIASES)}"
-            )
-        if features.get("input_ids") is None:
-            raise InputError(
-                f"`features`: has no input_ids; keys are {', '.join(features) or 'missing'}"
-            )
-        features = {
-            name: _integers(name, features[name]) for name in read if features.get(name) is not None
-        }
-        _check_shapes(features, self.encoder_rank, self.config.max_position_embeddings)
-        return features
+    if features.get("input_ids") is None:
+        raise InputError(
+            f"`features`: has no input_ids; keys are {', '.join(features) or 'missing'}"
+        )
+    features = {
+        name: _integers(name, features[name]) for name in read if features.get(name) is not None
+    }
+    _check_shapes(features, rank, longest)
+    return features
 
 
 def model_features(model: keras.Model, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The features of a batch that a model reads.
+    """Return the features of a batch that a model reads.
 
     A batch may contain labels that only an objective knows, under names of its own.
 
@@ -98,17 +85,18 @@ def model_features(model: keras.Model, batch: Mapping[str, Any]) -> Mapping[str,
         model: a model of this project; other models get the whole batch.
         batch: features and labels, by name.
     """
-    if not isinstance(model, FeatureInputs):
+    names = getattr(model, "feature_names", None)
+    if names is None:
         return batch
-    read = (*ENCODER_FEATURES, *model.feature_names)
+    read = (*ENCODER_FEATURES, *names)
     return {name: value for name, value in batch.items() if name in read}
 
 
 def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
-    """The features under the names of this project.
+    """Return the features under the names of this project.
 
     Raises:
-        InputError: they are not a dictionary, or contain the same feature under two names.
+        InputError: If they are not a dictionary, or contain the same feature under two names.
     """
     if not isinstance(features, Mapping):
         raise InputError(
@@ -176,8 +164,12 @@ def _may_be_equal(shape: Iterable[int | None], other: Iterable[int | None]) -> b
     )
 
 
-def _check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
-    """Checks values that exist, unlike those of a function that is being traced."""
+def check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
+    """Check values that exist, unlike those of a function that is being traced.
+
+    Raises:
+        InputError: If a value is out of range.
+    """
     limits = {
         "input_ids": (config.vocab_size, "vocab_size"),
         "input_mask": (2, "1 for tokens, 0 for padding"),

@@ -1,25 +1,26 @@
-"""Operations of the model that an engine may replace by fused ones.
+"""Kernels: operations of the model that an engine may replace by fused ones.
 
-XLA (TPU, JAX) fuses the plain operations by itself. TensorFlow on a CPU does not, and spends as
-long on them as on the matrix products, so its training step passes fused operations
-(`albert_tf/engines/tensorflow/cpu_kernels.py`). Everything else, exports included, uses `PLAIN_KERNELS`.
+XLA (TPU, JAX) fuses most of the plain kernels by itself. TensorFlow on a CPU does not, and spends
+as long on them as on the matrix products, so its training step passes fused kernels
+(`albert_tf/engines/tensorflow/cpu_kernels.py`). Everything else, exports included, uses
+`PLAIN_KERNELS`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import keras
 from keras import ops
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.attention import dot_product_attention
+from albert_tf.modeling.attention import ATTENTION
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """One implementation of each operation.
+    """One implementation of each kernel.
 
     Attributes:
         gelu: `gelu(x, bias)`, the tanh-approximated GELU of `x + bias`. `x` is `[..., width]`,
@@ -29,8 +30,8 @@ class Kernels:
         add_norm: `add_norm(x, bias, residual, scale, offset)`, layer normalization of
             `x + bias + residual` over the last axis, times `scale`, plus `offset`. `x` and
             `residual` are `[..., width]`, the others `[width]`; the result has the dtype of `x`.
-        attention: scaled dot-product attention with the signature described in
-            `albert_tf.modeling.attention`.
+        attention: the table `albert_tf.modeling.attention.ATTENTION`, in which an engine may
+            replace rows.
         project_heads: `project_heads(hidden, kernel, bias, heads)`, the product of `hidden`
             `[batch, seq, inputs]` and `kernel` `[inputs, width]` plus `bias` `[width]`, split into
             `heads` parts: `[batch, heads, seq, width / heads]`.
@@ -48,7 +49,7 @@ class Kernels:
     gelu: Callable
     gelu_product: Callable
     add_norm: Callable
-    attention: Callable
+    attention: Mapping[str, Callable]
     project_heads: Callable
     merge_heads: Callable
     cross_entropy: Callable
@@ -113,7 +114,7 @@ PLAIN_KERNELS = Kernels(
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,
-    attention=dot_product_attention,
+    attention=ATTENTION,
     project_heads=_project_heads,
     merge_heads=_merge_heads,
     cross_entropy=_cross_entropy,

@@ -17,17 +17,17 @@ _UNFUSED_ACTIVATIONS: dict[str, Callable] = {
 }
 
 
-def activation(name: str, x, bias, fused: Kernels):
-    """The activation `hidden_act` of `x + bias`.
+def activation(name: str, x, bias, kernels: Kernels):
+    """Compute the activation `hidden_act` of `x + bias`.
 
     Args:
         name: "gelu" (tanh-approximated), "gelu_exact" or "relu".
         x: `[..., width]`.
         bias: `[width]`.
-        fused: operations, of which the GELU is used.
+        kernels: plain or fused kernels, of which the GELU is used.
     """
     if name == "gelu":
-        return fused.gelu(x, bias)
+        return kernels.gelu(x, bias)
     return _UNFUSED_ACTIVATIONS[name](x + bias)
 
 

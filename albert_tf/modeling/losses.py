@@ -13,13 +13,13 @@ import abc
 
 from keras import ops
 
-from albert_tf.modeling.kernels import PLAIN_KERNELS
+from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 
 
-def _correct(logits, labels, argmax=PLAIN_KERNELS.argmax):
+def _correct(logits, labels, kernels: Kernels):
     """1 where the prediction is correct, else 0; float32."""
-    predictions = ops.cast(argmax(logits), labels.dtype)
+    predictions = ops.cast(kernels.argmax(logits), labels.dtype)
     return ops.cast(ops.equal(predictions, labels), "float32")
 
 
@@ -69,15 +69,14 @@ class Objective(abc.ABC):
         """Total weight of each part in a batch, float32 scalars."""
 
     @abc.abstractmethod
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy) -> dict:
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS) -> dict:
         """Weighted sum of each quantity over a batch.
 
         Args:
             outputs: the model's, by name.
             batch: features and labels, by name.
-            cross_entropy: `cross_entropy(logits, labels)`, plain or fused, as in
-                `albert_tf.modeling.kernels.Kernels`. Engines pass their own to objectives that take it;
-                likewise `argmax`.
+            kernels: plain or fused kernels, of which `cross_entropy` and `argmax` are of use.
+                Engines pass their own to objectives that take this argument.
 
         Returns:
             float32 scalars by quantity.
@@ -141,21 +140,19 @@ class PretrainingObjective(Objective):
         pairs = {part: ops.sum(examples) for part in self._pair_parts}
         return {"masked_lm": masked, **pairs}
 
-    def sums(
-        self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy, argmax=PLAIN_KERNELS.argmax
-    ):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples = _example_weights(batch)
         masked = batch["masked_lm_weights"] * examples[:, None]
         ids, logits = batch["masked_lm_ids"], outputs["masked_lm_logits"]
         sums = {
-            "masked_lm_loss": ops.sum(masked * cross_entropy(logits, ids)),
-            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids, argmax)),
+            "masked_lm_loss": ops.sum(masked * kernels.cross_entropy(logits, ids)),
+            "masked_lm_accuracy": ops.sum(masked * _correct(logits, ids, kernels)),
         }
         for part in self._pair_parts:
             labels = batch["next_sentence_labels"][:, 0]
             logits = outputs["sentence_order_logits"]
-            sums[f"{part}_loss"] = ops.sum(examples * cross_entropy(logits, labels))
-            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels, argmax))
+            sums[f"{part}_loss"] = ops.sum(examples * kernels.cross_entropy(logits, labels))
+            sums[f"{part}_accuracy"] = ops.sum(examples * _correct(logits, labels, kernels))
         return sums
 
 
@@ -180,11 +177,15 @@ class ClassificationObjective(Objective):
     def weights(self, batch):
         return {"classification": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples, labels = _example_weights(batch), batch["label_ids"]
         return {
-            "classification_loss": ops.sum(examples * cross_entropy(outputs["logits"], labels)),
-            "classification_accuracy": ops.sum(examples * _correct(outputs["logits"], labels)),
+            "classification_loss": ops.sum(
+                examples * kernels.cross_entropy(outputs["logits"], labels)
+            ),
+            "classification_accuracy": ops.sum(
+                examples * _correct(outputs["logits"], labels, kernels)
+            ),
         }
 
 
@@ -219,14 +220,14 @@ class MultipleChoiceObjective(Objective):
     def weights(self, batch):
         return {"multiple_choice": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples, labels = _example_weights(batch), batch["label_ids"]
         logits = outputs["logits"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
         return {
-            "multiple_choice_loss": ops.sum(examples * cross_entropy(logits, labels)),
-            "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels)),
+            "multiple_choice_loss": ops.sum(examples * kernels.cross_entropy(logits, labels)),
+            "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels, kernels)),
         }
 
 
@@ -250,15 +251,15 @@ class TokenClassificationObjective(Objective):
         labeled = ops.cast(batch["label_ids"] >= 0, "float32") * _example_weights(batch)[:, None]
         return {"token_classification": ops.sum(labeled)}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         logits = outputs["logits"]
         # Batches are padded to their longest sequence, labels to the longest of all.
         labels = batch["label_ids"][:, : ops.shape(logits)[1]]
         labeled = ops.cast(labels >= 0, "float32") * _example_weights(batch)[:, None]
         labels = ops.maximum(labels, 0)
         return {
-            "token_classification_loss": ops.sum(labeled * cross_entropy(logits, labels)),
-            "token_classification_accuracy": ops.sum(labeled * _correct(logits, labels)),
+            "token_classification_loss": ops.sum(labeled * kernels.cross_entropy(logits, labels)),
+            "token_classification_accuracy": ops.sum(labeled * _correct(logits, labels, kernels)),
         }
 
 
@@ -282,7 +283,7 @@ class RegressionObjective(Objective):
     def weights(self, batch):
         return {"regression": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
         return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
 
@@ -310,7 +311,7 @@ class MultiLabelObjective(Objective):
     def weights(self, batch):
         return {"multi_label": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
         # -log of the probability that the sigmoid of the logit assigns to the truth.
         losses = ops.softplus(logits) - labels * logits
@@ -348,7 +349,7 @@ class SpanObjective(Objective):
     def weights(self, batch):
         return {"span": ops.sum(_example_weights(batch))}
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         starts, ends = batch["start_positions"], batch["end_positions"]
         start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
         # The number of classes is the sequence length, which may be unknown when tracing.
@@ -356,7 +357,7 @@ class SpanObjective(Objective):
             ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
             for labels, logits in ((starts, start_logits), (ends, end_logits))
         )
-        correct = _correct(start_logits, starts) * _correct(end_logits, ends)
+        correct = _correct(start_logits, starts, kernels) * _correct(end_logits, ends, kernels)
         examples = _example_weights(batch)
         return {
             "span_loss": ops.sum(examples * losses) * 0.5,
@@ -384,7 +385,7 @@ class ConditionalSpanObjective(Objective):
         examples = ops.sum(_example_weights(batch))
         return dict.fromkeys(self.parts, examples)
 
-    def sums(self, outputs, batch, cross_entropy=PLAIN_KERNELS.cross_entropy):
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         log_probs = {
             "start_logits": outputs["start_log_probs"],
             "end_logits": outputs["end_log_probs"],
@@ -394,7 +395,7 @@ class ConditionalSpanObjective(Objective):
         losses = ops.binary_crossentropy(impossible, logits, from_logits=True)
         correct = ops.cast(ops.equal(logits > 0, impossible > 0), "float32")
         return {
-            **SpanObjective().sums(log_probs, batch),
+            **SpanObjective().sums(log_probs, batch, kernels),
             "answerability_loss": ops.sum(examples * losses) * 0.5,
             "answerability_accuracy": ops.sum(examples * correct),
         }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.encoder_model import EncoderModel
-from albert_tf.modeling.execution import PLAIN, Execution
 from albert_tf.modeling.layers import (
     SITES,
     dense,
     dropout,
-    forward_seed,
     initializer,
     layer_norm,
     select,
@@ -178,10 +178,9 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         name: str = "albert_for_conditional_question_answering",
         **kwargs,
     ):
-        super().__init__(config, name=name, **kwargs)
+        super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top
-        self.classifier_dropout = classifier_dropout
         policy = self.dtype_policy
         self.start = StartLogits(config, name="start_logits", dtype=policy)
         self.end = EndLogits(config, name="end_logits", dtype=policy)
@@ -190,50 +189,33 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         )
         for head in (self.start, self.end, self.answer_class):
             head.build((None, None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Predicts the start, the end given the start, and whether there is an answer.
+    def heads(self, encoded, features, seed, kernels):
+        """Predict the start, the end given the start, and whether there is an answer.
 
-        Args:
-            features: those of the encoder, all three; in training also `start_positions` `[batch]`,
-                the true starts.
-            training: whether dropout is applied and ends are predicted for the true starts.
-            heads_only: whether to return the heads' outputs only.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
+        The features of the encoder must be all three.
 
         Returns:
-            Dictionary of `cls_logits` `[batch]`, positive for no answer. In training also
-            `start_log_probs` and `end_log_probs` `[batch, seq]`, the latter given the true starts;
-            otherwise `start_top_log_probs` and `start_top_index` `[batch, start_n_top]`, and
+            Dictionary of `cls_logits` `[batch]`, positive for no answer. With the true starts in
+            the feature `start_positions` `[batch]`, also `start_log_probs` and `end_log_probs`
+            `[batch, seq]`, the latter given these starts. Except in training also
+            `start_top_log_probs` and `start_top_index` `[batch, start_n_top]`, and
             `end_top_log_probs` and `end_top_index` `[batch, start_n_top * end_n_top]`, grouped by
-            start. All float32, indexes int32. Without `heads_only`, also the encoder's outputs,
-            and the log-probabilities of training if the features contain `start_positions`.
+            start. All float32, indexes int32.
 
         Raises:
-            InputError: if `input_mask`, `segment_ids` or, in training, `start_positions` is
+            InputError: If `input_mask`, `segment_ids` or, in training, `start_positions` is
                 missing.
         """
-        required = ("input_mask", "segment_ids", *(("start_positions",) if training else ()))
-        for name in required:
+        training = seed is not None
+        for name in ("input_mask", "segment_ids", *(("start_positions",) if training else ())):
             if name not in features:
                 raise InputError(f"`features`: has no {name}, which {self.name} needs")
-        seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode_all(features, training, heads_only, execution, **on_request)
-        outputs = {} if heads_only else dict(encoded)
+        outputs: dict[str, Any] = {}
         sequence = encoded["sequence_output"]
         possible = possible_positions(features)
         start_log_probs = _log_probs(self.start(sequence), possible)
-        if training or ("start_positions" in features and not heads_only):
+        if "start_positions" in features:
             starts = features["start_positions"][:, None]
             end_log_probs = self._end_log_probs(sequence, starts, possible)
             outputs |= {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs[:, 0]}
@@ -263,7 +245,6 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
             **super().get_config(),
             "start_n_top": self.start_n_top,
             "end_n_top": self.end_n_top,
-            "classifier_dropout": self.classifier_dropout,
         }
 
 

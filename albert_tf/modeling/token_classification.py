@@ -6,8 +6,7 @@ import keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.modeling.encoder_model import EncoderModel
-from albert_tf.modeling.execution import PLAIN, Execution
-from albert_tf.modeling.layers import SITES, LinearHead, dropout, forward_seed
+from albert_tf.modeling.layers import LinearHead
 from albert_tf.modeling.losses import TokenClassificationObjective
 
 
@@ -41,49 +40,17 @@ class AlbertForTokenClassification(EncoderModel):
         name: str = "albert_for_token_classification",
         **kwargs,
     ):
-        super().__init__(config, name=name, **kwargs)
+        super().__init__(config, classifier_dropout=classifier_dropout, name=name, **kwargs)
         self.num_labels = num_labels
-        self.classifier_dropout = classifier_dropout
         self.token_classifier = LinearHead(
             num_labels, config.initializer_range, name="token_classifier", dtype=self.dtype_policy
         )
         self.token_classifier.build((None, None, config.hidden_size))
-        self.built = True
 
-    def call(
-        self,
-        features,
-        training: bool = False,
-        heads_only: bool = False,
-        execution: Execution = PLAIN,
-        **on_request: bool,
-    ):
-        """Classifies tokens.
-
-        Args:
-            features: those of the encoder.
-            training: whether dropout is applied.
-            heads_only: whether to return the logits only.
-            execution: how an engine wants the layers executed.
-            **on_request: `output_attentions`, `output_embeddings` and `output_hidden_states`, as
-                in `AlbertEncoder.call`; not with `heads_only`.
-
-        Returns:
-            Dictionary of `logits` `[batch, seq, num_labels]`, float32, at all positions including
-            padding; without `heads_only`, also the encoder's outputs.
-        """
-        # Drawn before the encoder draws its own seed, and the last site of its pass: no overlap.
-        seed = forward_seed(self.encoder.seed_generator) if training else None
-        encoded = self.encode_all(features, training, heads_only, execution, **on_request)
-        sequence = encoded["sequence_output"]
-        sequence = dropout(sequence, self.classifier_dropout, seed, site=SITES - 1)
-        outputs = {} if heads_only else dict(encoded)
-        outputs["logits"] = self.token_classifier(sequence)
-        return outputs
+    def heads(self, encoded, features, seed, kernels):
+        """Compute float32 `logits` `[batch, seq, num_labels]`, padding included."""
+        sequence = self.drop(encoded["sequence_output"], seed)
+        return {"logits": self.token_classifier(sequence)}
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "num_labels": self.num_labels,
-            "classifier_dropout": self.classifier_dropout,
-        }
+        return {**super().get_config(), "num_labels": self.num_labels}

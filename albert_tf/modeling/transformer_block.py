@@ -1,16 +1,87 @@
-"""One transformer layer (arXiv 1706.03762, section 3.1; post-layer-normalization as in BERT)."""
+"""One transformer layer (arXiv 1706.03762, section 3; post-layer-normalization as in BERT)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import keras
+from keras import ops
 
 from albert_tf.config import AlbertConfig
-from albert_tf.modeling.attention import DEFAULT
+from albert_tf.modeling.attention import DEFAULT, attention_weights, find_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 from albert_tf.modeling.layers import activation, dense, dropout, layer_norm, select
-from albert_tf.modeling.self_attention import SelfAttention
+
+
+class SelfAttention(keras.layers.Layer):
+    """Multi-head self-attention up to the heads' contexts (original scope `self`).
+
+    Args:
+        config: shape of the model. Kernels are `[hidden, hidden]` with heads-major columns.
+        attention: a name or function as in `albert_tf.modeling.attention`.
+    """
+
+    def __init__(self, config: AlbertConfig, attention: str | Callable = DEFAULT, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config
+        self.attention = find_attention(attention)
+        self.query, self.key, self.value = (
+            dense(config.hidden_size, config.initializer_range, name, self.dtype_policy)
+            for name in ("query", "key", "value")
+        )
+
+    def build(self, input_shape):
+        for projection in (self.query, self.key, self.value):
+            projection.build(input_shape)
+
+    def call(
+        self, hidden, attention_mask, queries=None, seed=None, kernels: Kernels = PLAIN_KERNELS
+    ):
+        """Attend within each sequence.
+
+        Args:
+            hidden: `[batch, seq, hidden_size]`.
+            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+            queries: `[batch, queries, hidden_size]`, the positions that attend; all of `hidden`
+                if None.
+            seed: `[2]` seed of the dropout, None in inference.
+            kernels: plain or fused kernels.
+
+        Returns:
+            `[batch, heads, queries, head_size]`.
+        """
+        queries = hidden if queries is None else queries
+        query = self._heads(self.query, queries, kernels)
+        key = self._heads(self.key, hidden, kernels)
+        value = self._heads(self.value, hidden, kernels)
+        rate = self.config.attention_probs_dropout_prob
+
+        def drop(weights):
+            return dropout(weights, rate, seed, site=0, kernels=kernels)
+
+        attend = self.attention
+        if isinstance(attend, str):
+            attend = kernels.attention[attend]
+        has_dropout = seed is not None and rate > 0
+        return attend(query, key, value, attention_mask, drop if has_dropout else None)
+
+    def weights_of(self, hidden, attention_mask):
+        """Compute the attention weights, without dropout.
+
+        Args:
+            hidden: `[batch, seq, hidden_size]`.
+            attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
+
+        Returns:
+            `[batch, heads, seq, seq]`; the last axis is over the attended positions and sums to 1.
+        """
+        query, key = self._heads(self.query, hidden), self._heads(self.key, hidden)
+        return attention_weights(query, key, attention_mask)
+
+    def _heads(self, projection: keras.layers.Dense, hidden, kernels: Kernels = PLAIN_KERNELS):
+        """Project `[batch, seq, hidden_size]` to `[batch, heads, seq, head_size]`."""
+        heads = self.config.num_attention_heads
+        return kernels.project_heads(hidden, projection.kernel, projection.bias, heads)
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -84,7 +155,7 @@ class TransformerBlock(keras.layers.Layer):
     def call(
         self, hidden, attention_mask, positions=None, seed=None, kernels: Kernels = PLAIN_KERNELS
     ):
-        """Computes one layer.
+        """Compute one layer.
 
         Args:
             hidden: `[batch, seq, hidden_size]`.
@@ -107,17 +178,17 @@ class TransformerBlock(keras.layers.Layer):
         return self._add_norm(fed, self.ffn_output.bias, hidden, self.ffn_norm, seed, 2, kernels)
 
     def _feed_forward(self, hidden, kernels: Kernels):
-        """The feed-forward network without its last bias, which `_add_norm` adds."""
-        inner = keras.ops.matmul(hidden, self.intermediate.kernel)
+        """Compute the feed-forward network without its last bias, which `_add_norm` adds."""
+        inner = ops.matmul(hidden, self.intermediate.kernel)
         if self.config.hidden_act == "gelu":
             return kernels.gelu_product(inner, self.intermediate.bias, self.ffn_output.kernel)
         activated = activation(self.config.hidden_act, inner, self.intermediate.bias, kernels)
-        return keras.ops.matmul(activated, self.ffn_output.kernel)
+        return ops.matmul(activated, self.ffn_output.kernel)
 
     def _add_norm(self, product, bias, residual, norm, seed, site: int, kernels: Kernels):
-        """LayerNorm(dropout(product + bias) + residual)."""
+        """Compute LayerNorm(dropout(product + bias) + residual)."""
         rate = self.config.hidden_dropout_prob
         if seed is not None and rate:
             product = dropout(product + bias, rate, seed, site, kernels)
-            bias = keras.ops.zeros(bias.shape, product.dtype)
+            bias = ops.zeros(bias.shape, product.dtype)
         return kernels.add_norm(product, bias, residual, norm.gamma, norm.beta)

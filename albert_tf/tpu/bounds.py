@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from albert_tf.hardware.slices import GIB, Slice
 
-# Part of a device's peak rate at which custom kernels are assumed to run (`albert_tf.tpu.kernels`).
+# Part of a device's peak rate at which custom kernels are assumed to run (`albert_tf.tpu.costs`).
 KERNEL_RATE = 0.35
 
 
@@ -24,7 +24,7 @@ class Compiled:
         memory_bytes: traffic between a device and its HBM in one step.
         cycles: the compiler's estimate for one step, without communication and custom kernels.
         kernel_operations: operations of the matrix products that custom kernels execute in one
-            step (`albert_tf.tpu.kernels`).
+            step (`albert_tf.tpu.costs`).
         reduced_bytes: bytes that are all-reduced in one step.
         update_memory_bytes: part of `memory_bytes` outside the loop over micro-batches.
         update_cycles: part of `cycles` outside the loop over micro-batches.

@@ -12,7 +12,7 @@ from keras import ops
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.modeling.attention import ATTENTION, dot_product_attention
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.kernels import PLAIN_KERNELS
@@ -80,14 +80,17 @@ def test_functions_get_the_documented_arguments():
     assert seen["dropout"] is None
 
 
-def test_the_operations_of_an_engine_replace_the_default_attention_only():
+def test_the_kernels_of_an_engine_replace_the_default_attention_only():
     def refuse(*arguments):
         raise AssertionError
 
-    fused = dataclasses.replace(PLAIN_KERNELS, attention=refuse)
+    fused = dataclasses.replace(PLAIN_KERNELS, attention={**ATTENTION, DEFAULT: refuse})
     tensors = ops.zeros((1, 3, CONFIG.hidden_size)), ops.ones((1, 3))
     with pytest.raises(AssertionError):
         AlbertEncoder(CONFIG).blocks[0].attention(*tensors, kernels=fused)
+    named = AlbertEncoder(CONFIG, attention=dot_product_attention)
+    with pytest.raises(AssertionError):
+        named.blocks[0].attention(*tensors, kernels=fused)
     replaced = AlbertEncoder(CONFIG, attention=first_token_attention)
     replaced.blocks[0].attention(*tensors, kernels=fused)
 
@@ -104,7 +107,7 @@ def test_the_choice_is_saved_with_the_model(attention):
 def test_configs_without_attention_still_load():
     values = AlbertEncoder(CONFIG).get_config()
     del values["attention"]
-    assert AlbertEncoder.from_config(values).attention is dot_product_attention
+    assert AlbertEncoder.from_config(values).attention == DEFAULT
 
 
 def test_unknown_names_and_unregistered_functions_are_refused():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.modeling.freezing import freeze
 from albert_tf.modeling.heads import AlbertForSequenceClassification
+from albert_tf.modeling.model import freeze
 from tests.support.tiny import CONFIG
 
 

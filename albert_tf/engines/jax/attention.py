@@ -23,7 +23,6 @@ import jax
 import jax.numpy as jnp
 from jax.experimental.pallas.ops.tpu import splash_attention
 
-from albert_tf.errors import InputError
 from albert_tf.modeling.attention import dot_product_attention
 
 logger = logging.getLogger(__name__)
@@ -105,28 +104,5 @@ def _log_dropout() -> None:
     )
 
 
-# By name and by platform; the plain attention serves where there is no other.
-ATTENTION: dict[str, dict[str, Callable]] = {
-    "plain": {},
-    "fused": {"tpu": tpu_attention, "gpu": gpu_attention},
-}
-AUTO = "auto"
-
-
-def find_attention(name: str, platform: str) -> Callable:
-    """The attention of this name on a platform.
-
-    Args:
-        name: "plain", "fused", or "auto" for the fastest one of the platform.
-        platform: "cpu", "gpu" or "tpu".
-
-    Returns:
-        A function with the signature described in `albert_tf.modeling.attention`.
-
-    Raises:
-        InputError: if there is no attention of this name.
-    """
-    if name != AUTO and name not in ATTENTION:
-        raise InputError(f"`attention`={name}: must be one of {', '.join((AUTO, *ATTENTION))}")
-    functions = ATTENTION["fused" if name == AUTO else name]
-    return functions.get(platform, dot_product_attention)
+# Platform -> the attention that takes the place of `dot_product_attention` unless plain is chosen.
+FUSED: dict[str, Callable] = {"tpu": tpu_attention, "gpu": gpu_attention}

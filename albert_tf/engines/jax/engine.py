@@ -16,7 +16,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from albert_tf.engines import base, steps
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.jax.attention import find_attention
 from albert_tf.engines.jax.batches import PrefetchedBatches
 from albert_tf.engines.jax.checkpoints import Checkpoints
 from albert_tf.engines.jax.devices import DATA, Devices, create_devices, describe, precision_of
@@ -138,7 +137,7 @@ class JaxEngine(base.Engine):
         return PredictionStep(step, self.workers)
 
     def _execution(self, remat: bool = False) -> Execution:
-        return Execution(create_kernels(find_attention(self._attention, self._platform)), remat)
+        return Execution(create_kernels(self._attention, self._platform), remat)
 
     # Input
 

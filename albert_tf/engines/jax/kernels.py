@@ -1,4 +1,4 @@
-"""Operations of the model for programs that XLA compiles for TPUs and GPUs.
+"""Kernels of the model for programs that XLA compiles for TPUs and GPUs.
 
 XLA fuses elementwise operations by itself. Those here have another form or gradients of their own
 because the compiler does not find these by itself; comments name what it would do, for a training
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import keras
 
 from albert_tf.config import LAYER_NORM_EPSILON
+from albert_tf.engines.jax.attention import FUSED
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
@@ -159,16 +160,18 @@ def _dropout(inputs, rate, seed):
     return jnp.where(dropped, 0, inputs / jnp.asarray(1 - rate, inputs.dtype))
 
 
-def create_kernels(attention: Callable) -> Kernels:
-    """The operations of a training step.
+def create_kernels(attention: str, platform: str) -> Kernels:
+    """Return the kernels for the devices of a platform.
 
     Args:
-        attention: as from `albert_tf.engines.jax.attention.find_attention`.
+        attention: "plain", "fused" or "auto", which is fused where there is a kernel.
+        platform: "cpu", "gpu" or "tpu".
     """
+    fused = {} if attention == "plain" else FUSED
     return dataclasses.replace(
         PLAIN_KERNELS,
         add_norm=_add_norm,
-        attention=attention,
+        attention={**ATTENTION, DEFAULT: fused.get(platform, dot_product_attention)},
         project_heads=_project_heads,
         merge_heads=_merge_heads,
         cross_entropy=_cross_entropy,

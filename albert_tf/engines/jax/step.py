@@ -250,8 +250,7 @@ class TrainStep:
         state = self.model.encoder.seed_generator.state
         seed = jnp.stack([self.seed + step * 1_000_003, number * 2]).astype(state.dtype)
         how = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
-        cross_entropy = self._execution.kernels.cross_entropy
-        fused = accepted_arguments(self.objective.sums, cross_entropy=cross_entropy)
+        fused = accepted_arguments(self.objective.sums, kernels=self._execution.kernels)
 
         def loss_of(trainable: Values):
             given = params | trainable

@@ -1,4 +1,4 @@
-"""Fused operations for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
+"""Fused kernels for TensorFlow on a CPU, each compiled by XLA into one pass over memory.
 
 Matrix products are left to oneDNN, which is faster at them than XLA on a CPU. All other arithmetic
 is float32.
@@ -17,7 +17,7 @@ import math
 import tensorflow as tf
 
 from albert_tf.config import LAYER_NORM_EPSILON
-from albert_tf.modeling.attention import mask_scores
+from albert_tf.modeling.attention import ATTENTION, DEFAULT, mask_scores
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 # tanh-GELU is x * sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3).
@@ -297,7 +297,7 @@ CPU_KERNELS = dataclasses.replace(
     gelu=_gelu,
     gelu_product=_gelu_product,
     add_norm=_add_norm,
-    attention=_attention,
+    attention={**ATTENTION, DEFAULT: _attention},
     cross_entropy=_cross_entropy,
     argmax=_argmax,
 )

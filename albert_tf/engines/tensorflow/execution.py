@@ -13,14 +13,15 @@ from albert_tf.modeling.kernels import Kernels
 
 
 class TrainingExecution(Execution):
-    """Casts the kernels of a shared layer once per forward pass, and traces the layer once.
+    """Casts the matrices of a shared layer once per forward pass, and traces the layer once.
 
-    The layer itself does not know: it is called as `layer(hidden, attention_mask)` and reads its
-    variables, for which Keras's `StatelessScope` substitutes the cast kernels during the call.
+    A layer is called as ever, `layer(hidden, attention_mask)`. During the call, Keras's
+    `StatelessScope` gives its variables the values of the cast matrices, as it does wherever Keras
+    computes a model as a function of its weights.
 
     Args:
         kernels: plain or fused kernels.
-        copies: `copies(kernel, count)` returns `count` tensors with the value of `kernel`, one per
+        copies: `copies(matrix, count)` returns `count` tensors with the value of `matrix`, one per
             use, and so determines how the gradients of the uses are added up.
         traced: whether each layer becomes a TensorFlow function. Not allowed inside XLA, which
             would treat the variables that nested functions read as constants.
@@ -41,39 +42,35 @@ class TrainingExecution(Execution):
         self._functions: dict[keras.layers.Layer, Callable] = {}
 
     def layer_calls(self, layers):
-        kernels = {
-            layer: self._cast_kernels(layer, uses)
-            for layer, uses in collections.Counter(layers).items()
-        }
-        return [self._call(layer, next(kernels[layer])) for layer in layers]
+        uses = collections.Counter(layers)
+        copies = {layer: self._copies_by_use(layer, count) for layer, count in uses.items()}
+        return [self._call(layer, next(copies[layer])) for layer in layers]
 
-    def _cast_kernels(self, layer, uses: int) -> Iterator[tuple[tf.Tensor, ...]]:
-        """The kernels of each use of a layer, in the dtype in which it computes."""
-        cast = [keras.ops.cast(kernel, layer.compute_dtype) for kernel in layer.matrices]
-        return zip(*(self.copies(kernel, uses) for kernel in cast), strict=True)
+    def _copies_by_use(self, layer, uses: int) -> Iterator[tuple[tf.Tensor, ...]]:
+        """Yield the matrices for each use of a layer, in the dtype in which it computes."""
+        cast = [keras.ops.cast(matrix, layer.compute_dtype) for matrix in layer.matrices]
+        return zip(*(self.copies(matrix, uses) for matrix in cast), strict=True)
 
-    def _call(self, layer, kernels: Sequence[tf.Tensor]) -> Callable:
-        function = self._function(layer)
+    def _call(self, layer, matrices: Sequence[tf.Tensor]) -> Callable:
+        if layer not in self._functions:
+            self._functions[layer] = self._function(layer)
+        function = self._functions[layer]
         if self.remat:
             function = rematerialize(function)
 
         def call(hidden, attention_mask, **options):
-            return function(hidden, attention_mask, *kernels, **options)
+            return function(hidden, attention_mask, *matrices, **options)
 
         return call
 
     def _function(self, layer) -> Callable:
-        """The layer as a function of its inputs and kernels."""
-        if layer not in self._functions:
+        """Return the layer as a function of its inputs and matrices."""
 
-            def function(hidden, attention_mask, *kernels, **options):
-                with keras.StatelessScope() as scope:
-                    # The scope's constructor would cast them back to float32.
-                    for variable, kernel in zip(layer.matrices, kernels, strict=True):
-                        scope.add_update((variable, kernel))
-                    return layer(hidden, attention_mask, kernels=self.kernels, **options)
+        def function(hidden, attention_mask, *matrices, **options):
+            with keras.StatelessScope() as scope:
+                # The scope's constructor would cast them back to float32.
+                for variable, matrix in zip(layer.matrices, matrices, strict=True):
+                    scope.add_update((variable, matrix))
+                return layer(hidden, attention_mask, kernels=self.kernels, **options)
 
-            self._functions[layer] = (
-                tf.function(function, autograph=False) if self.traced else function
-            )
-        return self._functions[layer]
+        return tf.function(function, autograph=False) if self.traced else function

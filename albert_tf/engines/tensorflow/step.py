@@ -322,11 +322,7 @@ class TrainStep:
         variables = [weight.value for weight in self.model.trainable_weights]
         execution = self._execution
         how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
-        fused = accepted_arguments(
-            self.objective.sums,
-            cross_entropy=execution.kernels.cross_entropy,
-            argmax=execution.kernels.argmax,
-        )
+        fused = accepted_arguments(self.objective.sums, kernels=execution.kernels)
         with tf.GradientTape() as tape:
             outputs = self.model(model_features(self.model, batch), training=True, **how)
             sums = self.objective.sums(outputs, batch, **fused)

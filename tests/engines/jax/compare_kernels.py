@@ -1,4 +1,4 @@
-"""Compares the JAX engine's operations with the plain ones, on Keras's JAX backend.
+"""Compares the JAX engine's kernels with the plain ones, on Keras's JAX backend.
 
     KERAS_BACKEND=jax python -m tests.engines.jax.compare_kernels DTYPE
 
@@ -17,10 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from albert_tf.engines.jax.kernels import create_kernels
-from albert_tf.modeling.attention import dot_product_attention
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
-JAX_KERNELS = create_kernels(dot_product_attention)
+JAX_KERNELS = create_kernels("plain", "cpu")
 LABELS = np.array([[0, 6, 2], [1, 1, 5]])
 # Name -> shapes of the tensors, and further arguments.
 CASES = {
@@ -45,8 +44,8 @@ def compare(name: str, dtype: str) -> dict[str, list[float]]:
     narrow = [tensor.astype("float32" if name == "cross_entropy" else dtype) for tensor in wide]
     expected = output_and_gradients(getattr(PLAIN_KERNELS, name), wide, further)
 
-    def errors(ops):
-        results = output_and_gradients(getattr(ops, name), narrow, further)
+    def errors(kernels):
+        results = output_and_gradients(getattr(kernels, name), narrow, further)
         return [
             float(np.linalg.norm(result - value) / np.linalg.norm(value))
             for result, value in zip(results, expected, strict=True)

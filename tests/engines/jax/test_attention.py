@@ -17,8 +17,8 @@ except ImportError:
     pytest.skip("JAX is not installed (the extra `jax`)", allow_module_level=True)
 
 from albert_tf.engines.jax import attention
-from albert_tf.errors import InputError
-from albert_tf.modeling.attention import MASKED_SCORE, dot_product_attention
+from albert_tf.engines.jax.kernels import create_kernels
+from albert_tf.modeling.attention import DEFAULT, MASKED_SCORE, dot_product_attention
 from tests.conftest import slow
 
 BATCH, HEADS = 2, 2
@@ -176,10 +176,10 @@ def test_the_gpu_program_calls_cudnn_forward_and_backward(monkeypatch):
 
 
 def test_attention_by_name_and_platform():
-    find = attention.find_attention
+    def find(name, platform):
+        return create_kernels(name, platform).attention[DEFAULT]
+
     assert find("auto", "tpu") is find("fused", "tpu") is attention.tpu_attention
     assert find("auto", "gpu") is find("fused", "gpu") is attention.gpu_attention
     for name, platform in [("plain", "tpu"), ("plain", "gpu"), ("auto", "cpu"), ("fused", "cpu")]:
         assert find(name, platform) is dot_product_attention
-    with pytest.raises(InputError, match="`attention`=fast: must be one of auto, plain, fused"):
-        find("fast", "tpu")

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow import cpu_kernels
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
+from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("bfloat16", 3e-2)])
@@ -67,14 +68,14 @@ def test_add_norm(dtype, tolerance, width):
     assert_like_plain("add_norm", inputs, dtype, 2 * tolerance, vectors=(3, 4))
 
 
-def attention(ops, attention_mask, dropped=()):
+def attention(kernels, attention_mask, dropped=()):
     """A function of queries, keys and values, without the weights of the positions `dropped`."""
 
     def drop(weights):
         kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
         return weights * tf.constant(kept, weights.dtype)
 
-    return lambda *inputs: ops.attention(*inputs, attention_mask, drop)
+    return lambda *inputs: kernels.attention[DEFAULT](*inputs, attention_mask, drop)
 
 
 @pytest.mark.integration
@@ -202,10 +203,12 @@ def test_row_maxima(width):
 @pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:You are using a softmax over axis:UserWarning")
 def test_attention_over_lengths_as_they_come():
-    def results_of(ops):
+    def results_of(kernels):
         def results(*inputs):
             *inputs, mask = inputs
-            return value_and_gradients(lambda *each: ops.attention(*each, mask), *inputs)
+            return value_and_gradients(
+                lambda *each: kernels.attention[DEFAULT](*each, mask), *inputs
+            )
 
         return results
 

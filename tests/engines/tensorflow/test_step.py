@@ -23,7 +23,7 @@ from albert_tf.engines.tensorflow.step import (
 from albert_tf.modeling.execution import rematerialize
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
-from albert_tf.modeling.self_attention import SelfAttention
+from albert_tf.modeling.transformer_block import SelfAttention
 from albert_tf.optimization import create_optimizer
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
