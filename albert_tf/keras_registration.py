@@ -12,7 +12,12 @@ import importlib.util
 import sys
 
 # Importing these imports all registered classes.
-MODULES = ("albert_tf.modeling", "albert_tf.optimization", "albert_tf.text_models.preprocessor")
+MODULES = (
+    "albert_tf.modeling",
+    "albert_tf.optimization.optimizers",
+    "albert_tf.optimization.schedules",
+    "albert_tf.text_models.preprocessor",
+)
 
 
 def register_with_keras() -> None:

@@ -13,12 +13,12 @@ Library code takes the dataclass; only `command` ever looks at the command line.
 from __future__ import annotations
 
 import dataclasses
-import math
+import operator
 import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import app, flags, logging
@@ -42,17 +42,26 @@ _DEFINE: dict[type, Callable[..., Any]] = {
 
 _FLAGFILE = ("-flagfile", "--flagfile")
 
+# Limit of a number -> how a valid number compares with it, and that in words.
+_LIMITS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "minimum": (operator.ge, "at least"),
+    "above": (operator.gt, "above"),
+    "maximum": (operator.le, "at most"),
+    "below": (operator.lt, "below"),
+}
+
 
 def option(
     default: Any = dataclasses.MISSING,
     help: str = "",
-    choices: tuple[str, ...] = (),
+    choices: Iterable[str] = (),
     flag: str = "",
     aliases: tuple[str, ...] = (),
-    minimum: float | None = None,
-    maximum: float = math.inf,
+    **limits: float,
 ) -> Any:
-    """Declares a dataclass field that is also a flag.
+    """Declare a dataclass field that is also a flag.
+
+    A field that overrides one of a base class has its choices and limits, unless it states its own.
 
     Args:
         default: value if the flag is not given; without a default, the flag is required.
@@ -60,52 +69,51 @@ def option(
         choices: the valid values; () if they cannot be listed.
         flag: name of the flag, if it cannot be that of the field (`from` is a Python keyword).
         aliases: other names of the flag.
-        minimum: the lowest valid number, see `check_limits`; None for that of the field which this
-            one overrides, if any.
-        maximum: the highest valid number.
+        **limits: of valid numbers: `minimum`, `maximum`, and exclusively `above`, `below`.
     """
-    metadata: dict[str, Any] = {
-        "help": help,
-        "choices": choices,
-        "flag": flag,
-        "aliases": aliases,
-    }
-    if minimum is not None:
-        metadata["limits"] = (minimum, maximum)
+    metadata: dict[str, Any] = {"help": help, "flag": flag, "aliases": aliases}
+    metadata |= {"choices": tuple(choices), "limits": limits}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def flag_name(field: dataclasses.Field) -> str:
-    """Returns the name of the flag of a field."""
+    """Return the name of the flag of a field."""
     return field.metadata["flag"] or field.name
 
 
 def seed_option(default: int, help: str) -> Any:
-    """An `option` for a seed: numbers that every generator of random numbers accepts."""
+    """Declare an `option` for a seed: numbers that every generator of random numbers accepts."""
     return option(default, help, minimum=0, maximum=2**31 - 1)
 
 
 def check_limits(options: Any) -> None:
-    """Checks that the numbers in a dataclass are within the limits of their fields; None is valid.
+    """Check the values of a dataclass against the choices and limits of its fields; None is valid.
 
     Raises:
-        InputError: a number is not.
+        InputError: If a value is invalid.
     """
     for field in dataclasses.fields(options):
-        value, limits = getattr(options, field.name), _limits(type(options), field.name)
-        if value is None or limits is None or limits[0] <= value <= limits[1]:
+        value = getattr(options, field.name)
+        if value is None:
             continue
-        minimum, maximum = limits
-        valid = f"at least {minimum}" if maximum == math.inf else f"{minimum} to {maximum}"
-        raise InputError(f"`{field.name}`={value}: must be {valid}")
+        choices = _metadata(type(options), field.name, "choices")
+        if choices and value not in choices:
+            raise InputError(f"`{field.name}`={value}: must be one of {', '.join(choices)}")
+        limits = _metadata(type(options), field.name, "limits")
+        if not all(_LIMITS[name][0](value, limit) for name, limit in limits.items()):
+            valid = " and ".join(f"{_LIMITS[name][1]} {limit}" for name, limit in limits.items())
+            if set(limits) == {"minimum", "maximum"}:
+                valid = f"{limits['minimum']} to {limits['maximum']}"
+            raise InputError(f"`{field.name}`={value}: must be {valid}")
 
 
-def _limits(options_class: type, name: str) -> tuple[float, float] | None:
+def _metadata(options_class: type, name: str, key: str) -> Any:
+    """Return the choices or limits of a field, or those of the field that it overrides."""
     for base in options_class.__mro__:
         field = getattr(base, "__dataclass_fields__", {}).get(name)
-        if field and "limits" in field.metadata:
-            return field.metadata["limits"]
-    return None
+        if field and field.metadata[key]:
+            return field.metadata[key]
+    return {}
 
 
 def _flags_by_name(options_class: type) -> dict[str, str]:
@@ -125,7 +133,8 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
             "required": required,
             "module_name": sys.argv[0],
         }
-        help, choices = field.metadata["help"], field.metadata["choices"]
+        help = field.metadata["help"]
+        choices = _metadata(options_class, field.name, "choices")
         if choices:
             flags.DEFINE_enum(flag_name(field), default, list(choices), help, **common)
         else:
@@ -146,7 +155,7 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
     """Creates the dataclass from the parsed flags.
 
     Raises:
-        InputError: a number is beyond the limits of its field.
+        InputError: If a value is beyond the choices or limits of its field.
     """
     values = {}
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]  # a dataclass

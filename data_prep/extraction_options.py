@@ -56,7 +56,7 @@ class ExtractionOptions:
     )
     eval_output_file: str | None = option(None, "Text file for held-out documents.")
     eval_fraction: float = option(
-        0.05, "Fraction of documents to hold out, with --eval_output_file."
+        0.05, "Fraction of documents to hold out, with --eval_output_file.", above=0, below=1
     )
     max_document_sentences: int = option(
         0, "Split longer documents into several, between paragraphs; 0: never.", minimum=0
@@ -97,10 +97,6 @@ class ExtractionOptions:
         """
         check_limits(self)
         check_dask(self.runner, self.dask_scheduler)
-        if self.eval_output_file and not 0 < self.eval_fraction < 1:
-            raise InputError(
-                f"`eval_fraction`={self.eval_fraction}: must be between 0 and 1 (exclusive)"
-            )
         for name in ("output_file", "eval_output_file"):
             path = getattr(self, name)
             if path and files.split_compression(path)[1]:

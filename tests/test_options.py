@@ -36,6 +36,8 @@ class Options:
 class Derived(Options):
     count: int | None = option(None, "With the same limits.")
     rate: float = option(0.5, "With limits.", minimum=0)
+    share: float = option(0.5, "Between limits.", above=0, below=1)
+    size: str = option("large", "With the same choices.")
 
 
 def parse(*arguments: str) -> Options:
@@ -93,9 +95,12 @@ def test_missing_wrong_and_unknown_flags_are_errors(arguments):
         (Derived("x", rate=-0.5), "`rate`=-0.5: must be at least 0"),
         (Derived("x", rate=float("nan")), "`rate`=nan: must be at least 0"),
         (Derived("x", rate=float("inf")), None),
+        (Derived("x", share=0), "`share`=0: must be above 0 and below 1"),
+        (Derived("x", share=1), "`share`=1: must be above 0 and below 1"),
+        (Derived("x", size="huge"), "`size`=huge: must be one of small, large"),
     ],
 )
-def test_numbers_have_the_limits_of_their_fields(options, message):
+def test_values_have_the_limits_and_choices_of_their_fields(options, message):
     if message is None:
         check_limits(options)
         return

@@ -31,14 +31,14 @@ class DeviceOptions:
         "several GPUs, else one_device). With --engine=jax, auto uses all devices of this process, "
         "or of all hosts of a TPU slice, tasks of srun, or --num_processes.",
     )
-    num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.")
+    num_replicas: int = option(0, "Number of devices for mirrored; 0 for all.", minimum=0)
     tpu: str | None = option(
         None, "local or the name of a TPU; short for --use_tpu --tpu_name=NAME."
     )
     use_tpu: bool | None = option(None, "Train on a TPU.")
     tpu_name: str | None = option(None, "TPU to use: its name, or local (the default) on a TPU VM.")
     master: str | None = option(None, "Address of the TPU (grpc://...), instead of --tpu_name.")
-    num_tpu_cores: int = option(0, "Required number of TPU cores; 0 for any number.")
+    num_tpu_cores: int = option(0, "Required number of TPU cores; 0 for any number.", minimum=0)
     tpu_zone: str | None = option(None, "Zone of the TPU, if --tpu_name is a name.")
     gcp_project: str | None = option(None, "Cloud project of the TPU, if --tpu_name is a name.")
     coordinator_address: str | None = option(
@@ -57,7 +57,7 @@ class DeviceOptions:
         "Precision of matrix products and activations; variables, softmax, normalization and "
         "losses are always float32. auto: that of the model in --output_dir; for a new one, "
         "bfloat16 where the device has instructions for it, else float32.",
-        choices=("float32", "bfloat16", "auto"),
+        choices=(*DTYPE_POLICIES, "auto"),
     )
     jit_compile: bool | None = option(
         None,

@@ -58,6 +58,7 @@ class FineTuningOptions(TrainingOptions):
         None,
         "Length of an example, in tokens; by default that of the model in --output_dir, else 512 "
         "or the model's max_position_embeddings, whichever is less.",
+        minimum=3,  # a token between [CLS] and [SEP]
     )
     albert_hub_module_handle: str | None = option(
         None,
@@ -83,6 +84,8 @@ class FineTuningOptions(TrainingOptions):
         None,
         "Dropout of hidden states and attention, instead of the rates in the config; the dropout "
         "before the task's head is --classifier_dropout.",
+        minimum=0,
+        below=1,
     )
     cached_dir: str | None = option(
         None,
@@ -98,7 +101,9 @@ class FineTuningOptions(TrainingOptions):
         STANDARD_STREAM,
         "With --predict_file=-, where results go: a file, or - for standard output.",
     )
-    classifier_dropout: float = option(0.1, "Dropout before the task's head, in training.")
+    classifier_dropout: float = option(
+        0.1, "Dropout before the task's head, in training.", minimum=0, below=1
+    )
 
     train_batch_size: int = option(32, "Examples per training step, over all devices.")
     eval_batch_size: int = option(8, "Examples per evaluation step, over all devices.")
@@ -113,6 +118,8 @@ class FineTuningOptions(TrainingOptions):
         "Layer-wise decay of the learning rate: this to the power of the distance from the head, "
         "which is 1 for the pooler and the last group of layers, then counts groups, and "
         "embeddings are last; 1: the same rate for all.",
+        above=0,
+        maximum=1,
     )
     freeze: tuple[str, ...] = option(
         (),
@@ -189,12 +196,6 @@ class FineTuningOptions(TrainingOptions):
     def check(self) -> None:
         """Raises InputError for values out of range or options that exclude each other."""
         super().check()
-        if not 0 < self.layer_decay <= 1:
-            raise InputError(f"`layer_decay`={self.layer_decay}: must be above 0 and at most 1")
-        for name in ("classifier_dropout", "albert_dropout"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 1:
-                raise InputError(f"`{name}`={value}: must be at least 0 and below 1")
         if not (self.do_train or self.do_eval or self.do_predict):
             raise InputError("nothing to do: set `do_train`, `do_eval` or `do_predict`")
         if self.early_stopping_evaluations and not self.eval_every_steps:

@@ -1,17 +1,41 @@
-"""Optimizers by name."""
+"""Optimizers and learning-rate schedules by name. Keras is loaded only when one is created."""
 
 from __future__ import annotations
 
-from albert_tf.errors import InputError
-from albert_tf.optimization import schedules as schedules  # registers them with Keras
-from albert_tf.optimization.adamw import AdamW
-from albert_tf.optimization.lamb import Lamb
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-OPTIMIZERS = {"lamb": Lamb, "adamw": AdamW}
+from albert_tf.errors import InputError
+
+if TYPE_CHECKING:
+    from albert_tf.optimization.optimizers import AdamW
+    from albert_tf.optimization.schedules import WarmupSchedule
+
+
+class _Schedule(NamedTuple):
+    """A row of `SCHEDULES`.
+
+    Attributes:
+        class_name: a class of `albert_tf.optimization.schedules`.
+        options: argument of its own -> option of the training programs with its value.
+    """
+
+    class_name: str
+    options: dict[str, str]
+
+
+# Name -> class of `albert_tf.optimization.optimizers`.
+OPTIMIZERS = {"lamb": "Lamb", "adamw": "AdamW"}
+
+SCHEDULES = {
+    "polynomial": _Schedule("WarmupPolynomialDecay", {"power": "poly_power"}),
+    "wsd": _Schedule("WarmupStableDecay", {"cooldown_steps": "cooldown_steps"}),
+    "cosine": _Schedule("WarmupCosineDecay", {}),
+}
 
 
 def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
-    """The optimizer called `name`.
+    """Create the optimizer called `name`.
 
     Args:
         name: a key of `OPTIMIZERS`.
@@ -20,7 +44,7 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
             `layer_decay_scales` computes.
 
     Raises:
-        InputError: there is no optimizer of that name.
+        InputError: If there is no optimizer of that name.
 
     Example:
 
@@ -31,4 +55,34 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
     """
     if name not in OPTIMIZERS:
         raise InputError(f"`optimizer`={name}: must be one of {', '.join(OPTIMIZERS)}")
-    return OPTIMIZERS[name](learning_rate, **kwargs)
+    return _class("optimizers", OPTIMIZERS[name])(learning_rate, **kwargs)
+
+
+def create_schedule(
+    name: str, learning_rate: float, num_train_steps: int, **kwargs
+) -> WarmupSchedule:
+    """Create the schedule called `name`.
+
+    Args:
+        name: a key of `SCHEDULES`.
+        learning_rate: peak rate.
+        num_train_steps: step at which it ends.
+        **kwargs: other arguments of the schedule.
+
+    Raises:
+        InputError: If there is no schedule of that name.
+
+    Example:
+
+        >>> rate = albert_tf.create_schedule("wsd", 0.1, num_train_steps=100, cooldown_steps=50)
+        >>> [round(float(rate(step)), 3) for step in (0, 50, 75, 100)]
+        [0.1, 0.1, 0.05, 0.0]
+    """
+    if name not in SCHEDULES:
+        raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
+    schedule = _class("schedules", SCHEDULES[name].class_name)
+    return schedule(learning_rate, num_train_steps, **kwargs)
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"albert_tf.optimization.{module}"), name)

@@ -1,7 +1,6 @@
 """Learning rates as functions of the step.
 
-To add a schedule, subclass `WarmupSchedule`, add it to `SCHEDULES`, and add a row to
-`albert_tf.training.options.SCHEDULE_OPTIONS` for its flags.
+To add a schedule, subclass `WarmupSchedule` and add a row to `albert_tf.optimization.SCHEDULES`.
 
 Steps are integers, and the rest of a decay is a difference of integers: so float32 is exact to its
 last bit at any step, whereas `1 - step / total` loses digits towards the end.
@@ -14,8 +13,6 @@ import math
 
 import keras
 from keras import ops
-
-from albert_tf.errors import InputError
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
@@ -207,33 +204,3 @@ class WarmupCosineDecay(WarmupSchedule):
         remaining = self._remaining(step, max(self.num_train_steps - warm, 1))
         # (1 + cos(pi (1 - r))) / 2, without the cancellation near 0.
         return ops.square(ops.sin(0.5 * math.pi * remaining))
-
-
-SCHEDULES = {
-    "polynomial": WarmupPolynomialDecay,
-    "wsd": WarmupStableDecay,
-    "cosine": WarmupCosineDecay,
-}
-
-
-def create_schedule(name: str, learning_rate: float, num_train_steps: int, **kwargs):
-    """The schedule called `name`.
-
-    Args:
-        name: a key of `SCHEDULES`.
-        learning_rate: peak rate.
-        num_train_steps: step at which it ends.
-        **kwargs: other arguments of the schedule.
-
-    Raises:
-        InputError: there is no schedule of that name.
-
-    Example:
-
-        >>> rate = albert_tf.create_schedule("wsd", 0.1, num_train_steps=100, cooldown_steps=50)
-        >>> [round(float(rate(step)), 3) for step in (0, 50, 75, 100)]
-        [0.1, 0.1, 0.05, 0.0]
-    """
-    if name not in SCHEDULES:
-        raise InputError(f"`schedule`={name}: must be one of {', '.join(SCHEDULES)}")
-    return SCHEDULES[name](learning_rate, num_train_steps, **kwargs)

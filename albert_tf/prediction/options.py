@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.engines.device_options import DTYPE_POLICIES, ENGINE_NAMES
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import check_limits, option
@@ -71,9 +72,9 @@ class PredictOptions:
     do_lower_case: bool | None = option(
         None, "Whether to lower-case text; by default as recorded next to the weights."
     )
-    dtype: str = option("float32", "Precision of matrix products.", choices=("float32", "bfloat16"))
+    dtype: str = option("float32", "Precision of matrix products.", choices=DTYPE_POLICIES)
     engine: str | None = option(
-        None, "tensorflow or jax; by default the one that is installed.", ("tensorflow", "jax")
+        None, "tensorflow or jax; by default the one that is installed.", ENGINE_NAMES
     )
 
     def __post_init__(self):

@@ -11,8 +11,7 @@ import keras
 
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.optimization import OPTIMIZERS, create_optimizer
-from albert_tf.optimization.schedules import create_schedule
+from albert_tf.optimization import OPTIMIZERS, create_optimizer, create_schedule
 from albert_tf.text_models.inputs import check_whole_number
 
 # The default of --random_seed.

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.errors import InputError
+from albert_tf.optimization import OPTIMIZERS, SCHEDULES
 from albert_tf.options import check_limits, option, seed_option
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
-
-# Schedule (a key of `albert_tf.optimization.schedules.SCHEDULES`) -> its own arguments, each with
-# the option that has its value. A new schedule needs a row here and its class there.
-SCHEDULE_OPTIONS = {
-    "polynomial": {"power": "poly_power"},
-    "wsd": {"cooldown_steps": "cooldown_steps"},
-    "cosine": {},
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,13 +67,13 @@ class TrainingOptions(DeviceOptions):
         "Recompute layers in the backward pass instead of storing their activations: much less "
         "memory, about a third more time.",
     )
-    optimizer: str = option("lamb", "lamb or adamw.")
+    optimizer: str = option("lamb", "lamb or adamw.", choices=OPTIMIZERS)
     learning_rate: float = option(0.00176, "Peak learning rate.", minimum=0)
     schedule: str = option(
         "polynomial",
         "Decay after the warm-up: polynomial (linear with --poly_power=1), wsd (constant until "
         "the last --cooldown_steps, then linear) or cosine.",
-        choices=tuple(SCHEDULE_OPTIONS),
+        choices=SCHEDULES,
     )
     poly_power: float = option(1.0, "Exponent of the polynomial decay; 1 is linear.", minimum=0)
     cooldown_steps: int = option(
@@ -133,13 +126,9 @@ class TrainingOptions(DeviceOptions):
     def check(self) -> None:
         """Raises InputError for values out of range or options that contradict each other."""
         check_limits(self)
-        if self.schedule not in SCHEDULE_OPTIONS:
-            raise InputError(
-                f"`schedule`={self.schedule}: must be one of {', '.join(SCHEDULE_OPTIONS)}"
-            )
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for schedule, arguments in SCHEDULE_OPTIONS.items():
-            for name in arguments.values():
+        for schedule, row in SCHEDULES.items():
+            for name in row.options.values():
                 value = getattr(self, name)
                 if schedule != self.schedule and value != defaults[name]:
                     raise InputError(
@@ -159,7 +148,7 @@ class TrainingOptions(DeviceOptions):
 
     def schedule_arguments(self) -> dict[str, Any]:
         """Arguments of the chosen learning-rate schedule, by name."""
-        own = SCHEDULE_OPTIONS[self.schedule]
+        own = SCHEDULES[self.schedule].options
         return {
             "learning_rate": self.learning_rate,
             "num_train_steps": self.num_train_steps,

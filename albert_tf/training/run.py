@@ -27,8 +27,7 @@ from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization import create_optimizer
-from albert_tf.optimization.schedules import create_schedule
+from albert_tf.optimization import create_optimizer, create_schedule
 from albert_tf.training.advice import what_to_try
 from albert_tf.training.evaluation import PeriodicEvaluation
 from albert_tf.training.health import Health, Workload

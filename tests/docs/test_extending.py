@@ -89,7 +89,7 @@ def test_a_corpus_format(extended, tmp_path):
 
 
 SCHEDULE = """
-    from albert_tf.optimization.schedules import create_schedule
+    from albert_tf.optimization import create_schedule
     from albert_tf.training.options import PretrainingOptions
     options = PretrainingOptions(
         albert_config_file="", output_dir="", schedule="inverse_sqrt", learning_rate=0.5,

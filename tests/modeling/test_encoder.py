@@ -107,7 +107,7 @@ def test_keras_fit_trains_it_too():
     wrapper.inner = model
     features = {k: v for k, v in batch(32).items() if k in ("input_ids", "input_mask")}
     labels = (features["input_ids"][:, 1] > 30).astype("int32")
-    from albert_tf.optimization.lamb import Lamb
+    from albert_tf.optimization.optimizers import Lamb
 
     wrapper.compile(Lamb(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     losses = wrapper.fit(features, labels, epochs=20, batch_size=32, verbose=0).history["loss"]

@@ -29,7 +29,7 @@ from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
 from albert_tf.input.streams import BatchSource, BatchStream, Shard
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 # Steps that are started before the results of the first of them are there: enough to keep the
 # device busy, few enough that their batches do not fill its memory.

@@ -26,7 +26,7 @@ from albert_tf.engines.steps import HISTORY, accepted_arguments
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 Batch: TypeAlias = dict[str, jax.Array]
 # Values of variables by path.

@@ -30,7 +30,7 @@ from albert_tf.hardware.precision import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.streams import BatchStream, Shard
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 
 class TensorFlowEngine(base.Engine):

@@ -22,7 +22,7 @@ from albert_tf.engines.tensorflow.replicas import gather_in_order
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.kernels import PLAIN_KERNELS
 from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.adamw import AdamW
+from albert_tf.optimization.optimizers import AdamW
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):

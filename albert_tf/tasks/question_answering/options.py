@@ -114,7 +114,9 @@ class QuestionAnsweringOptions(FineTuningOptions):
         minimum=1,
     )
 
-    num_train_epochs: float = option(3.0, "Epochs over the questions; ignored with --train_step.")
+    num_train_epochs: float = option(
+        3.0, "Epochs over the questions; ignored with --train_step.", above=0
+    )
     train_step: int = option(0, "Training steps in total; 0: from --num_train_epochs.", minimum=0)
     warmup_proportion: float = option(
         0.1, "Share of the steps used for warm-up; ignored with --warmup_step."
@@ -122,7 +124,9 @@ class QuestionAnsweringOptions(FineTuningOptions):
     warmup_step: int = option(
         -1, "Steps of linear warm-up; -1: from --warmup_proportion.", minimum=-1
     )
-    dropout_prob: float | None = option(None, "The original's name for --classifier_dropout.")
+    dropout_prob: float | None = option(
+        None, "The original's name for --classifier_dropout.", minimum=0, below=1
+    )
 
     n_best_size: int = option(20, "Answers per question in nbest_predictions.json.", minimum=1)
     max_answer_length: int = option(
@@ -154,8 +158,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
 
     def check(self) -> None:
         """Raises InputError for values out of range or options that exclude each other."""
-        if self.num_train_epochs <= 0:
-            raise InputError(f"`num_train_epochs`={self.num_train_epochs}: must be above 0")
         super().check()
         full = self.with_defaults()
         for name in ("start_n_top", "end_n_top"):

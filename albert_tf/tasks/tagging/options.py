@@ -136,11 +136,6 @@ class TaggingOptions(FineTuningOptions):
     def check(self) -> None:
         """Raises InputError for values out of range or options that exclude each other."""
         super().check()
-        if self.max_seq_length is not None and self.max_seq_length < 3:
-            raise InputError(
-                f"`max_seq_length`={self.max_seq_length}: must be at least 3, for a token between "
-                "[CLS] and [SEP]"
-            )
         for name in ("word_column", "tag_column"):
             if getattr(self, name) == 0:
                 raise InputError(f"`{name}`=0: columns are counted from 1, or from -1, the last")

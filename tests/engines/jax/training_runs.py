@@ -89,8 +89,7 @@ def train(request: Request, mesh) -> None:
     from albert_tf.engines.jax.workers import JaxWorkers
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
-    from albert_tf.optimization import create_optimizer
-    from albert_tf.optimization.schedules import create_schedule
+    from albert_tf.optimization import create_optimizer, create_schedule
     from tests.support.batches import ListStream
 
     devices = jax.sharding.Mesh(mesh.devices[: request.replicas], mesh.axis_names)
