@@ -30,8 +30,7 @@ from data_prep.languages import resolve_language
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.sentences import split_sentences
-from data_prep.vocabulary import train_vocabulary
-from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary import VocabularyOptions, train_vocabulary
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 
 LENGTH, PREDICTIONS = 64, 10

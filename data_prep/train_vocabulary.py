@@ -11,12 +11,10 @@ from __future__ import annotations
 import time
 
 from albert_tf.options import command
-from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary import VocabularyOptions, train_vocabulary
 
 
 def run(options: VocabularyOptions) -> None:
-    from data_prep.vocabulary import train_vocabulary
-
     start = time.monotonic()
     output_file = train_vocabulary(options)
     print(f"{output_file}: {options.vocab_size:,} pieces in {time.monotonic() - start:.1f} s")

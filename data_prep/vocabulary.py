@@ -3,35 +3,97 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.options import check_limits, option, seed_option
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import CONFIG_FILE, Normalization, read_normalization
 from data_prep.accents import accent_loss
-from data_prep.sentence_sample import sample_sentences
-from data_prep.text_units import text_files
-from data_prep.vocabulary_options import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES, VocabularyType
+from data_prep.workers import DASK, DASK_SCHEDULER_HELP, check_dask
 
 logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True)
+class VocabularyOptions:
+    """Options of `train_vocabulary`."""
+
+    input_file: tuple[str, ...] = option(help="Text files or globs, separated by commas.")
+    output_prefix: str = option(help="Path of the files, without .model, .vocab or .txt.")
+    model_type: str = option(
+        "unigram",
+        "unigram: SentencePiece, as in English ALBERT; wordpiece: as in BERT and Chinese ALBERT.",
+        choices=tuple(VOCABULARY_TYPES),
+    )
+    vocab_size: int = option(30000, "Number of pieces, including special symbols.")
+    do_lower_case: bool = option(True, "Lower-case the text.")
+    keep_accents: bool | None = option(
+        None,
+        "Keep accents and other combining marks; by default, unless the text has hardly any, as in "
+        "English.",
+    )
+    character_coverage: float = option(
+        0.99995,
+        "Fraction of the characters of the text that the vocabulary covers; 0.9995 leaves out the "
+        "rarest ones of Chinese or Japanese.",
+        minimum=0.9,
+        maximum=1.0,
+    )
+    user_defined_symbols: tuple[str, ...] = option(
+        (), "Unigram pieces that text is always split into, separated by commas."
+    )
+    input_sentence_size: int = option(
+        2_000_000, "Train on a uniform sample of this many sentences; 0: on all of them.", minimum=0
+    )
+    random_seed: int = seed_option(12345, "Seed of the sample of sentences.")
+    num_processes: int = option(
+        0, "Number of worker processes that read the text; 0: one per core.", minimum=0
+    )
+    runner: str | None = option(
+        None,
+        "dask: read the text on a Dask cluster instead of processes of this machine, which trains "
+        "the vocabulary in either case.",
+        choices=(DASK,),
+    )
+    dask_scheduler: str | None = option(None, DASK_SCHEDULER_HELP)
+
+    def check(self) -> None:
+        """Check everything that can be checked without reading a file.
+
+        Raises:
+            InputError: If a value is out of range.
+        """
+        check_limits(self)
+        min_size = VOCABULARY_TYPES[self.model_type].min_size
+        if self.vocab_size < min_size:
+            raise InputError(
+                f"`vocab_size`={self.vocab_size}: too small; the special symbols alone need "
+                f"{min_size - 1}"
+            )
+        check_dask(self.runner, self.dask_scheduler)
+
+
 def train_vocabulary(options: VocabularyOptions) -> str:
-    """Trains a vocabulary and writes its files, and its normalization to `tokenizer_config.json`.
+    """Train a vocabulary and write its files, and its normalization to `tokenizer_config.json`.
 
     Returns:
         Path of the file that other commands read.
 
     Raises:
-        InputError: if an option is invalid, a file is missing, the folder contains a vocabulary
+        InputError: If an option is invalid, a file is missing, the folder contains a vocabulary
             with another normalization, or the text does not yield a vocabulary of the requested
             size.
     """
     options.check()
+    from data_prep.sentence_sample import sample_sentences  # loads numba
+    from data_prep.text_units import text_files
+
     vocabulary_type = VOCABULARY_TYPES[options.model_type]
     paths = text_files(options.input_file)
     folder = os.path.dirname(options.output_prefix)
@@ -69,7 +131,7 @@ def train_vocabulary(options: VocabularyOptions) -> str:
 def _normalization(
     options: VocabularyOptions, vocabulary_type: VocabularyType, sentences: list[str]
 ) -> Normalization:
-    """The normalization that the options name; without one for accents, the text decides."""
+    """Return the normalization that the options name; without one for accents, the text decides."""
     keep_accents = options.keep_accents
     if keep_accents is None:
         loss = accent_loss(sentences, vocabulary_type.unicode_form, vocabulary_type.bare)
@@ -85,7 +147,7 @@ def _normalization(
 def _check_symbols(
     options: VocabularyOptions, vocabulary_type: VocabularyType, normalization: Normalization
 ) -> None:
-    """Raises InputError if a symbol could never be found in normalized text."""
+    """Raise InputError if a symbol could never be found in normalized text."""
     for symbol in options.user_defined_symbols:
         normalized = vocabulary_type.prepare(symbol, normalization)
         if normalized != symbol or " " in symbol:
@@ -96,7 +158,7 @@ def _check_symbols(
 
 
 def _check_folder(folder: str, outputs: list[str], normalization: Normalization) -> None:
-    """Raises InputError if the folder has another vocabulary, which is normalized otherwise."""
+    """Raise InputError if the folder has another vocabulary, which is normalized otherwise."""
     for path in files.matches(os.path.join(folder, "*")):
         if path in outputs or not _may_be_vocabulary(path):
             continue

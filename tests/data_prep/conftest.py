@@ -9,9 +9,10 @@ import pytest
 
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, preprocess
-from data_prep import example_maker, plan, text_units, unigram_vocabulary
+from data_prep import example_maker, plan, text_units
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.sentences import split_sentences
+from data_prep.vocabulary_types import train_unigram
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +32,7 @@ def model_file(corpus, tmp_path_factory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("vocabulary") / "small.model"
     lines = corpus.read_text("utf-8").split("\n")
     sentences = [preprocess(line, DEFAULT_NORMALIZATION) for line in lines]
-    contents = unigram_vocabulary.train([line for line in sentences if line], 1000)
+    contents = train_unigram([line for line in sentences if line], 1000)
     for ending, content in zip((".model", ".vocab"), contents, strict=True):
         path.with_suffix(ending).write_bytes(content)
     return path

@@ -19,7 +19,7 @@ from data_prep import dask_workers, local_runner, plan, text_units
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.sentence_sample import sample_sentences
-from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary import VocabularyOptions
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
 from tests.support import texts

@@ -16,7 +16,6 @@ from albert_tf.errors import InputError
 from albert_tf.input.features import pretraining_features
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import Normalization
-from data_prep import wordpiece_vocabulary
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show
 from data_prep.inspect.inspect_options import InspectOptions
@@ -25,6 +24,7 @@ from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples, write_records
+from data_prep.vocabulary_types import prepare_wordpiece, train_wordpiece
 from tests.support import references
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -34,8 +34,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def vocabulary(corpus, tmp_path_factory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("vocabulary") / "words.txt"
     lines = corpus.read_text("utf-8").splitlines()
-    words = [wordpiece_vocabulary.prepare(line, Normalization()) for line in lines]
-    (content,) = wordpiece_vocabulary.train(words, 900)
+    words = [prepare_wordpiece(line, Normalization()) for line in lines]
+    (content,) = train_wordpiece(words, 900)
     path.write_bytes(content)
     return path
 

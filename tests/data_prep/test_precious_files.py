@@ -14,7 +14,7 @@ from data_prep import hidden_folder, train_vocabulary
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.pretraining_data import create_pretraining_data
-from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary import VocabularyOptions
 
 
 @pytest.fixture

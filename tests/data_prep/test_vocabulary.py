@@ -17,9 +17,9 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
-from data_prep import parallel, sentence_sample, text_units, train_vocabulary, wordpiece_vocabulary
+from data_prep import parallel, sentence_sample, text_units, train_vocabulary, vocabulary_types
 from data_prep.accents import accent_loss
-from data_prep.vocabulary_options import VocabularyOptions
+from data_prep.vocabulary import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -329,7 +329,7 @@ def test_invalid_options_are_reported(corpus, tmp_path, changes, message):
 def test_the_trainer_gets_each_word_as_often_as_counted():
     counts = collections.Counter({"the": 25_000, "cat": 10_000, "sat": 1})
     fed = collections.Counter()
-    for text in wordpiece_vocabulary._repeated(counts.items()):
+    for text in vocabulary_types._repeated(counts.items()):
         assert len(text) < 50_000
         fed.update(text.split())
     assert fed == counts

@@ -18,7 +18,7 @@ OPTIONS = {
     **PROGRAMS,
     "run_pretraining.py": ("albert_tf.training.options", "PretrainingOptions"),
     "data_prep.extract_corpus": ("data_prep.extraction_options", "ExtractionOptions"),
-    "data_prep.train_vocabulary": ("data_prep.vocabulary_options", "VocabularyOptions"),
+    "data_prep.train_vocabulary": ("data_prep.vocabulary", "VocabularyOptions"),
     "data_prep.create_pretraining_data": (
         "data_prep.pretraining_data_options",
         "PretrainingDataOptions",

@@ -198,6 +198,6 @@ def test_the_packages_of_the_demo_are_installed_with_every_python(found):
     listed = package_docs.read_package_list(str(ROOT / "configs" / "demo" / "packages.txt"))
     assert {"python", "numpy", "tensorflow"} < listed
     # Nothing that only part of the environments of this project has.
-    optional = {"transformers", "torch", "jax", "jaxlib", "tensorflow_text", "tensorflow_hub"}
+    optional = {"transformers", "torch", "jax", "jaxlib", "tensorflow_text", "ai_edge_litert"}
     assert not listed & optional
     assert listed - {"python"} <= {source.package for source in found}
