@@ -41,9 +41,9 @@ answer = tf.saved_model.load("{name}/{folder}").signatures["serving_default"]
 answer({inputs})
 """
 
-_LITE = """import tensorflow as tf
+_LITE = """from ai_edge_litert.interpreter import Interpreter
 
-interpreter = tf.lite.Interpreter("{name}/tflite/{file}")
+interpreter = Interpreter("{name}/tflite/{file}")
 run = interpreter.get_signature_runner("serving_default")
 run(input_word_ids=ids, input_mask=mask, input_type_ids=types)  # int32 [1, length]
 """

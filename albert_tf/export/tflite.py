@@ -1,10 +1,14 @@
-"""TFLite files of a model at fixed lengths, with the differences of their outputs."""
+"""TFLite files of a model at fixed lengths, with the differences of their outputs.
+
+`tf.lite` writes them: LiteRT, its successor, has no converter of functions of TensorFlow. They are
+run by LiteRT, as they will be where they are used.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -47,7 +51,7 @@ PRECISIONS = {
 
 
 def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tuple[int, ...]:
-    """Parses the lengths of TFLite files and removes duplicates.
+    """Parse the lengths of TFLite files and remove duplicates.
 
     Args:
         head: a key of `albert_tf.task_kinds.heads()`.
@@ -55,7 +59,8 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
         longest: longest sequence that the model supports.
 
     Raises:
-        InputError: if a length is not a number or out of range, or such a model cannot be written.
+        InputError: If a length is not a number or out of range, such a model cannot be written, or
+            LiteRT is not installed.
     """
     given = f"`tflite_lengths`={','.join(tflite_lengths)}"
     if tflite_lengths and not heads()[head].lite_outputs:
@@ -70,13 +75,15 @@ def read_lengths(head: str, tflite_lengths: tuple[str, ...], longest: int) -> tu
         raise InputError(f"{given}: must be numbers separated by commas") from None
     if not all(1 <= length <= longest for length in lengths):
         raise InputError(f"{given}: must be 1 to {longest}, the model's max_position_embeddings")
+    if lengths and importlib.util.find_spec("ai_edge_litert") is None:
+        raise InputError(f"{given}: LiteRT is not installed; pip install 'albert-tf[export]'")
     return lengths
 
 
 def write_lite_files(
     folder: str, head: str, model: keras.Model, lengths: tuple[int, ...]
 ) -> list[LiteFile]:
-    """Writes a file for every length and precision, and logs how accurate it is.
+    """Write a file for every length and precision, and log how accurate it is.
 
     Their signature `serving_default` takes `input_word_ids`, `input_mask` and `input_type_ids`,
     int32 `[1, length]`; the outputs are those that the head names.
@@ -143,12 +150,9 @@ def _converted(function, model: keras.Model, optimizations: list) -> bytes:
 
 
 def _runner(content: bytes) -> Callable[..., dict[str, np.ndarray]]:
-    with (
-        warnings.catch_warnings()
-    ):  # TensorFlow announces that the interpreter moves to another package
-        warnings.simplefilter("ignore")
-        interpreter = tf.lite.Interpreter(model_content=content)
-    return interpreter.get_signature_runner("serving_default")
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter(model_content=content).get_signature_runner("serving_default")
 
 
 def _examples(vocab_size: int, length: int) -> list[dict[str, np.ndarray]]:

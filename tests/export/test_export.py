@@ -89,18 +89,13 @@ def test_without_tensorflow_text(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.manual
 def test_in_an_environment_that_has_nothing_else(export, tmp_path):
-    """TensorFlow, TensorFlow Text and TensorFlow Hub alone, from the package index."""
+    """TensorFlow and TensorFlow Text alone, from the package index."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv" / "bin" / "python")
-    # TensorFlow Hub reads pkg_resources, which later releases of setuptools no longer have.
-    needed = [
-        f"tensorflow-text=={tensorflow_text().__version__}",
-        "tensorflow-hub",
-        "setuptools<81",
-    ]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *needed], check=True)
+    needed = f"tensorflow-text=={tensorflow_text().__version__}"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", needed], check=True)
     shutil.copytree(export, tmp_path / "export")
     words = [python, "-I", str(USAGE), str(tmp_path / "export")]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "hub.KerasLayer: " in done.stdout
+    assert "keras.layers.TFSMLayer: " in done.stdout

@@ -21,23 +21,17 @@ from tests.support.served import LABELS, LONGEST, texts, trained_folder
 
 pytestmark = pytest.mark.integration
 
-# Its successor is another package, which reads the same files.
-LITE_IS_DEPRECATED = pytest.mark.filterwarnings(
-    r"ignore:\s*Warning. tf.lite.Interpreter is deprecated:UserWarning"
-)
-
 
 def options_of(trained: pathlib.Path, path: pathlib.Path, **changes) -> ExportOptions:
     return ExportOptions(init_checkpoint=str(trained), export_path=str(path), **changes)
 
 
 def lite_outputs(file: pathlib.Path, **inputs):
-    interpreter = tf.lite.Interpreter(str(file))
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter").Interpreter(str(file))
     return interpreter.get_signature_runner("serving_default")(**inputs)
 
 
 @pytest.mark.slow
-@LITE_IS_DEPRECATED
 def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
     options = options_of(
         classifier,
@@ -82,7 +76,6 @@ def test_lite_files_and_card_of_an_encoder(classifier, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@LITE_IS_DEPRECATED
 def test_a_classifier_is_exported_with_all_that_goes_with_it(exported_classifier):
     folder = exported_classifier / "export"
     signature = tf.saved_model.load(str(folder / "classifier")).signatures["single"]
