@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf import files
-from albert_tf.errors import InputError
 
 # Small enough that even a modest corpus keeps many processes busy to the end, and large enough
 # that a huge corpus is not split into countless pieces.
@@ -264,10 +263,7 @@ def decoded(line: bytes, offset: int, path: str) -> str:
     try:
         return line.decode().strip()
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: line {line_number(path, offset)} is not UTF-8 ({error.reason}, byte "
-            f"0x{line[error.start]:02x}); {files.why_not_text(path)}"
-        ) from None
+        raise files.not_utf8(path, line_number(path, offset), error) from None
 
 
 def line_number(path: str, offset: int) -> int:

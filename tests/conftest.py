@@ -17,7 +17,6 @@ import pytest
 from albert_tf.environment import KEPT_MEMORY
 from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
-from tests.support.bucket import Bucket
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Commands that tests start need not start again for it.
@@ -114,11 +113,13 @@ def _few_resamples() -> Iterator[None]:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A server with `gs://bucket` for this process, whose outages are over quickly."""
     fsspec = pytest.importorskip("fsspec")
     if importlib.util.find_spec("gcsfs") is None:
         pytest.skip("gcsfs is not installed (the extra `gcs`)")
+    from tests.support.bucket import Bucket  # with gcsfs comes aiohttp, which it needs
+
     for name, seconds in (("PATIENCE", 0.3), ("SILENCE", 0.05), ("LONGEST_PAUSE", 0.1)):
         monkeypatch.setattr(remote, name, seconds)
     monkeypatch.setattr(remote, "FIRST_PAUSE", 0.02)

@@ -6,10 +6,10 @@ read only, `hf://datasets/org/name/file` and `https://host/file`.
 
 from albert_tf.files.compression import (
     COMPRESSED_ENDINGS,
+    not_utf8,
     open_decompressed,
     read_lines,
     split_compression,
-    why_not_text,
 )
 from albert_tf.files.json_files import (
     Natural,

@@ -50,19 +50,19 @@ class GoogleStorage(gcsfs.core.GCSFileSystem):
                 await asyncio.sleep(patience.seconds_after(error))
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Buckets have no folders; checks that the bucket exists and can be listed."""
+        """Check that the bucket, which has no folders, exists and can be listed."""
         with contextlib.suppress(FileNotFoundError):
             await self._list_objects(path, max_results=1)
 
 
 def _place(address: str) -> str:
-    """`https://.../b/bucket/o/a%2Fb?...` -> `gs://bucket/a/b`."""
+    """Turn `https://.../b/bucket/o/a%2Fb?...` into `gs://bucket/a/b`."""
     place = re.sub(r".*?/b/([^/?]+)(?:/o/?([^/?]*))?.*", r"gs://\1/\2", address)
     return urllib.parse.unquote(place)
 
 
 async def _check_response(response: aiohttp.ClientResponse) -> None:
-    """Raises errors with Google's explanation, which gcsfs leaves out."""
+    """Raise errors with Google's explanation, which gcsfs leaves out."""
     status = response.status
     if status < 400 or status in (412, 416, 499):  # gcsfs acts on them
         return

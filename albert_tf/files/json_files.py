@@ -17,17 +17,17 @@ Natural = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 def parse_json(text: str, source: str, kind: type[Value]) -> Value:
-    """Parses JSON, in which numbers may also be `NaN` and `Infinity`.
+    """Parse JSON, in which numbers may also be `NaN` and `Infinity`.
 
     Args:
         text: JSON.
-        source: the file, or the line as "file:line", for errors.
-        kind: the type of the value, such as `dict[str, float]` or a dataclass, which need not
+        source: The file, or the line as "file:line", for errors.
+        kind: The type of the value, such as `dict[str, float]` or a dataclass, which need not
             declare all fields of an object.
 
     Raises:
-        InputError: `text` is not JSON, is nested too deeply, contains half of a surrogate pair, or
-            is not of type `kind`; the message names the field and its value.
+        InputError: If `text` is not JSON, is nested too deeply, contains half of a surrogate pair,
+            or is not of type `kind`; the message names the field and its value.
     """
     try:
         value = json.loads(text)
@@ -42,7 +42,7 @@ def parse_json(text: str, source: str, kind: type[Value]) -> Value:
 
 
 def check_unicode(text: str, source: str) -> None:
-    """Raises InputError if a text, which `source` names, contains half of a surrogate pair."""
+    """Raise InputError if a text, which `source` names, contains half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -51,7 +51,7 @@ def check_unicode(text: str, source: str) -> None:
 
 
 def converted(value: Any, source: str, kind: type[Value]) -> Value:
-    """Checks what JSON contained against a type; arguments and errors as of `parse_json`."""
+    """Check what JSON contained against a type; arguments and errors as of `parse_json`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -59,12 +59,12 @@ def converted(value: Any, source: str, kind: type[Value]) -> Value:
 
 
 def read_json(path: str, kind: type[Value]) -> Value:
-    """Reads a JSON file; type and errors as of `read_text` and `parse_json`."""
+    """Read a JSON file; type and errors as of `read_text` and `parse_json`."""
     return parse_json(read_text(path).removeprefix("\ufeff"), path, kind)
 
 
 def _reason(message: str, value: Any) -> str:
-    """Turns "Expected `int`, got `str` - at `$.step`" into "step="x": must be int, not str"."""
+    """Turn "Expected `int`, got `str` - at `$.step`" into "step="x": must be int, not str"."""
     message, _, place = message.partition(" - at ")
     place = place.strip("`").removeprefix("$").removeprefix(".")
     if missing := re.fullmatch("Object missing required field `(.*)`", message):
@@ -83,6 +83,6 @@ def _reason(message: str, value: Any) -> str:
 
 
 def shown(value: Any, characters: int = 60) -> str:
-    """The beginning of a value as JSON, for errors."""
+    """Return the beginning of a value as JSON, for errors."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= characters else f"{text[: characters - 3]}..."

@@ -1,7 +1,4 @@
-"""Reads local and remote files: globs, UTF-8 text, and digests.
-
-A text file that is missing or contains bytes that are not valid UTF-8 raises `InputError`.
-"""
+"""Reads local and remote files: globs, UTF-8 text, sizes and digests."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import glob
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import IO, Any
 
 import google_crc32c
@@ -23,7 +20,7 @@ _MOST_COMMAS = 10
 
 
 def matches(pattern: str) -> list[str]:
-    """Returns the files that match a pattern, sorted."""
+    """Return the files that match a pattern, sorted."""
     if not is_remote(pattern):
         return sorted(glob.glob(pattern))
     if not glob.has_magic(pattern):
@@ -36,21 +33,31 @@ def matches(pattern: str) -> list[str]:
 def expand_globs(
     patterns: Iterable[str], argument: str = "patterns", skipped_endings: tuple[str, ...] = ()
 ) -> list[str]:
-    """Returns the files that match any of some globs or paths, sorted, without duplicates.
+    """Return the files that match any of some globs or paths, sorted, without duplicates.
 
     Names may contain what has a meaning in patterns: a file of exactly the given name is that file,
     and so is one whose name was taken for a list because of its commas.
 
     Args:
-        patterns: globs and paths.
-        argument: the caller's name of `patterns`.
-        skipped_endings: of files that globs pass over.
+        patterns: Globs and paths.
+        argument: The caller's name of `patterns`.
+        skipped_endings: Endings of files that globs pass over.
 
     Raises:
-        InputError: a pattern matches no file.
+        InputError: If a pattern matches no file, or something that can be read only once.
     """
-    found: set[str] = set()
-    for paths in _matches_of_each(list(patterns), argument, skipped_endings):
+    rest, found = list(patterns), set[str]()
+    if len(rest) > 1 and (paths := _named_exactly(rest)):
+        return paths
+    while rest:
+        count, paths = 1, _named_exactly(rest[:1])
+        if not paths and glob.has_magic(rest[0]):
+            paths = [path for path in matches(rest[0]) if not path.endswith(skipped_endings)]
+        while not paths and count < min(_MOST_COMMAS, len(rest)):
+            count += 1
+            paths = _named_exactly(rest[:count])
+        if not paths:
+            raise InputError(f"`{argument}`: no file matches {rest[0]!r}")
         for path in paths:
             if not is_remote(path) and not (os.path.isfile(path) or os.path.isdir(path)):
                 raise InputError(
@@ -58,34 +65,12 @@ def expand_globs(
                     "which is read several times"
                 )
         found.update(paths)
+        del rest[:count]
     return sorted(found)
 
 
-def _matches_of_each(
-    patterns: list[str], argument: str, skipped_endings: tuple[str, ...]
-) -> Iterator[list[str]]:
-    """Yields the files of each pattern."""
-
-    if len(patterns) > 1 and (paths := _named_exactly(patterns)):
-        yield paths
-        return
-    first = 0
-    while first < len(patterns):
-        pattern, end = patterns[first], first + 1
-        paths = _named_exactly([pattern])
-        if not paths and glob.has_magic(pattern):
-            paths = [path for path in matches(pattern) if not path.endswith(skipped_endings)]
-        while not paths and end < min(first + _MOST_COMMAS, len(patterns)):
-            end += 1
-            paths = _named_exactly(patterns[first:end])
-        if not paths:
-            raise InputError(f"`{argument}`: no file matches {pattern!r}")
-        yield paths
-        first = end
-
-
-def _named_exactly(parts: Sequence[str]) -> list[str]:
-    """The file whose name was split at its commas, if there is one."""
+def _named_exactly(parts: list[str]) -> list[str]:
+    """Return the file whose name was split at its commas, if it exists."""
     if any(map(is_remote, parts[1:])):
         return []
     names = dict.fromkeys(separator.join(parts) for separator in (",", ", "))
@@ -93,7 +78,7 @@ def _named_exactly(parts: Sequence[str]) -> list[str]:
 
 
 def open_file(path: str, mode: str = "rb") -> IO:
-    """Opens `path`; text is read and written as UTF-8 with its line ends unchanged.
+    """Open a file; text is read and written as UTF-8 with its line ends unchanged.
 
     Remote files can only be read, as bytes; `replacing` writes them.
     """
@@ -108,7 +93,7 @@ def open_file(path: str, mode: str = "rb") -> IO:
 
 
 def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
-    """Reads a file, or a part of it; a remote one with one request."""
+    """Read a file, or a part of it; a remote one with one request."""
     if is_remote(path):
         return run(path, lambda system, name: system.cat_file(name, start=start, end=end))
     with open(path, "rb") as file:
@@ -116,8 +101,23 @@ def read_bytes(path: str, start: int = 0, end: int | None = None) -> bytes:
         return file.read() if end is None else file.read(end - start)
 
 
+def read_text(path: str) -> str:
+    """Read a UTF-8 text file.
+
+    Raises:
+        InputError: If there is no such file, or it is not UTF-8.
+    """
+    try:
+        return read_bytes(path).decode()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        byte = f"0x{error.object[error.start]:02x} at {error.start}"
+        raise InputError(f"{path}: not UTF-8 ({error.reason}, byte {byte})") from None
+
+
 def info_of(path: str) -> dict[str, Any] | None:
-    """What a server says of a file or folder; None if there is neither."""
+    """Return what a server reports about a file or folder; None if neither exists."""
     try:
         return run(path, lambda system, name: system.info(name))
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def is_folder(path: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """Returns the names of all files and folders in a folder."""
+    """Return the names of all files and folders in a folder."""
     if not is_remote(folder):
         return os.listdir(folder)
     found = run(folder, lambda system, name: system.ls(name, detail=False))
@@ -143,7 +143,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def _files_below(folder: str) -> dict[str, dict[str, Any]]:
-    """What is known of every file below a folder, by relative path, sorted."""
+    """Return the size, and what else a server reports, of all files below a folder, sorted."""
 
     def find(system: Any, name: str) -> dict[str, dict[str, Any]]:
         found = system.find(name, detail=True)
@@ -156,12 +156,12 @@ def _files_below(folder: str) -> dict[str, dict[str, Any]]:
 
 
 def sizes(folder: str) -> dict[str, int]:
-    """Returns the size in bytes of every file below a folder, by relative path, sorted."""
+    """Return the size in bytes of every file below a folder, by relative path, sorted."""
     return {name: info["size"] for name, info in _files_below(folder).items()}
 
 
 def checksums(folder: str) -> dict[str, tuple[int, int]]:
-    """Size and CRC-32C of every file below a folder, by relative path, sorted.
+    """Return size and CRC-32C of every file below a folder, by relative path, sorted.
 
     Google Cloud Storage computes the CRC-32C of what it receives, so that nothing is read.
     """
@@ -176,11 +176,7 @@ def checksums(folder: str) -> dict[str, tuple[int, int]]:
 
 
 def file_identity(path: str) -> list[int]:
-    """What changes when a file is replaced or written to, found without reading it.
-
-    This is the size in bytes, and the modification time in nanoseconds or, for a remote file, a
-    hash of what the server says about it.
-    """
+    """Return a cheap fingerprint: size, and modification time or a hash of a server's report."""
     if is_remote(path):
         info = run(path, lambda system, name: system.info(name))
         digest = hashlib.sha256(repr(sorted(info.items())).encode()).hexdigest()
@@ -190,28 +186,17 @@ def file_identity(path: str) -> list[int]:
 
 
 def size(path: str) -> int:
-    """Returns the size of a file in bytes."""
+    """Return the size of a file in bytes."""
     return file_identity(path)[0]
 
 
 def sha256_of(path: str) -> str:
-    """The SHA-256 of the content of a file, in hexadecimal."""
+    """Return the SHA-256 of the content of a file, in hexadecimal."""
     return _digest(path, hashlib.sha256()).hex()
 
 
 def _digest(path: str, hasher: Any) -> bytes:
-    with open_file(path, "rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(1 << 20):
             hasher.update(chunk)
     return hasher.digest()
-
-
-def read_text(path: str) -> str:
-    """Returns the content of a UTF-8 text file."""
-    try:
-        return read_bytes(path).decode()
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        byte = f"0x{error.object[error.start]:02x} at {error.start}"
-        raise InputError(f"{path}: not UTF-8 ({error.reason}, byte {byte})") from None

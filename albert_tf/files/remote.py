@@ -39,21 +39,20 @@ _PACKAGES = {"gs": "albert-tf[gcs]", "gcs": "albert-tf[gcs]", "s3": "s3fs", "hf"
 
 
 def is_remote(path: str) -> bool:
-    """Whether `path` has a scheme, as in `gs://bucket/file`."""
     return "://" in path
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether `path` is on a server that files can only be read from."""
+    return path.startswith(("hf://", "http://", "https://"))
 
 
 def scheme_of(path: str) -> str:
     return path.partition("://")[0]
 
 
-def is_read_only(path: str) -> bool:
-    """Whether `path` is on a server that files can only be read from."""
-    return path.startswith(("hf://", "http://", "https://"))
-
-
 def is_transient(error: Exception) -> bool:
-    """Whether a request that failed this way may succeed later."""
+    """Return whether a request that failed this way may succeed later."""
     response = getattr(error, "response", None)
     status = getattr(error, "status", None) or getattr(response, "status_code", None)
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -62,7 +61,7 @@ def is_transient(error: Exception) -> bool:
     return is_lost or is_busy
 
 
-def reason_of(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
@@ -78,8 +77,8 @@ class Patience:
         self._pause = FIRST_PAUSE
 
     def seconds_after(self, error: Exception) -> float:
-        """How long to wait before the request is repeated; raises an error if it is not to be."""
-        reason, now = reason_of(error), time.monotonic()
+        """Return how long to wait before repeating the request, or raise the final error."""
+        reason, now = _reason(error), time.monotonic()
         if isinstance(error, FileNotFoundError):
             if reason.lstrip("/") in self._place:  # many clients give nothing but the path
                 reason = "no such file or folder"
@@ -101,10 +100,10 @@ class Patience:
 
 
 def run(path: str, action: Callable[[Any, str], Value]) -> Value:
-    """Returns what `action` returns, given the fsspec file system of a path and the name there.
+    """Return what `action` returns, given the fsspec file system of a path and the name there.
 
     Raises:
-        InputError: the scheme is unknown or needs a package that is not installed.
+        InputError: If the scheme is unknown or needs a package that is not installed.
     """
     scheme = scheme_of(path)
     try:
@@ -115,7 +114,7 @@ def run(path: str, action: Callable[[Any, str], Value]) -> Value:
             fsspec.register_implementation(google, name, clobber=True)
         fsspec.get_filesystem_class(scheme)
     except ValueError as error:
-        raise InputError(f"{path}: {reason_of(error)}") from None
+        raise InputError(f"{path}: {_reason(error)}") from None
     except ImportError:
         package = _PACKAGES.get(scheme, f"fsspec[{scheme.replace('https', 'http')}]")
         raise InputError(f"{path}: {scheme}:// is not installed; pip install '{package}'") from None

@@ -13,7 +13,6 @@ import logging
 import os
 import pathlib
 import platform
-import re
 import shutil
 import tempfile
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -33,15 +32,15 @@ _PROCESSES = f"{platform.node()}-{_CONTAINER}"
 def check_outputs(
     outputs: Mapping[str, Iterable[str]], inputs: Mapping[str, Iterable[str | None]]
 ) -> None:
-    """Checks that files can be written without replacing what is read.
+    """Check that files can be written without replacing what is read.
 
     Args:
-        outputs: the files to write, by the caller's name for them.
-        inputs: the files to read, by the caller's name for them; None and "" are ignored.
+        outputs: The files to write, by the caller's name for them.
+        inputs: The files to read, by the caller's name for them; None and "" are ignored.
 
     Raises:
-        InputError: a file is both, by whatever name or link, or an output is a folder or has a name
-            that looks like a glob.
+        InputError: If a file is both, by whatever name or link, or an output is a folder or has a
+            name that looks like a glob.
     """
     read = {_identity(path): name for name, paths in inputs.items() for path in paths if path}
     for argument, paths in outputs.items():
@@ -56,7 +55,7 @@ def check_outputs(
 
 
 def _identity(path: str) -> Hashable:
-    """What all names of a file have in common: where it is on the disk, or would be."""
+    """Return what all names of a file share: where it is on the disk, or would be."""
     try:
         status = os.stat(path)
         return status.st_dev, status.st_ino
@@ -65,7 +64,7 @@ def _identity(path: str) -> Hashable:
 
 
 def _check_name(path: str, argument: str) -> None:
-    """Checks that a path to be written to does not look like a glob, which would not find it."""
+    """Check that an output does not look like a glob, which would not find it again."""
     if glob.has_magic(path):
         raise InputError(
             f"`{argument}`={path}: contains *, ? or [, which stand for other characters where "
@@ -74,10 +73,10 @@ def _check_name(path: str, argument: str) -> None:
 
 
 def make_folder(path: str, argument: str = "path") -> None:
-    """Creates the folder `path`, "" for the current one, if it does not exist.
+    """Create the folder `path`, "" for the current one, if it does not exist.
 
     Raises:
-        InputError: the folder cannot be created or written to, or its name looks like a glob;
+        InputError: If the folder cannot be created or written to, or its name looks like a glob;
             `argument` is the caller's name of `path`.
     """
     _check_name(path, argument)
@@ -93,15 +92,14 @@ def make_folder(path: str, argument: str = "path") -> None:
         for each in created:
             sync_names(str(each.parent))
     except OSError as error:
-        raise InputError(
-            f"`{argument}`: cannot create the folder {path!r}: {error.strerror}"
-        ) from None
+        reason = f"cannot create the folder {path!r}: {error.strerror}"
+        raise InputError(f"`{argument}`: {reason}") from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"`{argument}`: no permission to write to the folder {path!r}")
 
 
 def sync(path: str) -> None:
-    """Waits until a file, or everything in a folder, is on the disk; not for remote ones."""
+    """Wait until a local file, or everything in a local folder, is on the disk."""
     if os.path.isdir(path) and not os.path.islink(path):
         for name in os.listdir(path):
             sync(os.path.join(path, name))
@@ -109,7 +107,7 @@ def sync(path: str) -> None:
 
 
 def sync_names(path: str) -> None:
-    """As `sync`, but of a folder only the names in it."""
+    """Wait until a local file, or of a local folder the names in it, is on the disk."""
     if is_remote(path):
         return
     descriptor = os.open(path or ".", os.O_RDONLY)
@@ -123,10 +121,10 @@ def sync_names(path: str) -> None:
 
 
 def rename(source: str, target: str, durable: bool = True) -> None:
-    """Moves a file, or a local folder, to `target`, replacing a file atomically.
+    """Move a file, or a local folder, to `target`, replacing a file atomically.
 
-    If `durable`, `target` survives a power cut, during which it is either as before or complete.
-    Otherwise, it is so only for a killed process, which is cheaper.
+    If `durable`, `target` is as before or complete after a power cut; otherwise, only after a kill,
+    which is cheaper.
     """
     if is_remote(source) or is_remote(target):
         copy_file(source, target)
@@ -140,9 +138,9 @@ def rename(source: str, target: str, durable: bool = True) -> None:
 
 
 def copy_file(source: str, target: str) -> None:
-    """Makes `target` a hard link to `source`, or a copy where links are not possible.
+    """Make `target`, atomically, a hard link to `source`, or a copy where links are impossible.
 
-    `target` is replaced atomically. Meant for files that are only ever replaced, never modified.
+    Meant for files that are only ever replaced, never modified.
     """
     if is_remote(source) and scheme_of(source) == scheme_of(target):
         run(target, lambda system, name: system.cp_file(system._strip_protocol(source), name))
@@ -158,10 +156,9 @@ def copy_file(source: str, target: str) -> None:
 
 
 def _upload(source: str, target: str) -> None:
-    """Uploads a local file, or a folder, whose names of files in it are visible one by one.
+    """Upload a local file or folder, of which those files come last that make it look complete.
 
-    The largest files of the deepest folders come first, so that those that make a folder look
-    complete, such as a config or a list, come last.
+    These are small and not deep, such as a config or a list of the others.
     """
     if not os.path.isdir(source):
         run(target, lambda system, name: system.put_file(source, name))
@@ -172,7 +169,7 @@ def _upload(source: str, target: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Removes a file or folder if it exists."""
+    """Remove a file or folder if it exists."""
     with contextlib.suppress(FileNotFoundError):
         if is_remote(path):
             run(path, lambda system, name: system.rm(name, recursive=True))
@@ -184,12 +181,10 @@ def remove(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, durable: bool = True) -> Iterator[str]:
-    """Yields a temporary name to write to, which becomes `path` if the block succeeds.
+    """Yield a local temporary name for a file or a new folder, which becomes `path` on success.
 
-    Works for a file and for a folder, which must not exist yet. The temporary name is local: for a
-    remote `path`, among the temporary files, and uploaded. After an error, the temporary file or
-    folder is removed; after a kill, a local one by the next process that writes to the same folder.
-    `durable` is as in `rename`.
+    After an error, the temporary file or folder is removed; after a kill, by the next process that
+    writes to the same local folder. `durable` is as in `rename`.
     """
     folder, name = os.path.split(path.rstrip("/"))
     with contextlib.ExitStack() as stack:
@@ -211,34 +206,31 @@ def replacing(path: str, durable: bool = True) -> Iterator[str]:
 
 
 def temporary_name(path: str) -> str:
-    """Returns a name next to `path`, unique to this process, for an unfinished file or folder."""
+    """Return a name next to `path`, unique to this process, for an unfinished file or folder."""
     folder, name = os.path.split(path.rstrip("/"))
     return os.path.join(folder, f".{name}.{_PROCESSES}-{os.getpid()}.partial")
 
 
 @functools.cache
 def _remove_leftovers(folder: str) -> None:
-    """Removes what processes that have died left in a folder under temporary names."""
-    pattern = re.compile(rf"\..+\.{re.escape(_PROCESSES)}-(\d+)\.partial")
+    """Remove what processes that have died left in a folder under temporary names."""
     with contextlib.suppress(OSError):
-        for name in os.listdir(folder or "."):
-            if found := pattern.fullmatch(name):
-                try:
-                    os.kill(int(found[1]), 0)
-                except ProcessLookupError:
-                    path = os.path.join(folder, name)
-                    logger.info("removing %s, which a killed process left", path)
-                    remove(path)
-                except OSError:  # a process of another user
-                    continue
+        for path in glob.glob(os.path.join(glob.escape(folder), f".*.{_PROCESSES}-*.partial")):
+            try:
+                os.kill(int(path.rpartition("-")[2].removesuffix(".partial")), 0)
+            except ProcessLookupError:
+                logger.info("removing %s, which a killed process left", path)
+                remove(path)
+            except (OSError, ValueError):  # a process of another user; a name of another program
+                continue
 
 
 def write_text(path: str, text: str, durable: bool = True) -> None:
-    """Writes a UTF-8 text file atomically; `durable` is as in `rename`."""
+    """Write a UTF-8 text file atomically; `durable` is as in `rename`."""
     write_bytes(path, text.encode(), durable)
 
 
 def write_bytes(path: str, content: bytes, durable: bool = True) -> None:
-    """Writes a binary file atomically; `durable` is as in `rename`."""
+    """Write a binary file atomically; `durable` is as in `rename`."""
     with replacing(path, durable) as partial, open(partial, "wb") as file:
         file.write(content)

@@ -16,10 +16,12 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS, VOCAB_SIZE
-from tests.support.bucket import Bucket, error
 from tests.support.ports import free_addresses
 
-pytest.importorskip("gcsfs", reason="gcsfs is not installed (the extra `gcs`)")
+pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
+
+from tests.support.bucket import Bucket, error
+
 pytestmark = pytest.mark.integration
 
 PLACE = "gs://bucket"
@@ -70,26 +72,11 @@ def run(start) -> Callable[..., str]:
     return run
 
 
-def prepare(bucket: Bucket, run: Callable[..., str], project) -> None:
-    """Corpus, vocabulary and records of the bucket's own text, as the commands make them."""
-    bucket.put("raw.txt", (project.folder / "raw.txt").read_bytes())
+def put_files(bucket: Bucket, project) -> None:
+    """The config and the records of `project`."""
     bucket.put("config.json", project.config.read_bytes())
-    run(
-        "-m", "data_prep.extract_corpus", "--format=text", f"--input_file={PLACE}/raw.txt",
-        f"--output_file={PLACE}/train.txt", f"--eval_output_file={PLACE}/eval.txt",
-        "--eval_fraction=0.2",
-    )  # fmt: skip
-    run(
-        "-m", "data_prep.train_vocabulary", f"--input_file={PLACE}/train.txt",
-        f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={PLACE}/vocabulary",
-    )  # fmt: skip
-    for split, shards in (("train", 2), ("eval", 2)):
-        run(
-            "-m", "data_prep.create_pretraining_data", f"--input_file={PLACE}/{split}.txt",
-            f"--output_file={PLACE}/{split}.tfrecord", f"--num_shards={shards}",
-            f"--spm_model_file={PLACE}/vocabulary.model", "--masking=dynamic", "--dupe_factor=1",
-            *RECORD_FLAGS,
-        )  # fmt: skip
+    for path in project.folder.glob("*.tfrecord*"):
+        bucket.put(path.name, path.read_bytes())
 
 
 def contents(bucket: Bucket, folder: str) -> dict[str, bytes]:
@@ -106,13 +93,26 @@ def metrics(bucket: Bucket, folder: str) -> list[tuple[float, ...]]:
     return [(row["step"], row["loss"], row["gradient_norm"]) for row in rows]
 
 
-def results(bucket: Bucket, folder: str) -> bytes:
-    return contents(bucket, folder)["eval_results.txt"]
-
-
 @pytest.mark.slow
 def test_the_whole_way(bucket, run, start, project):
-    prepare(bucket, run, project)
+    bucket.put("raw.txt", (project.folder / "raw.txt").read_bytes())
+    bucket.put("config.json", project.config.read_bytes())
+    run(
+        "-m", "data_prep.extract_corpus", "--format=text", f"--input_file={PLACE}/raw.txt",
+        f"--output_file={PLACE}/train.txt", f"--eval_output_file={PLACE}/eval.txt",
+        "--eval_fraction=0.2",
+    )  # fmt: skip
+    run(
+        "-m", "data_prep.train_vocabulary", f"--input_file={PLACE}/train.txt",
+        f"--vocab_size={VOCAB_SIZE}", f"--output_prefix={PLACE}/vocabulary",
+    )  # fmt: skip
+    for split in ("train", "eval"):
+        run(
+            "-m", "data_prep.create_pretraining_data", f"--input_file={PLACE}/{split}.txt",
+            f"--output_file={PLACE}/{split}.tfrecord", "--num_shards=2",
+            f"--spm_model_file={PLACE}/vocabulary.model", "--masking=dynamic", "--dupe_factor=1",
+            *RECORD_FLAGS,
+        )  # fmt: skip
     run(*TRAIN, "--do_eval", f"--output_dir={PLACE}/whole")
 
     words = (*TRAIN, "--do_eval", f"--output_dir={PLACE}/killed")
@@ -129,7 +129,8 @@ def test_the_whole_way(bucket, run, start, project):
     )
     output = run(*words)
     assert f"resuming from {PLACE}/killed/model.ckpt-" in output
-    assert results(bucket, "killed") == results(bucket, "whole")
+    whole, killed = (contents(bucket, folder) for folder in ("whole", "killed"))
+    assert killed["eval_results.txt"] == whole["eval_results.txt"]
     assert metrics(bucket, "killed") == metrics(bucket, "whole")
     assert [step for step, *_ in metrics(bucket, "killed")] == list(range(3, 25, 3))
     assert any("tfevents" in name for name in contents(bucket, "killed"))
@@ -177,10 +178,7 @@ def test_fine_tuning_keeps_the_best_checkpoint(bucket, run, project):
 
 @pytest.mark.slow
 def test_a_quota_that_is_full_ends_training_with_the_explanation(bucket, run, project):
-    for name in ("train", "eval"):
-        for path in project.folder.glob(f"{name}*"):
-            bucket.put(path.name, path.read_bytes())
-    bucket.put("config.json", project.config.read_bytes())
+    put_files(bucket, project)
     explanation = "The project exceeded its quota."
     is_full = [False]
 
@@ -202,23 +200,15 @@ def test_a_quota_that_is_full_ends_training_with_the_explanation(bucket, run, pr
 
 @pytest.mark.slow
 def test_two_processes_train_on_one_bucket(bucket, start, run, project):
-    prepare(bucket, run, project)
+    put_files(bucket, project)
     config = json.loads(project.config.read_text())
     config |= dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
     bucket.put("config.json", json.dumps(config).encode())
     run(*TRAIN, "--do_eval", f"--output_dir={PLACE}/one")
     (address,) = free_addresses(1)
-    processes = [
-        start(
-            *TRAIN,
-            "--do_eval",
-            f"--output_dir={PLACE}/two",
-            f"--coordinator_address={address}",
-            "--num_processes=2",
-            f"--process_id={number}",
-        )
-        for number in range(2)
-    ]
+    words = (*TRAIN, "--do_eval", f"--output_dir={PLACE}/two", "--num_processes=2")
+    words = (*words, f"--coordinator_address={address}")
+    processes = [start(*words, f"--process_id={number}") for number in range(2)]
     for process in processes:
         output, _ = process.communicate()
         assert process.returncode == 0, output

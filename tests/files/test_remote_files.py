@@ -18,6 +18,9 @@ from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import remote
 from albert_tf.interop.checkpoint_folders import check_engine
 from tests.conftest import ROOT
+
+pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
+
 from tests.support.bucket import Bucket, error
 
 FOLDER = "gs://bucket/run"
@@ -120,7 +123,7 @@ DEEDS = {
 def test_what_may_pass_is_tried_again(bucket, deed, status, monkeypatch):
     monkeypatch.setattr(remote, "PATIENCE", 20.0)
     files.write_text(f"{FOLDER}/a", "a")
-    faults = iter([error(status, "Later, please.")] * 3)
+    faults = (error(status, "Later, please.") for _ in range(3))
     bucket.fault = lambda method, address: next(faults, None)
     state = random.getstate()
     DEEDS[deed]()

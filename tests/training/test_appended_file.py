@@ -7,6 +7,9 @@ import pytest
 from albert_tf import files
 from albert_tf.training import appended_file
 from albert_tf.training.appended_file import AppendedFile
+
+pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
+
 from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
