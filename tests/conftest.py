@@ -124,8 +124,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setattr(remote, name, seconds)
     monkeypatch.setattr(remote, "FIRST_PAUSE", 0.02)
     with Bucket() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.address)
         yield server
     for kind in ("gs", "gcs"):
         fsspec.get_filesystem_class(kind).clear_instance_cache()

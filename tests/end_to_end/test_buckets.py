@@ -50,7 +50,7 @@ def start(bucket, environment) -> Callable[..., subprocess.Popen]:
         return subprocess.Popen(
             [sys.executable, *words],
             cwd=ROOT,
-            env={**variables, **bucket.environment},
+            env={**variables, "STORAGE_EMULATOR_HOST": bucket.address},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import sys
 import fsspec
 import pytest
 
+from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.files import copy_file, expand_globs, file_identity, make_folder, sha256_of
 from albert_tf.locks import folder_of_one
@@ -148,3 +150,42 @@ def test_no_folder_gets_a_name_that_globs_do_not_find_again(tmp_path, name):
     with pytest.raises(InputError, match=r"`output_dir`=.*contains \*, \? or \["):
         make_folder(str(tmp_path / name), "output_dir")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "package"),
+    [
+        ("hf://datasets/a/b/c.txt", "huggingface_hub", "huggingface_hub"),
+        ("https://a/b.txt", "fsspec", "fsspec[http]"),
+    ],
+)
+def test_packages_that_are_missing_are_named(path, module, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=re.escape(f"pip install '{package}'")):
+        files.exists(path)
+
+
+def test_a_server_that_is_lost_is_not_invalid_input(monkeypatch):
+    """After invalid input, unfinished work is removed."""
+
+    def lost(path):
+        raise RuntimeError("no connection")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", lost)
+    for read in (files.exists, files.matches, files.size, files.open_file):
+        with pytest.raises(OSError, match="memory://a/b: no connection"):
+            read("memory://a/b")
+
+
+def test_files_in_memory_are_found_and_read():
+    """Through any file system of fsspec, not all of which keep the scheme in names."""
+    memory = fsspec.filesystem("memory")
+    memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
+    assert files.matches("memory://corpus/*.txt") == [f"memory://corpus/{c}.txt" for c in "ab"]
+    assert files.matches("memory://corpus/c.txt") == []
+    assert list(files.read_lines("memory://corpus/a.txt")) == ["eins", "zwei"]
+    assert list(files.read_lines("memory://corpus/b.txt")) == ["drei"]
+    assert files.is_folder("memory://corpus")
+    before = files.file_identity("memory://corpus/a.txt")
+    memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
+    assert files.file_identity("memory://corpus/a.txt") != before

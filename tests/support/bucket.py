@@ -4,9 +4,9 @@ It knows what gcsfs and tensorstore use: ranges, listings in pages, uploads of t
 generations and preconditions. Source: https://cloud.google.com/storage/docs/json_api/v1/objects.
 
     with Bucket() as bucket:
-        subprocess.run([...], env={**os.environ, **bucket.environment})
+        subprocess.run([...], env={**os.environ, "STORAGE_EMULATOR_HOST": bucket.address})
 
-    python -m tests.support.bucket 9000          # until it is interrupted; prints the environment
+    python -m tests.support.bucket 9000          # until it is interrupted
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from urllib.parse import unquote
 import google_crc32c
 from aiohttp import web
 
+_NAME = "bucket"
 _PATH = re.compile(r"(?:/download|(/upload))?/storage/v1/b/([^/]+)(/o)?(?:/([^/]+)(?:/(.+))?)?")
 
 
@@ -40,7 +41,6 @@ class Request(NamedTuple):
     method: str
     name: str
     sent: int
-    received: int
     status: int
 
 
@@ -49,21 +49,18 @@ def error(status: int, message: str) -> web.Response:
 
 
 class Bucket:
-    """A bucket `gs://NAME`.
+    """The bucket `gs://bucket`.
 
     Attributes:
         objects: by name.
         requests: what arrived so far.
         fault: called with method and address of a request; an answer takes the place of its own.
-        delay: seconds by which answers come later.
     """
 
-    def __init__(self, name: str = "bucket", port: int = 0):
-        self.name = name
+    def __init__(self, port: int = 0):
         self.objects: dict[str, Object] = {}
         self.requests: list[Request] = []
         self.fault: Callable[[str, str], web.Response | None] = lambda method, address: None
-        self.delay = 0.0
         self._port = port
         self._generations = itertools.count(1)
         self._uploads: dict[str, tuple[dict[str, str], bytearray]] = {}
@@ -72,11 +69,6 @@ class Bucket:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self._port}"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """What programs need to know of it."""
-        return {"STORAGE_EMULATOR_HOST": self.address}
 
     def __enter__(self) -> Bucket:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -104,19 +96,18 @@ class Bucket:
 
     async def _serve(self, request: web.BaseRequest) -> web.Response:
         body = await request.read()
-        await asyncio.sleep(self.delay)
         answer = self.fault(request.method, unquote(request.raw_path))
         answer = answer or self._answer(request, body)
         found = re.search(r"/o/([^/?]+)|[?&](?:name|prefix)=([^&]*)", request.raw_path)
         name = unquote(found[1] or found[2] or "") if found else ""
-        sizes = len(answer.body or b""), len(body)
-        self.requests.append(Request(request.method, name, *sizes, answer.status))
+        sent = len(answer.body or b"")
+        self.requests.append(Request(request.method, name, sent, answer.status))
         return answer
 
     def _answer(self, request: web.BaseRequest, body: bytes) -> web.Response:
         query = dict(request.query)
         upload, bucket, objects, name, action = _PATH.fullmatch(request.rel_url.raw_path).groups()
-        if bucket != self.name:
+        if bucket != _NAME:
             return error(404, "The specified bucket does not exist.")
         if upload:
             return self._upload(query, request.headers, body)
@@ -152,7 +143,7 @@ class Bucket:
         crc = google_crc32c.value(content).to_bytes(4, "big")
         return {
             "name": name,
-            "bucket": self.name,
+            "bucket": _NAME,
             "size": str(len(content)),
             "generation": str(generation),
             "metageneration": "1",
@@ -196,7 +187,7 @@ class Bucket:
             number = str(next(self._generations))
             name = query.get("name") or json.loads(body)["name"]
             self._uploads[number] = ({**query, "name": name}, bytearray())
-            place = f"/upload/storage/v1/b/{self.name}/o?uploadType=resumable&upload_id={number}"
+            place = f"/upload/storage/v1/b/{_NAME}/o?uploadType=resumable&upload_id={number}"
             return web.Response(headers={"Location": self.address + place})
         described, content = self._uploads[query["upload_id"]]
         first, total = re.match(r"bytes (\d+|\*).*/(.+)", headers["Content-Range"]).groups()
@@ -217,6 +208,5 @@ class Bucket:
 
 
 if __name__ == "__main__":
-    with Bucket(port=int(sys.argv[1])) as bucket:
-        print(*(f"{name}={value}" for name, value in bucket.environment.items()), flush=True)
+    with Bucket(port=int(sys.argv[1])):
         threading.Event().wait()

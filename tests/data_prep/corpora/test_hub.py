@@ -10,13 +10,11 @@ import re
 import subprocess
 import sys
 
-import fsspec
 import pyarrow
 import pytest
 from pyarrow import parquet
 
 from albert_tf import files
-from albert_tf.errors import InputError
 from tests.conftest import ROOT
 from tests.support.hub import Hub, serving
 
@@ -122,49 +120,3 @@ def test_what_does_not_exist_is_one_line(folder, tmp_path, name, message):
     assert done.stderr.count("\n") == 1
     assert name in done.stderr
     assert message in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("path", "module", "package"),
-    [
-        ("hf://datasets/a/b/c.txt", "huggingface_hub", "huggingface_hub"),
-        ("https://a/b.txt", "fsspec", "fsspec[http]"),
-    ],
-)
-def test_packages_that_are_missing_are_named(path, module, package, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=re.escape(f"pip install '{package}'")):
-        files.exists(path)
-
-
-def test_a_server_that_is_lost_is_not_invalid_input(monkeypatch):
-    """After invalid input, unfinished work is removed."""
-
-    def lost(path):
-        raise RuntimeError("no connection")
-
-    monkeypatch.setattr(fsspec.core, "url_to_fs", lost)
-    for read in (files.exists, files.matches, files.size, files.open_file):
-        with pytest.raises(OSError, match="memory://a/b: no connection"):
-            read("memory://a/b")
-
-
-def test_files_are_read_and_not_written():
-    """Through any file system of fsspec, here one in memory."""
-    memory = fsspec.filesystem("memory")
-    memory.pipe({"/corpus/a.txt": b"eins\r\nzwei\n", "/corpus/b.txt": b"\xef\xbb\xbfdrei"})
-    assert files.matches("memory://corpus/*.txt") == [f"memory://corpus/{c}.txt" for c in "ab"]
-    assert files.matches("memory://corpus/c.txt") == []
-    assert list(files.read_lines("memory://corpus/a.txt")) == ["eins", "zwei"]
-    assert list(files.read_lines("memory://corpus/b.txt")) == ["drei"]
-    assert files.read_text("memory://corpus/a.txt") == "eins\r\nzwei\n"
-    assert files.size("memory://corpus/a.txt") == 11
-    assert files.exists("memory://corpus/a.txt")
-    assert not files.exists("memory://corpus/c.txt")
-    assert files.is_folder("memory://corpus")
-    assert not files.is_folder("memory://corpus/a.txt")
-    before = files.file_identity("memory://corpus/a.txt")
-    memory.pipe("/corpus/a.txt", b"eins\r\nZWEI\n")
-    assert files.file_identity("memory://corpus/a.txt") != before
-    with pytest.raises(InputError, match="`output_file`: https://a/out can only be read"):
-        files.make_folder("https://a/out", "output_file")
