@@ -66,7 +66,7 @@ def test_leftovers_of_the_dead_are_removed(tmp_path, monkeypatch):
     mine = pathlib.Path(temporary_name(str(folder / "export")))
     number = str(os.getpid())
     dead = folder / mine.name.replace(number, "4194305")  # above the largest that Linux gives
-    other = folder / dead.name.replace(".export", "").replace("-4194305", "-x-4194305")
+    other = folder / dead.name.replace("-4194305", "-x-4194305")  # of another machine
     for path in (mine, dead, other):
         path.mkdir()
     write_text(str(folder / "a.txt"), "")

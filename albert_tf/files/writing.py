@@ -217,11 +217,11 @@ def _remove_leftovers(folder: str) -> None:
     with contextlib.suppress(OSError):
         for path in glob.glob(os.path.join(glob.escape(folder), f".*.{_PROCESSES}-*.partial")):
             try:
-                os.kill(int(path.rpartition("-")[2].removesuffix(".partial")), 0)
+                os.kill(int(path.rpartition(f"{_PROCESSES}-")[2].removesuffix(".partial")), 0)
             except ProcessLookupError:
                 logger.info("removing %s, which a killed process left", path)
                 remove(path)
-            except (OSError, ValueError):  # a process of another user; a name of another program
+            except (OSError, ValueError):  # another user's process; another machine's
                 continue
 
 
