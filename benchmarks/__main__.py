@@ -20,10 +20,10 @@ import time
 
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder
-from albert_tf.options import command, option
+from albert_tf.options import check_limits, command, option
 from albert_tf.progress import duration
 from benchmarks.comparison import Suite
-from benchmarks.parts import PARTS, check, runner
+from benchmarks.parts import PARTS, runner
 from benchmarks.reporting import write
 
 
@@ -33,7 +33,7 @@ class Options:
 
     only: tuple[str, ...] = option((), "Parts to run, separated by commas; all by default.")
     list: bool = option(False, "Print the names of the parts and exit.")
-    repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.")
+    repeats: int = option(0, "Rounds; 0 for 5, or 2 with --quick.", minimum=0)
     results: str | None = option(
         None, "Folder of the results; by default benchmarks/results, with --quick build/benchmarks."
     )
@@ -59,9 +59,10 @@ def run(options: Options) -> None:
         for name, what in PARTS.items():
             print(f"{name:<28}{what}")
         return
-    check(options.only)
-    if options.repeats < 0:
-        raise InputError(f"--repeats={options.repeats}: must be at least 1")
+    for name in options.only:
+        if name not in PARTS:
+            raise InputError(f"--only={name}: must be among {', '.join(PARTS)}")
+    check_limits(options)
     if options.books and not os.path.isdir(options.books):
         raise InputError(f"--books={options.books}: no such folder of .txt files")
     partial = options.quick or options.works

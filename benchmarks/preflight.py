@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import dataclasses
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from absl import flags
 
 from albert_tf.hardware.slices import GIB, Slice, parse_slice
 from albert_tf.options import command, define_flags, from_flags, option
-from albert_tf.progress import ProgressLine
 from albert_tf.tpu.bounds import Compiled, step_time
 from albert_tf.tpu.preflight import Compiler, check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
@@ -91,10 +90,10 @@ def recipe(name: str, where: Slice, options: Options) -> PreflightOptions:
 
 
 def largest(
-    options: PreflightOptions, where: Slice, sizes: tuple[int, ...]
+    options: PreflightOptions, where: Slice, sizes: Sequence[int]
 ) -> Iterator[tuple[int, bool, Compiled]]:
     """Sizes from the first on, up to the first that fits."""
-    compiler = Compiler(options, ProgressLine())
+    compiler = Compiler(options)
     for remat in (False, True):
         for micro in sizes:
             compiled = compiler.compile(where, options.train_batch_size, micro, remat)

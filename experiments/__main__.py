@@ -30,13 +30,13 @@ from albert_tf.progress import ProgressLine, duration
 from benchmarks.machine import describe, today, versions
 from experiments import pictures, report, speed
 from experiments.results import Row, to_json
-from experiments.runs import Run, Tasks, by_formula, config_of, in_turns
+from experiments.runs import Run, Tasks, by_formula, config_of, in_rounds
 from experiments.scales import SCALES, find_scale
 from experiments.study import Study, find_study, study_names
 from experiments.workspace import Corpus, Workspace, digest, once
 
 # Parts of the time of a study of equal time, and the share of it that measures the rates first.
-TURNS, CALIBRATION = 6, 0.1
+ROUNDS, CALIBRATION = 6, 0.1
 # Of the runs that measure the rates, different from those of all others.
 CALIBRATION_SEED = 2**31 - 1
 
@@ -185,7 +185,7 @@ class Laboratory:
         if self._study.same_time:
             for seed in seeds:
                 same = [run for (number, _), run in runs.items() if number == seed]
-                in_turns(same, self._workspace.scale.minutes, TURNS)
+                in_rounds(same, self._workspace.scale.minutes, ROUNDS)
         jobs = {
             f"{name}, seed {seed}": functools.partial(run.measured, self._study, self._tasks)
             for (seed, name), run in runs.items()
@@ -201,7 +201,7 @@ class Laboratory:
         minutes = CALIBRATION * self._workspace.scale.minutes
         limit = {"max_train_minutes": minutes}
         first = [Run(self._workspace, each, CALIBRATION_SEED, limit) for each in self._variants]
-        in_turns(first, minutes, 2)
+        in_rounds(first, minutes, 2)
         return {
             variant.name: {
                 "num_train_steps": max(int(run.steps_done() / CALIBRATION), 1),

@@ -216,8 +216,8 @@ def first_metric(folder: pathlib.Path) -> float:
     return next(results[metric.key] for metric in METRICS.values() if metric.key in results)
 
 
-def in_turns(runs: Sequence[Run], minutes: float, turns: int) -> None:
-    """Trains runs for the same time each, a part of it in every turn."""
-    for turn in range(1, turns + 1):
-        for run in runs if turn % 2 else list(reversed(runs)):
-            run.train(minutes * turn / turns, last=turn == turns)
+def in_rounds(runs: Sequence[Run], minutes: float, rounds: int) -> None:
+    """Train runs for the same time each, a part of it in every round."""
+    for number in range(1, rounds + 1):
+        for run in runs if number % 2 else list(reversed(runs)):
+            run.train(minutes * number / rounds, last=number == rounds)

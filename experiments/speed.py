@@ -1,4 +1,4 @@
-"""Speed of training steps: measured here, in turns, and estimated by the TPU compiler."""
+"""Speed of training steps: measured here, in rounds, and estimated by the TPU compiler."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_text
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.slices import parse_slice
-from albert_tf.progress import ProgressLine
 from albert_tf.tpu.bounds import step_time
-from albert_tf.tpu.preflight import Compiler, check_installed
+from albert_tf.tpu.preflight import check_installed
 from albert_tf.tpu.preflight_options import PreflightOptions
 from benchmarks.comparison import Case, Suite, compare
 from benchmarks.implementations.workload import Workload
+from benchmarks.preflight import largest
 from experiments.scales import PAPER, Scale
 
 IMPLEMENTATIONS = {"tensorflow": "albert_tf", "jax": "albert_tf on JAX, fused attention"}
@@ -31,7 +31,7 @@ def measured_here(
     shape: tuple[int, int],
     engine: str,
 ) -> dict[str, list[float]]:
-    """Speed of training steps in each of several rounds, in turns with a reference.
+    """Speed of training steps in each of several rounds, next to a reference.
 
     Args:
         scale: precision and number of predictions.
@@ -95,14 +95,11 @@ def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float
         engine=where.data.engines[0],
         **{name: value for name, value in flags.items() if name in names},
     )
-    share = options.train_batch_size // where.replicas
-    compiler = Compiler(options, ProgressLine())
-    for remat in options.rematerialization:
-        for micro in _halves(share):
-            compiled = compiler.compile(where, options.train_batch_size, micro, remat)
-            if compiled.fits:
-                time = step_time(compiled, where)
-                return options.train_batch_size / (time.estimate or time.bound)
+    sizes = _halves(options.train_batch_size // where.replicas)
+    for _, _, compiled in largest(options, where, sizes):
+        if compiled.fits:
+            time = step_time(compiled, where)
+            return options.train_batch_size / (time.estimate or time.bound)
     return None
 
 

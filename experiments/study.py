@@ -1,19 +1,7 @@
 """What a study is: what varies, what is measured, the paper's numbers, and how it is drawn.
 
-A study is one file of `experiments/studies` that assigns a `Study` to `STUDY`, or any Python file
-whose path is given to `python -m experiments`:
-
-    def variants(scale):
-        return [Variant(name, model={"hidden_act": name}) for name in ("gelu", "relu")]
-
-    STUDY = Study(
-        title="Activation of the feed-forward network",
-        source="not in the paper",
-        question="Does the activation matter?",
-        variants=variants,
-        columns=(PARAMETERS, MASKED_LM, SENTENCE_ORDER),
-        pictures=(Dots(MASKED_LM),),
-    )
+A study is one file of `experiments/studies`, or any Python file whose path is given to
+`python -m experiments`, that assigns a `Study` to `STUDY`; docs/experiments.md shows one.
 """
 
 from __future__ import annotations
@@ -92,6 +80,7 @@ SENTENCE_ORDER = Column(
     "sentence order, %", "sentence_order_accuracy", OWN, percent=True, chance=0.5
 )
 DOWNSTREAM = Column("tasks, %", "downstream", percent=True)
+LEARNED = (MASKED_LM, SENTENCE_ORDER, DOWNSTREAM)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +122,7 @@ class Study:
             made like the training data of each variant.
         paper_compared: heading of the paper's numbers that `compared` corresponds to.
         trains: whether runs are trained; if not, only what needs no training is measured.
-        timed: whether the speed of a training step is measured, in turns.
+        timed: whether the speed of a training step is measured, in interleaved rounds.
         timed_batch: scale -> (sequences, tokens) in a timed step, instead of `Scale.timed_batch`.
         same_time: whether every run gets the time of `Scale.minutes` instead of a number of steps.
         notes: what was found, for the page; Markdown.

@@ -20,27 +20,6 @@ class Interval(NamedTuple):
     method: str
 
 
-class Share(NamedTuple):
-    """A share of correct predictions with its 95 % interval (Wilson)."""
-
-    value: float
-    low: float
-    high: float
-    count: int  # type: ignore[assignment]  # hides a method of tuples
-
-    @classmethod
-    def of(cls, value: float, count: int) -> Share:
-        low, high, _ = wilson(round(value * count), count)
-        return cls(value, low, high, count)
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%}"
-
-    @property
-    def interval(self) -> str:
-        return f"{self.low:.1%} to {self.high:.1%}"
-
-
 def wilson(right: int, count: int) -> Interval:
     """Returns Wilson's score interval of a share.
 

@@ -3,8 +3,7 @@
 XLA's own totals count the body of a loop once and include data that stays on the chip. Here, a loop
 is counted as often as it runs, and only data that is read from or written to HBM is counted.
 
-The compiler does not estimate the costs of custom kernels, so they are computed here. Matrix
-products of a kernel count in two ways:
+The compiler does not estimate custom kernels. Their matrix products count in two ways:
 
 - as operations of the model, like those of plain attention: 2 products forward and 4 backward;
 - as operations that the kernel executes: the backward kernel computes the scores again, which
@@ -23,24 +22,6 @@ import re
 from typing import NamedTuple
 
 
-class KernelCosts(NamedTuple):
-    """Costs of kernels.
-
-    Attributes:
-        flops: operations of the matrix products that they stand for.
-        operations: operations of the matrix products that they execute.
-    """
-
-    flops: float = 0.0
-    operations: float = 0.0
-
-    def __add__(self, other: KernelCosts) -> KernelCosts:  # type: ignore[override]  # of tuples
-        return KernelCosts(self.flops + other.flops, self.operations + other.operations)
-
-    def times(self, count: float) -> KernelCosts:
-        return KernelCosts(count * self.flops, count * self.operations)
-
-
 class Costs(NamedTuple):
     """Costs of a program on one device.
 
@@ -48,29 +29,21 @@ class Costs(NamedTuple):
         memory_bytes: bytes read from and written to HBM.
         cycles: the compiler's estimate, without communication and custom kernels.
         reduced_bytes: bytes that are all-reduced.
-        kernels: costs of custom kernels, by a model.
+        kernel_flops: operations of the matrix products that custom kernels stand for.
+        kernel_operations: operations of the matrix products that they execute.
     """
 
     memory_bytes: float = 0.0
     cycles: float = 0.0
     reduced_bytes: float = 0.0
-    kernels: KernelCosts = KernelCosts()
+    kernel_flops: float = 0.0
+    kernel_operations: float = 0.0
 
     def __add__(self, other: Costs) -> Costs:  # type: ignore[override]  # of tuples
-        return Costs(
-            self.memory_bytes + other.memory_bytes,
-            self.cycles + other.cycles,
-            self.reduced_bytes + other.reduced_bytes,
-            self.kernels + other.kernels,
-        )
+        return Costs(*(one + another for one, another in zip(self, other, strict=True)))
 
     def times(self, count: float) -> Costs:
-        return Costs(
-            count * self.memory_bytes,
-            count * self.cycles,
-            count * self.reduced_bytes,
-            self.kernels.times(count),
-        )
+        return Costs(*(count * value for value in self))
 
 
 class Instruction(NamedTuple):
@@ -91,17 +64,14 @@ _OPERAND = re.compile(r"%([\w.\-]+)")
 _ON_CHIP = re.compile(r"S\([1-9]")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _KERNEL = 'custom_call_target="tpu_custom_call"'
+_SHAPE = re.compile(r"\[([\d,]+)\]")
+# By the start of a custom kernel's name: matrix products that it stands for and executes, each of
+# 2 * batch * heads * length^2 * head_size operations.
+_KERNEL_PRODUCTS = {"splash_mha_fwd": (2, 2), "splash_mha_dkv": (4, 5)}
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 # Instructions that only name values or end an operation that started elsewhere.
 _FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"}
 _ALL_REDUCES = {"all-reduce", "all-reduce-start"}
-
-
-# By the start of the name: matrix products that a kernel stands for and executes, each of
-# 2 * batch * heads * length^2 * head_size operations.
-_PRODUCTS = {"splash_mha_fwd": (2, 2), "splash_mha_dkv": (4, 5)}
-
-_SHAPE = re.compile(r"\[([\d,]+)\]")
 
 
 def _balanced(text: str, start: int) -> int:
@@ -153,26 +123,6 @@ def memory_bytes(type_text: str) -> float:
                 size *= int(number)
             total += size * bits / 8
     return total
-
-
-def kernel_costs(name: str, result_type: str) -> KernelCosts:
-    """Return the costs of one call of a custom kernel.
-
-    Args:
-        name: of the instruction, which starts with that of the kernel.
-        result_type: type of its result, of whose arrays the first with four axes is
-            `[batch, heads, length, head_size]`.
-
-    Raises:
-        ValueError: If the kernel is unknown.
-    """
-    for kernel, (stands_for, executes) in _PRODUCTS.items():
-        if name.startswith(kernel):
-            shapes = [[int(n) for n in text.split(",")] for text in _SHAPE.findall(result_type)]
-            shape = next(shape for shape in shapes if len(shape) == 4)
-            product = 2.0 * math.prod(shape) * shape[2]
-            return KernelCosts(stands_for * product, executes * product)
-    raise ValueError(f"the costs of the kernel {name} are unknown")
 
 
 def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
@@ -227,8 +177,23 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
                 sum(memory_bytes(re.sub(r"S\(\d\)", "", text)) for text in operand_types)
                 if opcode in _ALL_REDUCES
                 else 0.0,
-                kernel_costs(instruction.name, instruction.type)
-                if _KERNEL in rest
-                else KernelCosts(),
+                *(_kernel_costs(instruction) if _KERNEL in rest else ()),
             )
     return total
+
+
+def _kernel_costs(call: Instruction) -> tuple[float, float]:
+    """Returns the operations that a custom kernel stands for and executes.
+
+    The first result with four axes is `[batch, heads, length, head_size]`.
+
+    Raises:
+        ValueError: If the kernel is not in the table.
+    """
+    for kernel, (stands_for, executes) in _KERNEL_PRODUCTS.items():
+        if call.name.startswith(kernel):
+            shapes = [[int(n) for n in text.split(",")] for text in _SHAPE.findall(call.type)]
+            shape = next(shape for shape in shapes if len(shape) == 4)
+            product = 2.0 * math.prod(shape) * shape[2]
+            return stands_for * product, executes * product
+    raise ValueError(f"the costs of the kernel {call.name} are unknown")

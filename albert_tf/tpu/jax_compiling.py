@@ -10,15 +10,12 @@ those of the TensorFlow engine, since a program of JAX names the devices that it
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-# Set before JAX loads, so that it looks for no TPU on this machine or in Cloud metadata.
-os.environ.update(JAX_PLATFORMS="cpu", TPU_SKIP_MDS_QUERY="1", ALLOW_MULTIPLE_LIBTPU_LOAD="1")
+# First, since it has JAX look for no TPU on this machine or in Cloud metadata.
+from albert_tf.tpu.compiling import measure, write_result  # isort: skip
 
 import jax
 import numpy as np
@@ -30,7 +27,7 @@ from albert_tf.engines.jax.engine import JaxEngine, TrainingStep
 from albert_tf.engines.jax.workers import JaxWorkers
 from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
-from albert_tf.tpu.measuring import measure
+from albert_tf.tpu.preflight_options import read_request
 from albert_tf.training.model_config import find_config
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -90,16 +87,8 @@ def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compi
 
 
 def main(request: str, topology: str, trips: str, result: str) -> None:
-    with open(request, encoding="utf-8") as file:
-        asked = json.load(file)
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in asked["options"].items()
-    }
-    options = PretrainingOptions(**values)
-    compiled = compile_step(options, parse_slice(topology), int(trips))
-    with open(result, "w", encoding="utf-8") as file:
-        json.dump(dataclasses.asdict(compiled), file)
+    options, _ = read_request(request)
+    write_result(compile_step(options, parse_slice(topology), int(trips)), result)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,13 @@ serialized HLO module.
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Any
 
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.tpu.preflight_options import read_request
 from albert_tf.training.model_config import find_config
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import find_pretraining_task
@@ -91,13 +90,7 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
 
 
 def main(request: str, program: str) -> None:
-    with open(request, encoding="utf-8") as file:
-        asked = json.load(file)
-    options: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in asked["options"].items()
-    }
-    module = lower(PretrainingOptions(**options), asked["replicas"])
+    module = lower(*read_request(request))
     with open(program, "wb") as file:
         file.write(module)
 

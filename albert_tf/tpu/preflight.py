@@ -27,7 +27,7 @@ from albert_tf.options import command
 from albert_tf.progress import ProgressLine, duration
 from albert_tf.tpu import preflight_report as report
 from albert_tf.tpu.bounds import Compiled, for_share
-from albert_tf.tpu.preflight_options import PreflightOptions
+from albert_tf.tpu.preflight_options import PreflightOptions, to_request
 from albert_tf.training.options import PretrainingOptions
 
 logger = logging.getLogger(__name__)
@@ -52,12 +52,11 @@ class Compiler:
 
     Args:
         options: the training run and the settings of the preflight.
-        line: shows the progress.
     """
 
-    def __init__(self, options: PreflightOptions, line: ProgressLine):
+    def __init__(self, options: PreflightOptions):
         self.options = options
-        self.line = line
+        self.line = ProgressLine()
         self._folder = tempfile.mkdtemp(prefix="preflight-")
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._requests: dict[str, str] = {}
@@ -88,7 +87,7 @@ class Compiler:
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
         """Returns the file that describes a program."""
-        request = json.dumps({"replicas": replicas, "options": dataclasses.asdict(asked)})
+        request = to_request(asked, replicas)
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
             with open(path, "w", encoding="utf-8") as file:
@@ -180,7 +179,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
         )
     share = batch // where.replicas
     sizes = candidates(share, options.sizes())
-    compiler = Compiler(options, ProgressLine())
+    compiler = Compiler(options)
     yield from report.heading(options, where)
     yield ""
     yield report.columns(options.engine)
@@ -209,7 +208,7 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
     For every generation, the largest micro-batch that fits is found on a small slice, since memory
     and costs of a micro-batch do not depend on the number of devices.
     """
-    compiler = Compiler(options, ProgressLine())
+    compiler = Compiler(options)
     yield from report.heading(options)
     yield ""
     yield report.SLICE_COLUMNS

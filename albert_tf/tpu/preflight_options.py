@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from albert_tf.errors import InputError
@@ -60,3 +61,19 @@ class PreflightOptions(PretrainingOptions):
             input_file=self.input_file or ("not read",),
         )
         return PretrainingOptions(**{**values, **changes})
+
+
+def to_request(options: PretrainingOptions, replicas: int) -> str:
+    """Describes a program to the process that builds it."""
+    return json.dumps({"replicas": replicas, "options": dataclasses.asdict(options)})
+
+
+def read_request(path: str) -> tuple[PretrainingOptions, int]:
+    """Returns the options and the number of replicas of a file with `to_request`."""
+    with open(path, encoding="utf-8") as file:
+        request = json.load(file)
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in request["options"].items()
+    }
+    return PretrainingOptions(**values), request["replicas"]

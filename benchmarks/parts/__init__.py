@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from albert_tf.errors import InputError
 from benchmarks.comparison import Suite
 from benchmarks.reporting import Result
 
@@ -19,13 +18,6 @@ PARTS = {
     "records_to_batches": "TFRecords to batches, on one and two cores",
     "startup": "start-up time: imports, --help, the first step, compilation, exports",
 }
-
-
-def check(names: tuple[str, ...]) -> None:
-    """Raises InputError if a name is not in the table."""
-    for name in names:
-        if name not in PARTS:
-            raise InputError(f"--only={name}: must be among {', '.join(PARTS)}")
 
 
 def runner(name: str) -> Callable[[Suite], Result]:

@@ -6,12 +6,12 @@ import dataclasses
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import TRAINING, classification_flops
-from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite, compare
+from benchmarks.comparison import IMPLEMENTATIONS, OURS, Case, Suite
 from benchmarks.implementations.workload import Workload
 from benchmarks.interleaving import Spread
 from benchmarks.measurements import Measurement
-from benchmarks.parts.pretraining_step import TINY, bars
-from benchmarks.pictures import Bar, Panel
+from benchmarks.parts.pretraining_step import TINY, compare_each
+from benchmarks.pictures import Bar
 from benchmarks.reporting import Result, comparison_table
 
 BASE = AlbertConfig.preset("base")
@@ -27,44 +27,36 @@ INFERENCE = ((1, 128, "float32"), (8, 128, "float32"), (32, 128, "float32"), (1,
 
 def run(suite: Suite) -> Result:
     """Sequences per second in training and milliseconds per batch in inference, of a classifier."""
-    config, tasks = BASE, {"classification": CLASSIFICATION, "inference": INFERENCE}
-    if suite.quick:
-        shapes = ((2, 32, "float32"),)
-        config, tasks = TINY, dict.fromkeys(tasks, shapes)
-    count = sum(map(len, tasks.values()))
-    left_out: dict[str, str] = {}
-    measured: dict[str, list[Measurement]] = {}
-    panels: dict[str, list[Bar]] = {}
-    number = 0
-    for task, shapes in tasks.items():
-        for batch, length, dtype in shapes:
-            number += 1
+    config = TINY if suite.quick else BASE
+
+    def works(task: str, shapes: tuple[tuple[int, int, str], ...]) -> list[list[Case]]:
+        each = []
+        for batch, length, dtype in ((2, 32, "float32"),) if suite.quick else shapes:
             work = f"{task}, {batch} x {length}, {dtype}"
             workload = Workload(task, config.to_dict(), batch, length, dtype=dtype)
             flops = classification_flops(config, length, 2)
             if task == "inference":
                 flops //= TRAINING
-            cases = [Case(name, name, workload, flops, work) for name in IMPLEMENTATIONS]
-            what = f"finetuning_and_inference {number} of {count}: {work}"
-            each = compare(suite, what, cases, left_out)
-            measured.setdefault(task, []).extend(each)
-            group = f"{batch} x {length}"
-            if task == "inference":
-                panels.setdefault("inference, float32", []).extend(_milliseconds(each, group))
-            else:
-                panels.setdefault(f"training, {dtype}", []).extend(bars(each, group))
+            each.append([Case(name, name, workload, flops, work) for name in IMPLEMENTATIONS])
+        return each
+
+    part = "finetuning_and_inference"
+    trained, panels, left_out = compare_each(suite, part, works("classification", CLASSIFICATION))
+    inferred, more_panels, more_left_out = compare_each(
+        suite, part, works("inference", INFERENCE), _milliseconds, "milliseconds/batch"
+    )
     tables = [
-        comparison_table("Fine-tuning step", measured["classification"], OURS),
-        comparison_table("Inference", measured["inference"], OURS, milliseconds=True),
+        comparison_table("Fine-tuning step", trained, OURS),
+        comparison_table("Inference", inferred, OURS, milliseconds=True),
     ]
-    units = {"inference, float32": "milliseconds/batch"}
-    drawn = [
-        Panel(title, units.get(title, "sequences/s"), bars=each)
-        for title, each in panels.items()
-        if each
-    ]
-    both = [each for several in measured.values() for each in several]
-    return Result("Fine-tuning and inference", both, OURS, tables, drawn, left_out)
+    return Result(
+        "Fine-tuning and inference",
+        [*trained, *inferred],
+        OURS,
+        tables,
+        [*panels, *more_panels],
+        {**left_out, **more_left_out},
+    )
 
 
 def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
@@ -74,7 +66,6 @@ def _milliseconds(measurements: list[Measurement], group: str) -> list[Bar]:
         values = dataclasses.astuple(each.unit_seconds)
         value = Spread(*(factor * seconds for seconds in values))
         share = each.lower_bound_share
-        drawn.append(
-            Bar(group, each.implementation, value, value.median * share.median if share else None)
-        )
+        bound = value.median * share.median if share else None
+        drawn.append(Bar(group, each.implementation, value, bound))
     return drawn

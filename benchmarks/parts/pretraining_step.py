@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
@@ -34,24 +35,16 @@ def run(suite: Suite) -> Result:
     sizes, dtypes, shapes = SIZES, DTYPES, SHAPES
     if suite.quick:
         sizes, dtypes, shapes = {"tiny": TINY}, DTYPES[:1], ((2, 32),)
-    works = list(itertools.product(sizes, dtypes, shapes))
-    left_out: dict[str, str] = {}
-    measurements: list[Measurement] = []
-    panels: dict[str, list[Bar]] = {}
-    for number, (size, dtype, (batch, length)) in enumerate(works, start=1):
-        config = sizes[size]
-        work = f"{size}, {batch} x {length}, {dtype}"
+    works = []
+    for size, dtype, (batch, length) in itertools.product(sizes, dtypes, shapes):
+        config, work = sizes[size], f"{size}, {batch} x {length}, {dtype}"
         workload = Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype)
         flops = pretraining_flops(config, length, PREDICTIONS)
         names = IMPLEMENTATIONS + (IN_XLA, ON_JAX) * (size == "base")
-        cases = [Case(name, name, workload, flops, work) for name in names]
-        what = f"pretraining_step {number} of {len(works)}: {work}"
-        measured = compare(suite, what, cases, left_out)
-        measurements += measured
-        panels.setdefault(f"{size}, {dtype}", []).extend(bars(measured, f"{batch} x {length}"))
+        works.append([Case(name, name, workload, flops, work) for name in names])
+    measurements, panels, left_out = compare_each(suite, "pretraining_step", works)
     table = comparison_table("Pretraining step", measurements, OURS)
-    drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
-    return Result("Pretraining step", measurements, OURS, [table], drawn, left_out)
+    return Result("Pretraining step", measurements, OURS, [table], panels, left_out)
 
 
 def bars(measurements: list[Measurement], group: str) -> list[Bar]:
@@ -62,3 +55,28 @@ def bars(measurements: list[Measurement], group: str) -> list[Bar]:
         else Bar(group, each.implementation, each.rate)
         for each in measurements
     ]
+
+
+def compare_each(
+    suite: Suite,
+    part: str,
+    works: Sequence[list[Case]],
+    draw: Callable[[list[Measurement], str], list[Bar]] = bars,
+    unit: str = "sequences/s",
+) -> tuple[list[Measurement], list[Panel], dict[str, str]]:
+    """Compares the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE".
+
+    Returns:
+        All measurements, a panel for each kind and precision, and what was left out.
+    """
+    measurements: list[Measurement] = []
+    drawn: dict[str, list[Bar]] = {}
+    left_out: dict[str, str] = {}
+    for number, cases in enumerate(works, start=1):
+        work = cases[0].work
+        measured = compare(suite, f"{part} {number} of {len(works)}: {work}", cases, left_out)
+        measurements += measured
+        kind, shape, dtype = work.split(", ")
+        drawn.setdefault(f"{kind}, {dtype}", []).extend(draw(measured, shape))
+    panels = [Panel(title, unit, bars=each) for title, each in drawn.items() if each]
+    return measurements, panels, left_out

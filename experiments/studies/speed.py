@@ -33,7 +33,7 @@ STUDY = Study(
     title="Parameters and speed",
     source="table 2",
     question=(
-        "Training steps of the same batch, each model in turns with BERT large. The paper's speed "
+        "Training steps of the same batch, each model in rounds with BERT large. The paper's speed "
         "is a multiple of BERT-large's as well, on many TPUs, which also exchange gradients."
     ),
     variants=variants,

@@ -1,11 +1,10 @@
 """Table 12: how wide the layers are."""
 
 from experiments.study import (
-    DOWNSTREAM,
     GFLOPS,
+    LEARNED,
     MASKED_LM,
     PARAMETERS,
-    SENTENCE_ORDER,
     SPEED,
     Relation,
     Study,
@@ -39,7 +38,7 @@ STUDY = Study(
     source="table 12",
     question="Wider layers, in networks of three layers: what do they gain, and when does it end?",
     variants=variants,
-    columns=(PARAMETERS, GFLOPS, SPEED, MASKED_LM, SENTENCE_ORDER, DOWNSTREAM),
+    columns=(PARAMETERS, GFLOPS, SPEED, *LEARNED),
     pictures=(Relation(PARAMETERS, MASKED_LM), Relation(GFLOPS, MASKED_LM)),
     timed=True,
 )

@@ -10,6 +10,7 @@ from albert_tf.errors import InputError
 from examples.demo import passages
 from examples.demo.__main__ import State, _key
 from examples.demo.stages import STAGES
+from examples.demo.write_report import Accuracy
 
 
 @pytest.fixture
@@ -82,3 +83,10 @@ def test_every_stage_leaves_something_and_only_training_resumes():
     assert all(stage.made and stage.commands for stage in STAGES)
     assert len({stage.name for stage in STAGES}) == len(STAGES)
     assert {s.name for s in STAGES if s.resumes} == {"pretraining", "finetuning", "scratch"}
+
+
+def test_accuracies_are_shown_with_wilsons_interval():
+    accuracy = Accuracy.of(0.6, 100)
+    assert str(accuracy) == "60.0%"
+    assert (accuracy.low, accuracy.high) == pytest.approx((0.5020, 0.6906), abs=1e-4)
+    assert accuracy.interval == "50.2% to 69.1%"

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from albert_tf.report.intervals import RESAMPLES, Share, bootstrap, wilson
-
-
-def test_shares_have_wilsons_interval():
-    share = Share.of(0.6, 100)
-    assert str(share) == "60.0%"
-    assert (share.low, share.high) == pytest.approx((0.5020, 0.6906), abs=1e-4)
-    assert share.interval == "50.2% to 69.1%"
+from albert_tf.report.intervals import RESAMPLES, bootstrap, wilson
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (1, 1), (3, 7)])

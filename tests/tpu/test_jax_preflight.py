@@ -40,16 +40,6 @@ TWO_LAYERS = dataclasses.replace(
 ATTENTION_FLOPS = 6 * 2 * LENGTH * LENGTH * TWO_LAYERS.hidden_size
 
 
-class SilentLine:
-    """A progress line that shows nothing."""
-
-    def update(self, text):
-        pass
-
-    def clear(self):
-        pass
-
-
 @pytest.fixture(scope="module")
 def compile_step(tmp_path_factory):
     config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
@@ -68,7 +58,7 @@ def compile_step(tmp_path_factory):
             train_batch_size=batch,
             dtype="bfloat16",
         )
-        return Compiler(options, SilentLine()).compile(where, batch, MICRO, False)
+        return Compiler(options).compile(where, batch, MICRO, False)
 
     return compile_for
 

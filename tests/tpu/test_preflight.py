@@ -29,16 +29,6 @@ SHARE = 8
 SLICES = ("v3:2x2", "v4:2x2x2", "v5e:2x4", "v6e:2x4")
 
 
-class SilentLine:
-    """A progress line that shows nothing."""
-
-    def update(self, text):
-        pass
-
-    def clear(self):
-        pass
-
-
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
     config = tmp_path_factory.mktemp("preflight") / "albert_config.json"
@@ -65,13 +55,13 @@ class LowersHere(preflight.Compiler):
 
 @pytest.fixture(scope="module")
 def compiler(options):
-    return LowersHere(options, SilentLine())
+    return LowersHere(options)
 
 
 @pytest.fixture(scope="module")
 def compiled(compiler, options):
     """Compiles the step for a slice, once for all tests: so many micro-batches of some size."""
-    usual = preflight.Compiler(options, SilentLine())
+    usual = preflight.Compiler(options)
 
     @functools.cache
     def compile_step(name, micro=SHARE // 2, trips=2):
@@ -168,7 +158,7 @@ def test_a_larger_micro_batch_needs_more_memory(compiled):
 @needs_compiler
 def test_what_cannot_be_compiled_is_one_line(options, tmp_path, monkeypatch):
     (tmp_path / "program").write_bytes(b"not a program")
-    compiler = preflight.Compiler(options, SilentLine())
+    compiler = preflight.Compiler(options)
     monkeypatch.setattr(compiler, "_program", lambda *arguments: str(tmp_path / "program"))
     result = compiler.compile(parse_slice("v3:2x2"), 8, 1, None)
     assert not result.fits
