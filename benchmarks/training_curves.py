@@ -13,7 +13,7 @@ from albert_tf.files import exists, read_lines, write_text
 from albert_tf.options import command, option
 from albert_tf.report.charts import Line, Mark, chart, smooth
 
-# What is drawn: quantity -> title, and where guessing ends up.
+# What is drawn: quantity -> title, and its value by chance.
 CURVES = {
     "masked_lm_accuracy": ("Masked tokens: accuracy", None),
     "sentence_order_accuracy": ("Sentence order: accuracy", 0.5),

@@ -59,7 +59,7 @@ class Column:
         on: evaluation set of the study that it is measured on; None if it is no evaluation.
         percent: whether it is a share, shown in percent.
         lower_is_better: as a loss.
-        chance: value of guessing, shown where a model has no head for it.
+        chance: value by chance, shown where a model has no head for it.
     """
 
     heading: str

@@ -57,7 +57,7 @@ def ids_of(tokenizer: Tokenizer, words: tuple[str, ...]) -> list[int]:
     ids: list[int] = []
     for word in words:
         encoded = tokenizer.encode(word, special_symbols=True)
-        # Pieces that are no words, such as "##ing", have the second turn.
+        # Pieces that are no words, such as "##ing", are looked up as they are.
         if tokenizer.unk_id in encoded or not encoded or (word in by_piece and len(encoded) > 1):
             encoded = [by_piece[word]] if word in by_piece else []
         if not encoded:

@@ -1,4 +1,4 @@
-"""Unpacks archives of strangers: nothing outside the folder, no links, no more than expected."""
+"""Unpacks untrusted archives safely: nothing outside the folder, no links, no more than expected."""
 
 from __future__ import annotations
 

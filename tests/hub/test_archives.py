@@ -1,4 +1,4 @@
-"""Archives of strangers: unpacked as they are, or refused before anything is written."""
+"""Untrusted archives: unpacked as they are, or refused before anything is written."""
 
 from __future__ import annotations
 
