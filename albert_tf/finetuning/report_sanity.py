@@ -33,13 +33,13 @@ def sanity_sections(
             text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
             title = _title("Warning: this run has collapsed", examples)
             sections.append(Section(title, text))
-        if majority := task.majority(examples):
+        if baseline := task.baseline(examples):
             rows = [
                 (name, results[name], f"{value:.8g}")
-                for name, value in majority.results.items()
+                for name, value in baseline.results.items()
                 if name in results and _NOT_SCORES.isdisjoint(name.split("_"))
             ]
-            table = Table(("result", "model", majority.answer), rows, frozenset({1, 2}))
+            table = Table(("result", "model", baseline.answer), rows, frozenset({1, 2}))
             text = "The scores of the same answer for every example, without a model."
             sections.append(Section(_title("Baseline", examples), text, tables=[table]))
     return sorted(sections, key=lambda section: not section.title.startswith("Warning"))

@@ -46,8 +46,8 @@ class ExampleSet:
     features: Features
 
 
-class Majority(NamedTuple):
-    """The best that can be had without a model.
+class Baseline(NamedTuple):
+    """The results of always giving the same answer.
 
     Attributes:
         answer: what is always predicted, such as "always 'neutral'".
@@ -173,7 +173,7 @@ class FineTuningTask(abc.ABC):
         """
         return None
 
-    def majority(self, examples: ExampleSet) -> Majority | None:
+    def baseline(self, examples: ExampleSet) -> Baseline | None:
         """The results of the same answer for all examples, which a report compares.
 
         Args:

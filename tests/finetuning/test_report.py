@@ -12,7 +12,7 @@ import pytest
 from absl import flags
 
 from albert_tf.finetuning.run_report import command_line, versions, write_report
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask
 from albert_tf.input.examples import Features
 from albert_tf.options import define_flags, from_flags
 from albert_tf.report.intervals import Interval
@@ -50,7 +50,7 @@ def task_of(sections):
         report_sections=report_sections,
         asked=asked,
         collapse=lambda outputs: "every prediction is 'A'" if "logits" in outputs else None,
-        majority=lambda examples: Majority("always 'A'", {"eval_accuracy": 0.5, "eval_loss": 9.0}),
+        baseline=lambda examples: Baseline("always 'A'", {"eval_accuracy": 0.5, "eval_loss": 9.0}),
     )
 
 

@@ -144,7 +144,7 @@ class Target(abc.ABC):
     def _unlabeled_sections(self, report, logits) -> list[Section]: ...
 
     @abc.abstractmethod
-    def majority(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
+    def baseline(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
         """What is always predicted without a model, and the logits of this for every example."""
 
     def submitted(self, logits: np.ndarray) -> list[str]:
@@ -195,7 +195,7 @@ class OneLabel(Target):
     def answers(self, logits):
         return [self.labels[label_id] for label_id in self.predicted(logits)]
 
-    def majority(self, truth):
+    def baseline(self, truth):
         label_id = np.bincount(truth).argmax()
         logits = np.tile(np.eye(self.outputs)[label_id], (len(truth), 1))
         return f"always {self.labels[label_id]!r}", logits
@@ -254,7 +254,7 @@ class Number(Target):
         # STS-B: 0 to 5.
         return [f"{min(max(float(value), 0.0), 5.0):.6g}" for value in logits[:, 0]]
 
-    def majority(self, truth):
+    def baseline(self, truth):
         mean = float(truth.astype(np.float64).mean())
         return f"always the mean, {mean:.4g}", np.full((len(truth), 1), mean)
 
@@ -317,7 +317,7 @@ class SeveralLabels(Target):
     def decode(self, logits):
         return [self.dataset.label_separator.join(labels) for labels in self.answers(logits)]
 
-    def majority(self, truth):
+    def baseline(self, truth):
         sets, counts = np.unique(truth, axis=0, return_counts=True)
         logits = np.tile(np.where(sets[counts.argmax()] > 0, 1.0, -1.0), (len(truth), 1))
         labels = self.decode(logits[:1])[0]

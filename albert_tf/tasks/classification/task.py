@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.metrics import METRICS
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.layout import LABELS_FILE
@@ -194,10 +194,10 @@ class ClassificationTask(FineTuningTask):
     def collapse(self, outputs: Outputs) -> str | None:
         return self.target.collapse(outputs["logits"])
 
-    def majority(self, examples: ExampleSet) -> Majority:
+    def baseline(self, examples: ExampleSet) -> Baseline:
         truth = examples.features.arrays[self.target.feature]
-        answer, logits = self.target.majority(truth)
-        return Majority(answer, self.score(examples, {"logits": logits}))
+        answer, logits = self.target.baseline(truth)
+        return Baseline(answer, self.score(examples, {"logits": logits}))
 
     def ensemble_settings(self) -> dict[str, Any]:
         saved = self._saved_target() or SavedTarget()

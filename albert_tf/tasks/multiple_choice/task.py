@@ -18,9 +18,9 @@ from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.task import (
     PREDICT_RESULTS_FILE,
+    Baseline,
     ExampleSet,
     FineTuningTask,
-    Majority,
     Outputs,
 )
 from albert_tf.flops import classification_flops
@@ -221,12 +221,12 @@ class MultipleChoiceTask(FineTuningTask):
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
         return {f"eval_{name}": value for name, value in _scores(examples, outputs).items()}
 
-    def majority(self, examples: ExampleSet) -> Majority:
+    def baseline(self, examples: ExampleSet) -> Baseline:
         answers = np.array([question.answer for question in examples.examples])
         letter = np.bincount(answers).argmax()
         choices = examples.features.arrays["choice_mask"].shape[-1]
         logits = np.tile(np.eye(choices, dtype=np.float32)[letter], (len(answers), 1))
-        return Majority(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
+        return Baseline(f"always {LETTERS[letter]}", self.score(examples, {"logits": logits}))
 
     def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
         return {"logits": mean_log_probabilities([_masked(examples, each) for each in outputs])}

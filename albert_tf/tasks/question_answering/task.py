@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json
-from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Majority, Outputs
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import find_companions
 from albert_tf.report.sections import Section
@@ -246,13 +246,13 @@ class QuestionAnsweringTask(FineTuningTask):
         answers = {id: each.answer(thresholds[THRESHOLD]) for id, each in predictions.items()}
         return {**evaluate(questions, answers, True, metric), **thresholds}
 
-    def majority(self, examples: ExampleSet) -> Majority | None:
+    def baseline(self, examples: ExampleSet) -> Baseline | None:
         questions = examples.examples
         if not self._version_2:
             return None
         nothing = {question.id: "" for question in questions}
         results = evaluate(questions, nothing, True, self._answer_metric)
-        return Majority("never an answer", results)
+        return Baseline("never an answer", results)
 
     def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
         """The answers by the ids of their questions, with all candidates."""

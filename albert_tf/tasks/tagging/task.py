@@ -17,9 +17,9 @@ from albert_tf.files import exists, make_folder, read_json, shown, write_text
 from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.task import (
     PREDICT_RESULTS_FILE,
+    Baseline,
     ExampleSet,
     FineTuningTask,
-    Majority,
     Outputs,
 )
 from albert_tf.flops import token_classification_flops
@@ -273,7 +273,7 @@ class TaggingTask(FineTuningTask):
             scores |= {"f1": counts.f1, "precision": counts.precision, "recall": counts.recall}
         return scores
 
-    def majority(self, examples: ExampleSet) -> Majority:
+    def baseline(self, examples: ExampleSet) -> Baseline:
         tags = [tag for example in examples.examples for tag in example.tags]
         answer = OUTSIDE
         if not self.finds_entities:
@@ -283,7 +283,7 @@ class TaggingTask(FineTuningTask):
             for example in examples.examples
         ]
         scores = self._scores(examples, constant)
-        return Majority(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
+        return Baseline(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
 
     def collapse(self, outputs: Outputs) -> str | None:
         """Describes a model that gives every word the same tag."""

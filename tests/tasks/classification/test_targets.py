@@ -253,6 +253,6 @@ def test_the_scores_of_the_same_answer_for_all(kind, labels, answer, key, value)
     rows = examples(*labels)
     target = TARGETS[kind].learn(task(kind, (names[kind],)), rows)
     truth = target.encode(rows)
-    found, logits = target.majority(truth)
+    found, logits = target.baseline(truth)
     assert found == answer
     assert target.score(truth, logits)[key] == pytest.approx(value)

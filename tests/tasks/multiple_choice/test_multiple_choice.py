@@ -236,9 +236,9 @@ def test_the_most_frequent_letter_is_the_baseline(task):
         each._replace(answer=answer)
         for each, answer in zip(examples.examples, (2, 1, 1), strict=True)
     ]
-    majority = task.majority(dataclasses.replace(examples, examples=questions))
-    assert majority.answer == "always B"
-    assert majority.results["eval_accuracy"] == pytest.approx(2 / 3)
+    baseline = task.baseline(dataclasses.replace(examples, examples=questions))
+    assert baseline.answer == "always B"
+    assert baseline.results["eval_accuracy"] == pytest.approx(2 / 3)
 
 
 def test_one_letter_for_all_is_a_collapse(task):

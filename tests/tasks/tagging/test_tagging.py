@@ -422,8 +422,8 @@ def test_scores_and_files_of_raw_texts(tmp_path):
     assert scores["eval_accuracy"] == 3 / 4
     log_sum = np.log(np.exp(5) + 4)
     assert scores["eval_loss"] == pytest.approx(log_sum - 5 * 3 / 4)
-    majority = task.majority(sets["eval"])
-    assert (majority.answer, majority.results["eval_f1"]) == ("always O", 0)
+    baseline = task.baseline(sets["eval"])
+    assert (baseline.answer, baseline.results["eval_f1"]) == ("always O", 0)
     assert task.collapse(outputs) is None
     assert task.collapse({"logits": np.eye(5)[np.zeros(logits.shape[:2], int)]}) == (
         "every predicted tag is 'O'"
@@ -455,7 +455,7 @@ def test_plain_tags_have_no_entities(tmp_path):
     logits[..., 0] = 1
     scores = task.score(examples, {"logits": logits})
     assert set(scores) == {"eval_accuracy", "eval_loss"}
-    assert scores["eval_accuracy"] == task.majority(examples).results["eval_accuracy"] == 2 / 3
+    assert scores["eval_accuracy"] == task.baseline(examples).results["eval_accuracy"] == 2 / 3
     first, _ = task.decode(examples, {"logits": logits})
     assert json.loads(first) == {"id": 0, "text": "ab c", "words": ["ab", "c"], "tags": ["N", "N"]}
     tags, errors = task.report_sections(examples, {"logits": logits})
