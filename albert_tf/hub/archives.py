@@ -1,4 +1,4 @@
-"""Unpacks untrusted archives safely: nothing outside the folder, no links, no more than expected."""
+"""Unpack untrusted archives: nothing outside the folder, no links, no more than expected."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from albert_tf.analysis.accounting import HEADS, bert_of, parts_of
-from albert_tf.analysis.parameters import find_config
+from albert_tf.analysis.parameters import HEADS, bert_of, find_config, parts_of
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.flops import encoder_flops, pretraining_flops
