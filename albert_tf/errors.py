@@ -8,6 +8,13 @@ import signal
 from collections.abc import Callable, Iterator
 
 _ARGUMENT = re.compile(r"`(\w+)`")
+# Maps the name of an argument to what replaces it, backticks included, or to None to leave it.
+Renaming = Callable[[str], str | None]
+
+
+def renamed(message: str, name_of: Renaming) -> str:
+    """Return a message with other names of arguments, which are in backticks."""
+    return _ARGUMENT.sub(lambda match: name_of(match[1]) or match[0], message)
 
 
 class InputError(ValueError):
@@ -27,14 +34,9 @@ class InputError(ValueError):
         hidden_size=100 is not a multiple of num_attention_heads=12
     """
 
-    def with_names(self, name_of: Callable[[str], str | None]) -> InputError:
-        """The same error under other names.
-
-        Args:
-            name_of: maps the name of an argument to what replaces it, backticks included, or to
-                None to leave it as it is.
-        """
-        return InputError(_ARGUMENT.sub(lambda match: name_of(match[1]) or match[0], str(self)))
+    def with_names(self, name_of: Renaming) -> InputError:
+        """Return the same error under other names."""
+        return InputError(renamed(str(self), name_of))
 
 
 @contextlib.contextmanager

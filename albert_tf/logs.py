@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -21,10 +21,17 @@ class _ConsoleHandler(logging.Handler):
 
     The streams are looked up for every message, so that `contextlib.redirect_stdout` applies.
     Errors of the streams (a closed pipe, a full disk) reach the caller, as those of `print` do.
+
+    Args:
+        rename: puts other names of arguments into a message.
     """
 
+    def __init__(self, rename: Callable[[str], str]):
+        super().__init__()
+        self._rename = rename
+
     def emit(self, record: logging.LogRecord) -> None:
-        message = printable(self.format(record))
+        message = printable(self._rename(self.format(record)))
         if record.levelno < logging.WARNING:
             print(message, file=sys.stdout, flush=True)
         else:
@@ -32,14 +39,17 @@ class _ConsoleHandler(logging.Handler):
 
 
 @contextlib.contextmanager
-def logs_on_console(*packages: str, propagate: bool = False) -> Iterator[None]:
-    """Shows what the loggers of some packages report, from level INFO upwards.
+def logs_on_console(
+    *packages: str, propagate: bool = False, rename: Callable[[str], str] = str
+) -> Iterator[None]:
+    """Show what the loggers of some packages report, from level INFO upwards.
 
     Args:
         *packages: names of loggers; those of modules in these packages are children of theirs.
         propagate: whether messages also reach the handlers of the root logger.
+        rename: puts other names of arguments, such as flags, into a message.
     """
-    handler = _ConsoleHandler()
+    handler = _ConsoleHandler(rename)
     loggers = [logging.getLogger(package) for package in packages]
     previous = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:

@@ -25,7 +25,7 @@ from absl import app, flags, logging
 
 from albert_tf import configs
 from albert_tf.environment import restart_with_kept_memory
-from albert_tf.errors import InputError, Stopped, Unavailable
+from albert_tf.errors import InputError, Stopped, Unavailable, renamed
 from albert_tf.logs import logs_on_console, printable
 from albert_tf.original_flags import OriginalFlag, ReplacedFlag, define_original_flags
 
@@ -198,6 +198,9 @@ def command(
             `albert_tf.environment.restart_with_kept_memory`.
     """
 
+    def rename(message: str) -> str:
+        return renamed(message, _flags_by_name(options_class).get)
+
     def main(arguments: list[str]) -> int:
         program = _program(arguments)
         logging.set_verbosity(logging.WARNING)
@@ -213,11 +216,10 @@ def command(
                 )
             if keeps_memory:
                 restart_with_kept_memory()
-            with logs_on_console(*_logging_packages(options_class)):
+            with logs_on_console(*_logging_packages(options_class), rename=rename):
                 run(options)
         except InputError as error:
-            error = error.with_names(_flags_by_name(options_class).get)
-            print(f"{program}: error: {_one_line(str(error))}", file=sys.stderr)
+            print(f"{program}: error: {_one_line(rename(str(error)))}", file=sys.stderr)
             return 1
         except OSError as error:
             print(f"{program}: error: {_one_line(_reason(error))}", file=sys.stderr)

@@ -14,8 +14,8 @@ from albert_tf.engines.startup import load_keras
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
 from albert_tf.quiet import quiet_import
+from albert_tf.training.model_config import check_early
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretraining_folder import check_early
 
 
 def run(options: PretrainingOptions) -> None:

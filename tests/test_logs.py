@@ -15,20 +15,20 @@ from albert_tf.logs import logs_on_console
 _COMMAND = """
 import dataclasses, logging
 from albert_tf.errors import InputError
-from albert_tf.options import command
+from albert_tf.options import command, option
 
 logger = logging.getLogger(__name__)
 library_logger = logging.getLogger("albert_tf.training.loop")
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    pass
+    batch_size: int = option(8, "Examples in a batch.")
 
 def run(options):
     logger.info("100 %% of the %s", "work")
     library_logger.info("step %d", 10)
     library_logger.debug("hidden")
-    library_logger.warning("disk almost full")
+    library_logger.warning("`batch_size`=%d is high; `elsewhere` is not", options.batch_size)
     logging.getLogger("elsewhere").info("hidden")
     logger.info("a label that clears the screen: %s", "\\x1b[2J")
     raise InputError("two\\nlines \\x1b[2J")
@@ -41,7 +41,10 @@ def test_a_command_prints_information_plainly_and_warnings_on_standard_error():
     done = subprocess.run([sys.executable, "-c", _COMMAND], capture_output=True, text=True)
     shown = "100 % of the work\nstep 10\na label that clears the screen: \\x1b[2J\n"
     assert (done.returncode, done.stdout) == (1, shown), done.stderr
-    assert done.stderr == "warning: disk almost full\n-c: error: two\\nlines \\x1b[2J\n"
+    assert (
+        done.stderr
+        == "warning: --batch_size=8 is high; `elsewhere` is not\n-c: error: two\\nlines \\x1b[2J\n"
+    )
 
 
 def test_messages_follow_a_redirected_standard_output():

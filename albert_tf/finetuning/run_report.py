@@ -29,8 +29,8 @@ from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval
 from albert_tf.report.page import Page, Result, render
 from albert_tf.report.sections import Section, Table
-from albert_tf.training.evaluation import EVALUATIONS_FILE, Row, parse_row
-from albert_tf.training.log import METRICS_FILE
+from albert_tf.training.evaluation import EVALUATIONS_FILE
+from albert_tf.training.log import METRICS_FILE, Row, parse_row
 
 _FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
 

@@ -12,14 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from albert_tf.config import CONFIG_FILE
 from albert_tf.engines.base import Engine
 from albert_tf.engines.workers import Workers
-from albert_tf.errors import InputError
 from albert_tf.files import (
     copy_file,
     exists,
     make_folder,
-    parse_json,
     read_json,
-    read_lines,
     write_text,
 )
 from albert_tf.interop.companions import (
@@ -29,7 +26,7 @@ from albert_tf.interop.companions import (
     results_text,
 )
 from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.training.events import EventWriter
+from albert_tf.training.log import EventWriter, Row, read_rows, rounded
 
 _logger = logging.getLogger(__name__)
 
@@ -57,33 +54,6 @@ def is_better(metric: str, value: float, than: float | None) -> bool:
         return math.isfinite(value)
     lower = not _LOWER_IS_BETTER.isdisjoint(metric.lower().split("_"))
     return value < than if lower else value > than
-
-
-_LARGEST = 1e100
-
-# A row of `evaluations.jsonl` or `metrics.jsonl`: a step, and the metrics of it.
-Row = dict[str, int | float]
-
-
-def parse_row(line: str, source: str) -> Row:
-    """Reads a row.
-
-    Raises:
-        InputError: the line is not JSON, contains something else than numbers, or has no step.
-    """
-    row = parse_json(line, source, dict[str, int | float])
-    if not isinstance(row.get("step"), int):
-        raise InputError(f"{source}: has no whole number as its step")
-    for name, value in row.items():
-        if _LARGEST < abs(value) < math.inf:
-            raise InputError(f"{source}: {name} is beyond {_LARGEST:g}")
-    return row
-
-
-def read_rows(path: str) -> list[Row]:
-    """Reads a file of rows; errors as of `parse_row`."""
-    lines = enumerate(read_lines(path), start=1)
-    return [parse_row(line, f"{path}:{number}") for number, line in lines]
 
 
 class BestCheckpoint:
@@ -296,11 +266,6 @@ class CheckpointEvaluations:
         self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
         write_text(self._path, "".join(self._lines))
         _logger.info("%s", describe(step, results))
-
-
-def rounded(results: dict[str, float]) -> dict[str, float]:
-    """Metrics rounded to the seven digits of a float32."""
-    return {name: float(f"{value:.7g}") for name, value in results.items()}
 
 
 def describe(step: int, results: dict[str, float]) -> str:

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import math
+import os
+import socket
+import tempfile
 import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO
 
 import numpy as np
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.summary.writer.record_writer import RecordWriter
 
-from albert_tf.errors import InputError
-from albert_tf.files import exists, read_lines
+from albert_tf.errors import InputError, StorageUnavailable
+from albert_tf.files import (
+    exists,
+    is_remote,
+    make_folder,
+    parse_json,
+    read_lines,
+    sync,
+    write_bytes,
+)
 from albert_tf.pair_objectives import PAIR_OBJECTIVES
 from albert_tf.progress import ProgressLine, duration
-from albert_tf.training.appended_file import AppendedFile
-from albert_tf.training.evaluation import parse_row
-from albert_tf.training.events import EventWriter
 from albert_tf.training.health import Workload
+
+_logger = logging.getLogger(__name__)
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -39,6 +57,58 @@ _FORMS = {
 
 # Share of the time below which waiting for data does not matter.
 _NEGLIGIBLE_WAIT = 0.05
+
+UPLOAD_SECONDS = 60.0
+
+# Two writers of one process may open a file in the same second.
+_numbers = itertools.count()
+
+_LARGEST = 1e100
+
+# A row of `evaluations.jsonl` or `metrics.jsonl`: a step, and the metrics of it.
+Row = dict[str, int | float]
+
+
+def parse_row(line: str, source: str) -> Row:
+    """Reads a row.
+
+    Raises:
+        InputError: the line is not JSON, contains something else than numbers, or has no step.
+    """
+    row = parse_json(line, source, dict[str, int | float])
+    if not isinstance(row.get("step"), int):
+        raise InputError(f"{source}: has no whole number as its step")
+    for name, value in row.items():
+        if _LARGEST < abs(value) < math.inf:
+            raise InputError(f"{source}: {name} is beyond {_LARGEST:g}")
+    return row
+
+
+def read_rows(path: str) -> list[Row]:
+    """Reads a file of rows; errors as of `parse_row`."""
+    lines = enumerate(read_lines(path), start=1)
+    return [parse_row(line, f"{path}:{number}") for number, line in lines]
+
+
+def rounded(results: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics rounded to the seven digits of a float32."""
+    return {name: float(f"{value:.7g}") for name, value in results.items()}
+
+
+def lines_up_to(folder: str, step: int) -> list[str]:
+    """The records of a training folder up to a step, as lines; empty without any."""
+    path = f"{folder}/{METRICS_FILE}"
+    if not exists(path):
+        return []
+    return [line for line in read_lines(path) if _step_of(line) <= step]
+
+
+def _step_of(line: str) -> float:
+    """The step of a row; infinite for one that a kill cut short."""
+    try:
+        return parse_row(line, "")["step"]
+    except InputError:
+        return math.inf
 
 
 class TrainingLog:
@@ -91,9 +161,7 @@ class TrainingLog:
         if "input_wait_seconds" in metrics:
             rates["input_wait"] = metrics.pop("input_wait_seconds") / seconds
         values = {"seconds": now - self._start, **rates, **metrics}
-        record = {
-            name: float(f"{value:.7g}") for name, value in values.items() if math.isfinite(value)
-        }
+        record = rounded({n: value for n, value in values.items() if math.isfinite(value)})
         self._file.write(json.dumps({"step": step, **record}).encode() + b"\n")
         self._file.flush()
         self._events.add_scalars(step, record)
@@ -136,17 +204,105 @@ class TrainingLog:
         self._events.close()
 
 
-def lines_up_to(folder: str, step: int) -> list[str]:
-    """The records of a training folder up to a step, as lines; empty without any."""
-    path = f"{folder}/{METRICS_FILE}"
-    if not exists(path):
-        return []
-    return [line for line in read_lines(path) if _step_of(line) <= step]
+class EventWriter:
+    """Writes scalars for TensorBoard to a file of its own in a folder.
+
+    TensorBoard's own writer would load TensorFlow for its file system wherever it is installed.
+
+    Args:
+        folder: local or remote; created if needed.
+    """
+
+    def __init__(self, folder: str):
+        make_folder(folder, "output_dir")
+        now = time.time()
+        name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}"
+        self._file = AppendedFile(f"{folder}/{name}.{next(_numbers)}.v2")
+        self._writer = RecordWriter(self._file)
+        self._write(Event(wall_time=now, file_version="brain.Event:2"))
+
+    def add_scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Writes the values of a step, by name."""
+        now = time.time()
+        for name, value in values.items():
+            self._write(Event(wall_time=now, step=step, summary=scalar_pb(name, value)))
+        self._writer.flush()
+
+    def sync(self) -> None:
+        """As of `AppendedFile`."""
+        self._file.sync()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _write(self, event: Event) -> None:
+        self._writer.write(event.SerializeToString())
 
 
-def _step_of(line: str) -> float:
-    """The step of a row; infinite for one that a kill cut short."""
-    try:
-        return parse_row(line, "")["step"]
-    except InputError:
-        return math.inf
+class AppendedFile:
+    """A file that is written from start to end, and can be read by others meanwhile.
+
+    Objects of a bucket cannot be extended. A remote file is therefore appended to locally and
+    uploaded as a whole: in the background, at most once a minute, when it is synced, and when it is
+    closed. An upload that fails is a warning, and is made up for by the next one.
+
+    Args:
+        path: of the file, which is replaced.
+        content: its beginning.
+    """
+
+    def __init__(self, path: str, content: bytes = b""):
+        self._path = path
+        self._is_remote = is_remote(path)
+        self._file: IO[bytes]
+        if self._is_remote:
+            self._file = tempfile.NamedTemporaryFile(prefix="albert_tf-")  # noqa: SIM115
+            self._file.write(content)
+            self._threads = ThreadPoolExecutor(1, "upload-log")
+            self._upload: Future[None] | None = None
+            self._last_upload = time.monotonic()
+        else:
+            write_bytes(path, content)
+            self._file = open(path, "ab")  # noqa: SIM115
+
+    def write(self, content: bytes) -> None:
+        self._file.write(content)
+
+    def flush(self) -> None:
+        """Makes what was written visible to others, on a server within a minute or so."""
+        self._file.flush()
+        if self._is_remote and time.monotonic() - self._last_upload >= UPLOAD_SECONDS:
+            self._start_upload()
+
+    def sync(self) -> None:
+        """Puts what was written on the disk, or starts to upload it (see `wait`)."""
+        self._file.flush()
+        if self._is_remote:
+            self._start_upload()
+        else:
+            sync(self._path)
+
+    def wait(self) -> None:
+        """Waits for the last upload that was started."""
+        if self._is_remote and self._upload is not None:
+            self._upload.result()
+
+    def close(self) -> None:
+        self._file.flush()
+        if self._is_remote:
+            self._start_upload()
+            self._threads.shutdown()
+        self._file.close()
+
+    def _start_upload(self) -> None:
+        if self._upload is not None:
+            self._upload.cancel()  # unless it runs: the new one uploads as much and more
+        self._last_upload = time.monotonic()
+        self._upload = self._threads.submit(self._upload_all)
+
+    def _upload_all(self) -> None:
+        try:
+            with open(self._file.name, "rb") as file:
+                write_bytes(self._path, file.read())
+        except (OSError, StorageUnavailable) as error:
+            _logger.warning("%s; training continues, and the log is uploaded later", error)

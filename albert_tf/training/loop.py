@@ -19,8 +19,7 @@ from albert_tf.training.evaluation import PeriodicEvaluation, describe
 from albert_tf.training.health import Health, Workload, memory
 from albert_tf.training.log import TrainingLog
 from albert_tf.training.options import TrainingOptions
-from albert_tf.training.stopping import StopSignals
-from albert_tf.training.time_limit import TimeLimit
+from albert_tf.training.stopping import StopSignals, TimeLimit
 
 _logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Finds the config of the model to train or evaluate; loads a framework only to open weights."""
+"""What is checked before a framework loads: the config of the model, folders and files."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists
+from albert_tf.input.manifest import record_files
 from albert_tf.interop.checkpoint_folders import engines_in
 from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.training.options import TrainingOptions
+from albert_tf.training.options import PretrainingOptions, TrainingOptions
 
 
 def named_config(options: TrainingOptions) -> AlbertConfig | None:
@@ -67,6 +68,19 @@ def check_trained_folder(options: TrainingOptions) -> None:
         f"`output_dir`={options.output_dir}: contains no trained model; without `do_train`, name "
         "the folder of one, or set `do_train` to train it first"
     )
+
+
+def check_early(options: PretrainingOptions) -> None:
+    """Check the options of pretraining, the config, and whether the files exist.
+
+    Raises:
+        InputError: If an option is invalid, or a file is missing.
+    """
+    options.check()
+    check_model(options)
+    for name in ("input_file", "eval_input_file") if options.do_train else ("eval_input_file",):
+        if patterns := getattr(options, name):
+            record_files(patterns, name)
 
 
 def _no_config(options: TrainingOptions) -> InputError:

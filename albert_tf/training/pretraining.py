@@ -16,25 +16,15 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
 from albert_tf.input.manifest import find_manifests, record_files
-from albert_tf.interop.companions import (
-    DATA_FILE,
-    EVALUATION_DATA_FILE,
-    evaluation_data,
-    find_companions,
-)
-from albert_tf.training.advice import warnings
+from albert_tf.interop.companions import DATA_FILE, EVALUATION_DATA_FILE, find_companions
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
+from albert_tf.training.health import warnings
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.loop import evaluate
+from albert_tf.training.model_config import check_early
 from albert_tf.training.options import PretrainingOptions
-from albert_tf.training.pretraining_folder import (
-    check_early,
-    evaluated_set,
-    vocabulary_files,
-    with_trained_lengths,
-)
 from albert_tf.training.pretraining_tasks import PretrainingTask
-from albert_tf.training.records import Records, checked_file
+from albert_tf.training.records import Records, checked_file, with_trained_lengths
 from albert_tf.training.run import (
     check_trained,
     iter_checkpoints,
@@ -100,7 +90,7 @@ def pretrain_checked(
             for line in warnings(options):
                 _logger.warning("%s", line)
             order = _order(options, train_records)
-            vocabulary = vocabulary_files(train_records.manifests) if is_chief else {}
+            vocabulary = train_records.vocabulary_files() if is_chief else {}
             with engine.workers.synchronized():
                 _check_order(options, engine, order)
             train_model(
@@ -277,9 +267,7 @@ class Evaluation:
         """File name -> content of what names the data to evaluate on; empty without any."""
         if self._records is None:
             return {}
-        index = self._records.record_index
-        described = evaluated_set(self._options, index.files, index.examples)
-        return {EVALUATION_DATA_FILE: evaluation_data([described])}
+        return {EVALUATION_DATA_FILE: self._records.evaluation_data(self._options)}
 
     def during_training(self, companions: tuple[str, ...]) -> PeriodicEvaluation | None:
         """Evaluation every `eval_every_steps`, which keeps the best checkpoint.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
-from albert_tf.files import read_json
+from albert_tf.files import exists, open_file, read_json, sha256_of
 from albert_tf.input.features import Feature, limited
 from albert_tf.input.manifest import (
     DynamicMasks,
@@ -25,11 +26,18 @@ from albert_tf.input.manifest import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
+from albert_tf.interop.companions import EvaluatedSet, evaluation_data, find_companions
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
 
+_logger = logging.getLogger(__name__)
+
 # The TFRecord files in which the length of every record was checked.
 CHECKED_FILE = "checked_records.json"
+
+
+# Option -> its default, if the model in the output folder does not record it.
+_LENGTHS = {"max_seq_length": 512, "max_predictions_per_seq": 20}
 
 
 class Records(NamedTuple):
@@ -103,6 +111,42 @@ class Records(NamedTuple):
             self.masks,
         )
 
+    def vocabulary_files(self) -> dict[str, bytes]:
+        """Return the vocabulary that the files were made with, to be kept next to the checkpoints.
+
+        It is searched under the name that a manifest records, and next to the manifest.
+
+        Returns:
+            File name -> content; empty, with a note, if the vocabulary is not found.
+        """
+        name = ""
+        for path, manifest in self.manifests.items():
+            settings = manifest["settings"]
+            name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
+            digest = (manifest.get("vocabulary") or {}).get("sha256")
+            for place in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
+                if name and digest and exists(place) and sha256_of(place) == digest:
+                    with open_file(place, "rb") as file:
+                        content = file.read()
+                    is_model = name.endswith(".model")
+                    return {os.path.basename(name) if is_model else "vocab.txt": content}
+        if name:
+            _logger.info(
+                "note: the vocabulary %s of the training data was not found unchanged, and is not "
+                "copied to the output folder",
+                name,
+            )
+        return {}
+
+    def evaluation_data(self, options: PretrainingOptions) -> str:
+        """Return the content of `evaluation_data.json`: what the results are about."""
+        names = options.eval_reading_set or self.record_index.files
+        examples = self.record_index.examples
+        if options.max_eval_steps:
+            examples = min(examples, options.max_eval_steps * options.eval_batch_size)
+        listed = ", ".join(map(os.path.basename, names))
+        return evaluation_data([EvaluatedSet("", listed, examples)])
+
 
 def _find_indexes(
     engine: Engine, options: PretrainingOptions, files: Sequence[str]
@@ -120,6 +164,24 @@ def _find_indexes(
         before = read_json(f"{options.output_dir}/{CHECKED_FILE}", dict[str, str])
     indexes = find_indexes(files, before)
     return indexes, dict(zip(files, map(fingerprint, files, indexes), strict=True))
+
+
+def with_trained_lengths(options: PretrainingOptions) -> PretrainingOptions:
+    """Return the options with lengths that were not given as in the manifests of the training data.
+
+    Without a record in `output_dir`, they are the defaults of the original.
+
+    Raises:
+        InputError: If the record is damaged.
+    """
+    missing = [name for name in _LENGTHS if getattr(options, name) is None]
+    if not missing:
+        return options
+    data = find_companions(options.output_dir).data if exists(options.output_dir) else {}
+    settings: dict[str, Any] = next((manifest["settings"] for manifest in data.values()), {})
+    return dataclasses.replace(
+        options, **{name: settings.get(name, _LENGTHS[name]) for name in missing}
+    )
 
 
 def checked_file(*records: Records | None) -> dict[str, str]:

@@ -28,9 +28,8 @@ from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one
 from albert_tf.modeling.losses import Objective
 from albert_tf.optimization import create_optimizer, create_schedule
-from albert_tf.training.advice import what_to_try
 from albert_tf.training.evaluation import PeriodicEvaluation
-from albert_tf.training.health import Health, Workload
+from albert_tf.training.health import Health, Workload, what_to_try
 from albert_tf.training.initial_weights import load_initial_weights, origin_file
 from albert_tf.training.loop import train
 from albert_tf.training.model_config import find_config
@@ -94,7 +93,7 @@ def with_dtype(options: Options, engine: Engine) -> Options:
     if options.dtype != "auto":
         return options
     dtype, reason = engine.workers.from_chief(lambda: _find_dtype(options, engine))
-    _logger.info("--dtype=auto: %s, since %s", dtype, reason)
+    _logger.info("`dtype`=auto: %s, since %s", dtype, reason)
     return dataclasses.replace(options, dtype=dtype)
 
 

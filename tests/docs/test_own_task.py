@@ -10,8 +10,8 @@ import random
 import sys
 
 import pytest
-
 from albert_tf.cli.finetuning import TaskKind, run_kind
+
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from tests.end_to_end.conftest import results_of

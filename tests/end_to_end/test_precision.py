@@ -25,12 +25,12 @@ def test_a_run_keeps_its_precision_on_another_machine(project, tmp_path, monkeyp
 
     processor("bfloat16")
     printed = train("out", "--dtype=auto", "--num_train_steps=6")
-    assert "--dtype=auto: bfloat16, since a test says so\n" in printed
+    assert "`dtype`=auto: bfloat16, since a test says so\n" in printed
     assert json.loads((tmp_path / "out" / "dtype.json").read_text()) == {"dtype": "bfloat16"}
     shutil.copytree(tmp_path / "out", tmp_path / "explicit")
     processor("float32")
     printed = train("out", "--dtype=auto", "--num_train_steps=12")
-    assert f"--dtype=auto: bfloat16, since the model in {tmp_path}/out is trained in it" in printed
+    assert f"`dtype`=auto: bfloat16, since the model in {tmp_path}/out is trained in it" in printed
     train("explicit", "--dtype=bfloat16", "--num_train_steps=12")
     assert_same_weights(tmp_path / "out", tmp_path / "explicit")
 

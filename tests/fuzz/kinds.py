@@ -58,9 +58,9 @@ from albert_tf.tasks.question_answering.readers import read_squad
 from albert_tf.tasks.tagging.options import TaggingOptions, TaggingSettings
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from albert_tf.tokenizers import Tokenizer
-from albert_tf.training.evaluation import BestCheckpoint, read_rows
+from albert_tf.training.evaluation import BestCheckpoint
 from albert_tf.training.health import Workload
-from albert_tf.training.log import TrainingLog
+from albert_tf.training.log import TrainingLog, read_rows
 from data_prep.corpora.base import Counts, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from tests.support import workbooks

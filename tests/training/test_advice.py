@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.training.advice import suitable_rate, warnings, what_to_try
+from albert_tf.training.health import suitable_rate, warnings, what_to_try
 from albert_tf.training.options import PretrainingOptions
 
 
@@ -19,7 +19,7 @@ def test_the_originals_settings_draw_none():
 
 def test_lamb_at_the_rate_of_4096_with_a_batch_of_512():
     (line,) = warnings(options(train_batch_size=512))
-    assert "--learning_rate=0.00176 is high for --train_batch_size=512" in line
+    assert "`learning_rate`=0.00176 is high for `train_batch_size`=512" in line
     assert " 0.00062 " in line
 
 
@@ -44,7 +44,7 @@ def test_published_rates_of_others_are_close_to_the_rule():
 
 def test_a_short_warmup():
     (line,) = warnings(options(num_warmup_steps=100))
-    assert "--num_warmup_steps=100 is short for 125000 steps of 4096 examples" in line
+    assert "`num_warmup_steps`=100 is short for 125000 steps of 4096 examples" in line
     assert line.endswith("3125")
     assert warnings(options(num_warmup_steps=1600)) == []
     # A small batch hardly needs one, nor does AdamW by LAMB's paper.

@@ -17,7 +17,7 @@ PACKAGES = (
     "albert_tf.optimization",
     "albert_tf.input",
 )
-MODULES = ("albert_tf.engines.base", "albert_tf.engines.registry", "albert_tf.training.events")
+MODULES = ("albert_tf.engines.base", "albert_tf.engines.registry", "albert_tf.training.log")
 
 # Imports every module of the packages and writes a log, then looks for TensorFlow.
 CODE = f"""
@@ -29,7 +29,7 @@ for name in {PACKAGES}:
 for name in {MODULES}:
     importlib.import_module(name)
 
-from albert_tf.training.events import EventWriter
+from albert_tf.training.log import EventWriter
 writer = EventWriter(sys.argv[1])
 writer.add_scalars(3, {{"loss": 0.5}})
 writer.close()

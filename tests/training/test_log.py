@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from albert_tf import files
-from albert_tf.training import appended_file
-from albert_tf.training.appended_file import AppendedFile
+from albert_tf.training import log as training_log
+from albert_tf.training.log import AppendedFile
+from tests.support.bucket import error
 
 pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
-
-from tests.support.bucket import error
 
 PATH = "gs://bucket/run/log"
 
@@ -21,12 +20,12 @@ def test_a_log_is_uploaded_now_and_then(bucket, monkeypatch):
         log.write(f"{number}\n".encode())
         log.flush()
     assert not bucket.objects
-    monkeypatch.setattr(appended_file, "UPLOAD_SECONDS", 0.0)
+    monkeypatch.setattr(training_log, "UPLOAD_SECONDS", 0.0)
     log.write(b"100\n")
     log.flush()
     log.wait()
     assert len(files.read_text(PATH).splitlines()) == 101
-    monkeypatch.setattr(appended_file, "UPLOAD_SECONDS", 60.0)
+    monkeypatch.setattr(training_log, "UPLOAD_SECONDS", 60.0)
     log.write(b"101\n")
     log.flush()
     log.sync()
