@@ -21,7 +21,7 @@ _GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
-# The states of a covered token.
+# The marks of covered tokens.
 _MASKED, _PERMUTED = 1, 2
 
 
@@ -176,7 +176,7 @@ def _mask_batch(
 ):  # fmt: skip
     batch, seq = input_ids.shape
     max_predictions = positions.shape[1]
-    covered = np.empty(seq, np.uint8)  # 0, or the state of a covered token
+    covered = np.empty(seq, np.uint8)  # 0, or the mark of a covered token
     begin = np.empty(seq, np.int64)  # words as ranges of tokens: begin[w] to end[w] (exclusive)
     end = np.empty(seq, np.int64)
     order = np.empty(seq, np.int64)
@@ -219,10 +219,10 @@ def _mask_batch(
 
 @compiled
 def _cover_spans(
-    covered, how, budget, words, begin, end, order, cumulative, state, drawn_lengths,
+    covered, mark, budget, words, begin, end, order, cumulative, state, drawn_lengths,
     masked_lengths,
 ):  # fmt: skip
-    """Sets free spans of words in `covered` to `how`; returns the rest of the budget."""
+    """Sets free spans of words in `covered` to `mark`; returns the rest of the budget."""
     for word in range(words):
         order[word] = word
     for last in range(words - 1, 0, -1):
@@ -249,7 +249,7 @@ def _cover_spans(
             last -= 1  # near the end of the budget, as much of the span as fits
         if last < first:
             continue
-        covered[begin[first] : end[last]] = how
+        covered[begin[first] : end[last]] = mark
         budget -= end[last] - begin[first]
         masked_lengths[last - first] += 1
         span_words = 0

@@ -107,13 +107,13 @@ class RecordOrder:
         positions = np.arange(low, high) + epoch * self._examples
         lane = positions % self._batch_size // lane_rows(self._batch_size)
         random = derive_seeds(self._position_seed, positions) >> np.uint64(9)
-        # The place of a record is the number of positions before its own by (lane, random bits).
-        by_place = np.argsort(lane * 2**55 + random.astype(np.int64), kind="stable")
+        # Records are taken from the sequence in the order of (lane, random bits).
+        by_rank = np.argsort(lane * 2**55 + random.astype(np.int64), kind="stable")
         first, begins = self._sequence(epoch)
-        places = np.arange(low, high)
-        block = np.searchsorted(begins, places, side="right") - 1
+        ranks = np.arange(low, high)
+        block = np.searchsorted(begins, ranks, side="right") - 1
         found = np.empty(high - low, np.int64)
-        found[by_place] = first[block] + places - begins[block]
+        found[by_rank] = first[block] + ranks - begins[block]
         return found
 
 

@@ -57,8 +57,8 @@ def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
     else:
         with ThreadPoolExecutor(min(_READS, len(blocks)), "read-records") as threads:
             contents = list(threads.map(lambda number: read_block(index, number), blocks.tolist()))
-    places = zip(block.tolist(), (numbers - first[block_of]).tolist(), strict=True)
-    return [contents[block][place] for block, place in places]
+    offsets = (numbers - first[block_of]).tolist()
+    return [contents[i][offset] for i, offset in zip(block.tolist(), offsets, strict=True)]
 
 
 def read_block(index: RecordIndex, block: int) -> list[bytes]:

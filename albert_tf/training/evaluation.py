@@ -177,8 +177,8 @@ class PeriodicEvaluation:
         return results
 
     def _write(self, step: int, results: dict[str, float]) -> None:
-        kept = [row for row in self._rows() if row["step"] < step]
-        rows = [*kept, {"step": step, **results}]
+        earlier = [row for row in self._rows() if row["step"] < step]
+        rows = [*earlier, {"step": step, **results}]
         with contextlib.closing(EventWriter(f"{self._folder}/eval")) as events:
             events.add_scalars(step, results)
         write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))

@@ -130,9 +130,9 @@ class TrainingLog:
         self._skipped = 0
         self._line = ProgressLine()
         self._events = EventWriter(f"{folder}/train")
-        kept = lines_up_to(folder, first_step)
+        earlier = lines_up_to(folder, first_step)
         self._file = AppendedFile(
-            f"{folder}/{METRICS_FILE}", "".join(f"{line}\n" for line in kept).encode()
+            f"{folder}/{METRICS_FILE}", "".join(f"{line}\n" for line in earlier).encode()
         )
         self._start = self._last_time = time.monotonic()
         self._last_step = first_step

@@ -203,7 +203,6 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
         joined.fill(OUTPUT_PADDING)
     start = 0
     for part in parts:
-        place = (slice(start, start + len(part)), *map(slice, part.shape[1:]))
-        joined[place] = part
+        joined[(slice(start, start + len(part)), *map(slice, part.shape[1:]))] = part
         start += len(part)
     return joined

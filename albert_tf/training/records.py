@@ -124,9 +124,9 @@ class Records(NamedTuple):
             settings = manifest["settings"]
             name = settings.get("spm_model_file") or settings.get("vocab_file") or ""
             digest = (manifest.get("vocabulary") or {}).get("sha256")
-            for place in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
-                if name and digest and exists(place) and sha256_of(place) == digest:
-                    with open_file(place, "rb") as file:
+            for found in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
+                if name and digest and exists(found) and sha256_of(found) == digest:
+                    with open_file(found, "rb") as file:
                         content = file.read()
                     is_model = name.endswith(".model")
                     return {os.path.basename(name) if is_model else "vocab.txt": content}

@@ -72,8 +72,8 @@ def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> Input
     reason = tensorflow_reason(error)
     if wrong := _WRONG_VALUE.search(reason):
         return InputError(wrong[1])
-    if index and (place := _DAMAGED_RECORD.search(reason)):
+    if index and (damaged := _DAMAGED_RECORD.search(reason)):
         with contextlib.suppress(OSError):
-            if name := index.damaged_at(int(place[1])):
+            if name := index.damaged_at(int(damaged[1])):
                 return InputError(f"{name} is damaged: its checksum is wrong")
     return InputError(f"the TFRecords cannot be read: {reason}")

@@ -52,11 +52,11 @@ def shuffled_records(stream: RecordStream, shard: Shard, first_step: int = 0) ->
         def read_window(window):
             low = tf.maximum(window * order.window, begin)
             high = tf.minimum((window + 1) * order.window, end)
-            positions, places = order.own(low, high, first)
+            positions, ranks = order.own(low, high, first)
             # Consecutive records, of which all or nearly all are its own.
-            from_place, to_place = _bounds(places)
-            records = sequence.read(low - begin + from_place, low - begin + to_place)
-            own = places - from_place
+            lowest, end_rank = _bounds(ranks)
+            records = sequence.read(low - begin + lowest, low - begin + end_rank)
+            own = ranks - lowest
             return records.map(
                 lambda read, numbers: (positions, tf.gather(read, own), tf.gather(numbers, own))
             )
@@ -127,11 +127,11 @@ class _Order(NamedTuple):
         row = positions % self.batch_size
         lane = row // lane_rows(self.batch_size)
         random = _right_shift(_derive_seeds(self.position_seed, positions), 9)
-        # The place of a record is the number of positions before its own by (lane, random bits).
-        by_place = tf.argsort(lane * 2**55 + tf.cast(random, tf.int64), stable=True)
-        places = tf.argsort(by_place, stable=True)
+        # The rank of a position is the number of those before it by (lane, random bits).
+        by_rank = tf.argsort(lane * 2**55 + tf.cast(random, tf.int64), stable=True)
+        ranks = tf.argsort(by_rank, stable=True)
         is_own = (row >= self.rows.start) & (row < self.rows.stop) & (positions >= first)
-        return positions[is_own], tf.cast(places, tf.int64)[is_own]
+        return positions[is_own], tf.cast(ranks, tf.int64)[is_own]
 
 
 class _Sequence(NamedTuple):
@@ -198,10 +198,10 @@ def _read_block(file, offset, size, first, skipped, taken) -> tuple[tf.Tensor, t
     return records.skip(skipped).take(taken).batch(BLOCK).get_single_element(), numbers
 
 
-def _bounds(places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first place, and the one after the last; 0 and 0 if there is none."""
-    last = tf.reduce_max(tf.concat([places, [-1]], axis=0))
-    return tf.reduce_min(tf.concat([places, [last + 1]], axis=0)), last + 1
+def _bounds(ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the lowest rank, and the one after the highest; 0 and 0 if there is none."""
+    last = tf.reduce_max(tf.concat([ranks, [-1]], axis=0))
+    return tf.reduce_min(tf.concat([ranks, [last + 1]], axis=0)), last + 1
 
 
 def _derive_seeds(seed, numbers: tf.Tensor) -> tf.Tensor:

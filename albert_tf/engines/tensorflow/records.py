@@ -98,13 +98,13 @@ def _check_values(
     def refuse() -> tf.Operation:
         """Fails for the first wrong value of the first example that has one."""
         rules = []
-        for name, places in wrong.items():
+        for name, is_wrong in wrong.items():
             limit = features[name].limit
             valid = "a finite number" if limit is None else f"0 to {limit - 1}"
-            rules += [f": {name} must be {valid}, not "] * places.shape[1]
-        places = tf.concat(list(wrong.values()), axis=1)
+            rules += [f": {name} must be {valid}, not "] * is_wrong.shape[1]
+        is_wrong = tf.concat(list(wrong.values()), axis=1)
         values = tf.concat([tf.strings.as_string(stored[name]) for name in wrong], axis=1)
-        row, column = tf.unstack(tf.where(places)[0])
+        row, column = tf.unstack(tf.where(is_wrong)[0])
         first_of_file = tf.constant(index.first_of_file)
         file = tf.searchsorted(first_of_file, numbers[row, None], side="right")[0] - 1
         message = [
@@ -116,7 +116,7 @@ def _check_values(
         ]
         return tf.Assert(False, [tf.strings.join(message)])
 
-    is_any_wrong = tf.reduce_any([tf.reduce_any(places) for places in wrong.values()])
+    is_any_wrong = tf.reduce_any([tf.reduce_any(is_wrong) for is_wrong in wrong.values()])
     return tf.cond(is_any_wrong, refuse, tf.no_op)
 
 
