@@ -55,7 +55,7 @@ def _article(
 ) -> Document | None:
     # It begins with <page>, so no entities can be declared in it, which would expand without limit.
     page = ElementTree.fromstring(xml)
-    title = page.find("title").text.replace("_", " ")
+    title = _required(page, "title").replace("_", " ")
     if int(page.findtext("ns", "0")) != 0:
         counts.left_out["pages of other namespaces"] += 1
         return None
@@ -63,7 +63,7 @@ def _article(
         counts.left_out["redirects"] += 1
         return None
     revision = page.findall("revision")[-1]  # the newest, if the dump contains the history
-    int(revision.findtext("id"))  # fails if it is damaged
+    int(_required(revision, "id"))
     text = revision.findtext("text")
     if not text:
         counts.left_out["articles without text"] += 1
@@ -80,3 +80,11 @@ def _article(
         counts.left_out["articles without text"] += 1
         return None
     return Document(title, site.name, found)
+
+
+def _required(element: ElementTree.Element, name: str) -> str:
+    """Return the text of a child; raise ValueError if the page is damaged and lacks it."""
+    text = element.findtext(name)
+    if not text:
+        raise ValueError(f"<{name}> is missing")
+    return text
