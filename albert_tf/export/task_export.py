@@ -136,12 +136,14 @@ class TaskExport(tf.Module, abc.ABC):
 
 
 def _with_empty_text(texts: tf.Tensor, is_needed: tf.Tensor) -> tf.Tensor:
-    """Adds a row of empty texts, at least one, to strings `[batch]` or `[batch, options]`."""
+    """Add a row of empty texts (or zeros), at least one, to `[batch]` or `[batch, options]`."""
     shape = tf.shape(texts)
     row = tf.tensor_scatter_nd_update(tf.maximum(shape, 1), [[0]], shape[:1] + 1)
     wanted = tf.where(is_needed, row, shape)
     missing = tf.reduce_prod(wanted) - tf.size(texts)
-    return tf.reshape(tf.concat([tf.reshape(texts, [-1]), tf.fill([missing], "")], 0), wanted)
+    return tf.reshape(
+        tf.concat([tf.reshape(texts, [-1]), tf.zeros([missing], texts.dtype)], 0), wanted
+    )
 
 
 def task_settings(kind: TaskKind, options: ExportOptions, config: AlbertConfig) -> Any:

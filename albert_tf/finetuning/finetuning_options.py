@@ -46,12 +46,18 @@ class FineTuningOptions(TrainingOptions):
         settings_file: file next to the checkpoints that records the options in `inherited`.
         inherited: option -> its default.
         lengths: those of them that change what a model reads.
+        files: split -> option that names its file.
         original: other flags of the original's program; see `albert_tf.options.command`.
     """
 
     settings_file: ClassVar[str] = SETTINGS_FILE
     inherited: ClassVar[Mapping[str, Any]] = {"max_seq_length": 512}
     lengths: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    files: ClassVar[Mapping[str, str]] = {
+        "train": "train_file",
+        "eval": "eval_file",
+        "predict": "predict_file",
+    }
     original: ClassVar[Mapping[str, OriginalFlag]] = {}
 
     max_seq_length: int = option(
@@ -343,12 +349,11 @@ class FineTuningOptions(TrainingOptions):
         return dataclasses.replace(self, train_step=steps, warmup_step=warmup)
 
     def input_files(self) -> dict[str, str | None]:
-        """Option -> the file or folder that it names, of those that are going to be read."""
-        return {
-            name: path
-            for name in ("spm_model_file", "vocab_file", "init_checkpoint")
-            if (path := getattr(self, name)) != FROM_HUB
-        }
+        """Return option -> the file or folder that it names, of those that are going to be read."""
+        names = ["spm_model_file", "vocab_file", "init_checkpoint"]
+        names += [self.files[split] for split in self.splits()]
+        paths = {name: getattr(self, name, None) for name in names}
+        return {name: path for name, path in paths.items() if path != FROM_HUB}
 
     def splits(self) -> tuple[str, ...]:
         """The splits whose examples are needed, "train" first."""

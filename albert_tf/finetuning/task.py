@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import json
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -22,6 +23,8 @@ from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import Objective
 from albert_tf.report.sections import Section
 from albert_tf.tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
 
 Outputs = dict[str, np.ndarray]
 
@@ -155,6 +158,12 @@ class FineTuningTask(abc.ABC):
         lines = self.decode(examples, outputs)
         name = f"predictions_{examples.name}" if examples.name else "predictions"
         write_text(f"{folder}/{name}.tsv", "".join(f"{line}\n" for line in lines))
+
+    def write_scores(self, folder: str, scores: Mapping[str, float]) -> None:
+        """Write `predict_results.txt` for `--do_predict` of examples whose answers are known."""
+        lines = [f"predict_{name} = {value:.8g}\n" for name, value in sorted(scores.items())]
+        write_text(f"{folder}/{PREDICT_RESULTS_FILE}", "".join(lines))
+        logger.info("%s", "".join(lines).rstrip("\n"))
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
         """What the report shows about a set besides its results.

@@ -20,7 +20,7 @@ from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
-from albert_tf.text_models.fit_arguments import Epochs, FitArguments, StopAfter
+from albert_tf.text_models.fit_arguments import SEED, Epochs, FitArguments, StopAfter
 from albert_tf.text_models.inputs import check_any
 from albert_tf.text_models.keras_data import keras_data
 from albert_tf.text_models.presets import Preset
@@ -36,9 +36,9 @@ class TaskModel(TextModel, Generic[Task]):
     """A text model around a `FineTuningTask`, which encodes, scores and interprets.
 
     The task is created from the options of its command, and fed with examples made of Python values
-    instead of files. A subclass must define the class attributes, and `_from_preset`, which calls
-    `_options_of`, the constructor and `_use_task`; and methods that make examples and call `_fit`,
-    `_outputs` and `_score`. `from_preset` takes the `seed` of a new head, and `settings`.
+    instead of files. A subclass must define the class attributes, and methods that make examples
+    and call `_fit`, `_outputs` and `_score`. `from_preset` takes the `seed` of a new head, and
+    `settings`.
 
     If the weights have no head of this task, `_use_task` creates one with initial weights. Where
     its shape depends on the training data, `fit` calls it. Until then, `model` raises InputError.
@@ -69,6 +69,12 @@ class TaskModel(TextModel, Generic[Task]):
         self._seed = seed
         self.task: Task | None = None
         self.step = preset.weights.step or 0 if self._has_head(preset) else 0
+
+    @classmethod
+    def _from_preset(cls, preset, dtype, *, seed=SEED, **settings):
+        model = cls(preset, cls._options_of(preset, settings), dtype, seed)
+        model._use_task(cls.kind.load("task")(model._options, model.tokenizer))
+        return model
 
     @classmethod
     def _options_of(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import textwrap
 import pytest
 
 from tests.conftest import ROOT
+from tests.end_to_end.conftest import results_of
 from tests.support import extending_docs, finetuning
 
 pytestmark = pytest.mark.integration
@@ -22,7 +25,7 @@ LIMITS = {
     "A corpus format": 2,
     "Attention": 1,
     "A pretraining objective": 2,
-    "A kind of fine-tuning task": 8,
+    "A kind of fine-tuning task": 9,
 }
 
 
@@ -41,12 +44,13 @@ def extended(request, tmp_path):
     return folder
 
 
-def run(folder, *words):
-    """Runs Python in the extended project and returns what it prints."""
+def run(folder, *words, lines=""):
+    """Runs Python in the extended project on lines of standard input; returns what it prints."""
     done = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder), "KERAS_BACKEND": "tensorflow"},
+        input=lines,
         capture_output=True,
         text=True,
     )
@@ -164,9 +168,106 @@ def test_a_schedule_an_attention_and_a_pretraining_objective(extended, tmp_path)
     assert "sentence_order" not in results
 
 
-def test_a_kind_of_fine_tuning_task_touches_few_files():
-    """That it works is tested in tests/docs/test_own_task.py."""
-    section = "A kind of fine-tuning task"
-    files = {change.path for change in extending_docs.changes(section)}
-    assert files == {"wic_options.py", "wic.py", "run_wic.py"}
-    assert len(files) <= LIMITS[section]
+KINDS = {word: kind for kind, words in finetuning.WORDS.items() for word in words}
+
+
+def write_pairs(path, count, seed):
+    """Pairs that "mean the same" if the word at the given characters is an animal."""
+    draw = random.Random(seed)
+    lines, answers = [], []
+    for _ in range(count):
+        word, row = draw.choice(list(KINDS)), {}
+        for number in "12":
+            words = draw.choices(list(KINDS), k=draw.randint(0, 14))
+            place = draw.randint(0, len(words))
+            row[f"start{number}"] = len(" ".join([*words[:place], ""]))
+            row[f"sentence{number}"] = " ".join([*words[:place], word, *words[place:]])
+        answers.append(str(KINDS[word] == "animal"))
+        lines.append(json.dumps({**row, "word": word, "label": KINDS[word] == "animal"}) + "\n")
+    path.write_text("".join(lines))
+    return answers
+
+
+# Everything that a kind has besides its command: the model on strings, its export, albert-predict.
+USE_OF_A_KIND = """
+    import json, pathlib, sys
+    import numpy as np
+    from albert_tf.cli.predict import run
+    from albert_tf.export.check import check
+    from albert_tf.export.export_options import CheckOptions
+    from albert_tf.prediction.options import PredictOptions
+    from albert_tf.tasks.word_in_context.task import WordInContext
+    from albert_tf.tasks.word_in_context.text_model import WordComparer
+
+    folder = pathlib.Path(sys.argv[1])
+    lines = (folder / "predict.jsonl").read_text().splitlines()
+    fields = ("sentence1", "sentence2", "start1", "start2", "label")
+    rows = [WordInContext(*(json.loads(line)[name] for name in fields)) for line in lines]
+    model = WordComparer.from_preset(str(folder / "out"))
+    expected = model.predict_proba(rows)
+    assert model.evaluate(rows) == {"eval_accuracy": 1.0}
+    model.save(str(folder / "saved"))
+    model.export(str(folder / "export"), measure_latency=False)
+    check(CheckOptions(words=("check", str(folder / "export")), seq_lengths=()))
+    predicted = (folder / "out" / "predictions.tsv").read_text().split()
+    for name in ("out", "saved", "export"):
+        output = folder / f"{name}.jsonl"
+        run(PredictOptions(model=str(folder / name), input_file=str(folder / "predict.jsonl"),
+                           output_file=str(output)))
+        results = [json.loads(line) for line in output.read_text().splitlines()]
+        assert [str(row["prediction"]) for row in results] == predicted
+        probabilities = [row["probability"] for row in results]
+        np.testing.assert_allclose(probabilities, expected, atol=1e-6)
+    new = WordComparer.from_preset(str(folder / "saved"), albert_dropout=0.0)
+    assert new.fit(rows, steps=1, verbose=0).epoch == [0]
+"""
+
+
+@of_sections("A kind of fine-tuning task")
+@pytest.mark.slow
+def test_a_kind_of_fine_tuning_task(extended, tmp_path):
+    finetuning.write_files(tmp_path)
+    expected = write_pairs(tmp_path / "predict.jsonl", 9, seed=3)
+    for name, count, seed in (("train", 64, 1), ("eval", 20, 2)):
+        write_pairs(tmp_path / f"{name}.jsonl", count, seed)
+    command = ("-m", "albert_tf.tasks.word_in_context", f"--output_dir={tmp_path}/out")
+    printed = run(
+        extended,
+        *(*command, "--do_train", "--do_eval", "--do_predict"),
+        *(f"--{split}_file={tmp_path}/{split}.jsonl" for split in ("train", "eval", "predict")),
+        *(f"--albert_config_file={tmp_path}/config.json", f"--vocab_file={tmp_path}/vocab.txt"),
+        *(f"--max_seq_length={finetuning.LENGTH}", "--train_batch_size=8", "--train_step=40"),
+        *("--eval_every_steps=20", "--learning_rate=0.01", "--albert_dropout=0"),
+    )
+    out = tmp_path / "out"
+    assert "eval_accuracy" in printed
+    assert results_of(out)["eval_accuracy"] > 0.95
+    assert "The same meaning: " in (out / "report.html").read_text()
+    recorded = json.loads((out / "word_in_context.json").read_text())
+    assert recorded == {"max_seq_length": finetuning.LENGTH}
+    assert (out / "predictions.tsv").read_text().split() == expected
+    run(extended, "-c", textwrap.dedent(USE_OF_A_KIND), tmp_path)
+    # The folder alone predicts what standard input brings, and its own errors name its own flags.
+    code = f"""
+        import contextlib, io, sys
+        from albert_tf.tasks.word_in_context.__main__ import main
+        sys.argv[1:] = ["--do_eval", "--output_dir={out}"]
+        with contextlib.redirect_stderr(io.StringIO()) as errors, contextlib.suppress(SystemExit):
+            main()
+        assert "--eval_file: a file is required" in errors.getvalue(), errors.getvalue()
+    """
+    run(extended, "-c", textwrap.dedent(code))
+    rows = [
+        {"sentence1": f"a {word}", "start1": 2, "sentence2": word, "start2": 0}
+        for word in ("cat", "drill")
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    assert (
+        run(extended, *command, "--do_predict", "--predict_file=-", lines=lines) == "True\nFalse\n"
+    )
+
+
+def test_a_kind_of_fine_tuning_task_is_a_folder_and_a_line():
+    files = {change.path for change in extending_docs.changes("A kind of fine-tuning task")}
+    outside = {path for path in files if not path.startswith("albert_tf/tasks/word_in_context/")}
+    assert outside == {"albert_tf/task_kinds.py"}

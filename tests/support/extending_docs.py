@@ -50,6 +50,7 @@ def apply(section: str, folder: pathlib.Path) -> set[str]:
         path = folder / change.path
         if change.is_new:
             assert not path.exists(), path
+            path.parent.mkdir(exist_ok=True)
             path.write_text(change.code)
         else:
             text = path.read_text()

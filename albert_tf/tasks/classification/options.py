@@ -118,12 +118,6 @@ class ClassificationOptions(FineTuningOptions):
     test_size: float = option(0.0, "Share of the training rows held out for evaluation; 0: none.")
     test_seed: int = seed_option(0, "Seed that chooses the held-out rows.")
 
-    def input_files(self) -> dict[str, str | None]:
-        """As of the base class."""
-        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
-        names = [files[split] for split in self.splits()]
-        return super().input_files() | {name: getattr(self, name) for name in names}
-
     def recorded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """As of the base class: those of tables only if the rows are in tables."""
         files = (self.train_file, self.eval_file, self.predict_file, self.class_files)

@@ -112,9 +112,11 @@ class MultipleChoiceOptions(FineTuningOptions):
 
     def input_files(self) -> dict[str, str | None]:
         """As of the base class."""
-        files = {"train": "train_file", "eval": "eval_file", "predict": "predict_file"}
-        names = [files[split] for split in self.splits()] if self.reads_json else ["data_dir"]
-        return super().input_files() | {name: getattr(self, name) for name in names}
+        files = super().input_files()
+        if self.reads_json:
+            return files
+        read = {name: path for name, path in files.items() if name not in self.files.values()}
+        return read | {"data_dir": self.data_dir}
 
     @property
     def reads_race(self) -> bool:

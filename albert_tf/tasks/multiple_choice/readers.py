@@ -52,18 +52,14 @@ def read_questions(options: MultipleChoiceOptions, split: str) -> list[ChoiceQue
     return questions
 
 
-def _files(options: MultipleChoiceOptions) -> dict[str, str | None]:
-    return {
-        "train": options.train_file,
-        "eval": options.eval_file,
-        "predict": options.predict_file,
-    }
+def _file(options: MultipleChoiceOptions, split: str) -> str | None:
+    return getattr(options, options.files[split])
 
 
 def _source(options: MultipleChoiceOptions, split: str) -> str | None:
     """What a split is read from, for messages."""
     if options.reads_json:
-        return _files(options)[split]
+        return _file(options, split)
     return options.data_dir or HUB_RACE
 
 
@@ -85,7 +81,7 @@ def _levels(options: MultipleChoiceOptions) -> list[str]:
 
 
 def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
-    if _files(options)[split]:
+    if _file(options, split):
         logger.warning("%s_file is ignored, because task_name=race reads data_dir", split)
     levels = _levels(options)
     place = options.data_dir or HUB_RACE
@@ -177,7 +173,7 @@ def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
 
 
 def _read_json(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQuestion]:
-    path = _files(options)[split]
+    path = _file(options, split)
     if path is None:
         raise InputError(f"`{split}_file`: a file of JSON lines is required")
     for number, (location, record) in enumerate(_read_json_lines(path), start=1):

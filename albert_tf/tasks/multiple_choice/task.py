@@ -16,13 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.cache import cached_arrays
-from albert_tf.finetuning.task import (
-    PREDICT_RESULTS_FILE,
-    Baseline,
-    ExampleSet,
-    FineTuningTask,
-    Outputs,
-)
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.modeling.heads import AlbertForMultipleChoice
@@ -249,10 +243,7 @@ class MultipleChoiceTask(FineTuningTask):
         if self.options.submission:
             self._write_submission(f"{folder}/submission", values.argmax(axis=-1))
         if all(question.answer is not None for question in examples.examples):
-            scores = sorted(_scores(examples, outputs).items())
-            text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
-            write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
-            logger.info("%s", text.rstrip("\n"))
+            self.write_scores(folder, _scores(examples, outputs))
 
     def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
         """Writes the JSON lines that the CLUE server accepts for C3: row, number of the choice."""

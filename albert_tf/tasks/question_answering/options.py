@@ -62,6 +62,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
         *("max_query_length", "doc_stride", "max_answer_length", "start_n_top", "end_n_top")
     )
     lengths = ("max_seq_length", "max_query_length", "doc_stride")
+    files = {"train": "train_file", "eval": "predict_file", "predict": "predict_file"}
 
     task_name: str | None = option(
         None,
@@ -176,11 +177,6 @@ class QuestionAnsweringOptions(FineTuningOptions):
                 f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
                 "and `predict_file`"
             )
-
-    def input_files(self) -> dict[str, str | None]:
-        """As of the base class."""
-        names = ["train_file" if split == "train" else "predict_file" for split in self.splits()]
-        return super().input_files() | {name: getattr(self, name) for name in names}
 
     def with_defaults(self, longest: int | None = None) -> QuestionAnsweringOptions:
         """As of the base class; also applies `dropout_prob`."""

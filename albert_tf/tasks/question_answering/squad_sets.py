@@ -46,7 +46,7 @@ def split_file(options: QuestionAnsweringOptions, split: str) -> str:
     Raises:
         InputError: neither is given, there is no such data set, or it lacks the file.
     """
-    argument = "train_file" if split == "train" else "predict_file"
+    argument = options.files[split]
     path = getattr(options, argument)
     if path:
         return path

@@ -315,8 +315,7 @@ def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
     by_path: dict[str, SquadFile] = {}
     files = {}
     for split in options.splits():
-        name = "train_file" if split == "train" else "predict_file"
-        path = split_file(options, split)
+        name, path = options.files[split], split_file(options, split)
         if path not in by_path:
             by_path[path] = read_squad(path)
         file = files[split] = by_path[path]

@@ -163,8 +163,7 @@ class TaggingOptions(FineTuningOptions):
 
     def input_files(self) -> dict[str, str | None]:
         """As of the base class."""
-        names = ["data_dir", *(f"{split}_file" for split in self.splits())]
-        return super().input_files() | {name: getattr(self, name) for name in names}
+        return super().input_files() | {"data_dir": self.data_dir}
 
     @property
     def _key(self) -> str:

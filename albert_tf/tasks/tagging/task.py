@@ -15,13 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, shown, write_text
 from albert_tf.finetuning.averaging import mean_log_probabilities
-from albert_tf.finetuning.task import (
-    PREDICT_RESULTS_FILE,
-    Baseline,
-    ExampleSet,
-    FineTuningTask,
-    Outputs,
-)
+from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import find_companions
@@ -336,10 +330,7 @@ class TaggingTask(FineTuningTask):
         if self.options.submission:
             self._write_submission(f"{folder}/submission", examples, tags)
         if labeled:
-            scores = sorted(self._scores(examples, tags).items())
-            text = "".join(f"predict_{name} = {value:.8g}\n" for name, value in scores)
-            write_text(f"{folder}/{PREDICT_RESULTS_FILE}", text)
-            logger.info("%s", text.rstrip("\n"))
+            self.write_scores(folder, self._scores(examples, tags))
 
     def _write_submission(
         self, folder: str, examples: ExampleSet, tags: Sequence[WordTags]
