@@ -22,9 +22,7 @@ from albert_tf.export.exported_encoder import PRETRAINING_HEADS, ExportedEncoder
 from albert_tf.export.source import Source, open_source
 from albert_tf.export.task_export import (
     TrainedModel,
-    check_head,
-    create_task_model,
-    task_note,
+    create_exported_model,
     task_settings,
     write_task,
 )
@@ -34,9 +32,7 @@ from albert_tf.interop import layout, model_card
 from albert_tf.interop.companions import described_checkpoint
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
-from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.heads import AlbertForPreTraining
-from albert_tf.task_kinds import TaskKind, kind_of
+from albert_tf.task_kinds import kind_of
 from albert_tf.tensorflow_errors import tensorflow_errors_as_os_errors
 from albert_tf.tokenizers import Tokenizer, normalization, sentencepiece_model
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
@@ -69,8 +65,10 @@ def export_saved_model(options: ExportOptions) -> None:
     lite_lengths = tflite.read_lengths(
         source.head, options.tflite_lengths, source.config.max_position_embeddings
     )
-    with_preprocess = _with_preprocess(options)
-    with_task = kind is not None and _with_task(kind, options)
+    requested = "`preprocess`" if options.preprocess else ""
+    with_preprocess = options.preprocess is not False and _can_write(layout.PREPROCESS, requested)
+    requested = "" if options.head == "auto" else f"`head`={options.head}"
+    with_task = kind is not None and _can_write(kind.export_folder, requested)
     model, matched = _load(source, options.init_checkpoint, settings)
     made_from = {
         "head": source.head,
@@ -151,43 +149,41 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
     return length
 
 
-def _with_preprocess(options: ExportOptions) -> bool:
-    """Whether to write preprocess/; logs a note if it cannot be written and was not requested."""
-    if options.preprocess is False:
-        return False
+def _can_write(folder: str, requested: str) -> bool:
+    """Whether a folder that takes strings can be written here; logs a note if not.
+
+    Args:
+        folder: name of the folder.
+        requested: the option that asks for it, for the error; "" if the user did not.
+
+    Raises:
+        InputError: if it was requested but cannot be written.
+    """
     from albert_tf.export.graph_tokenizers import tensorflow_text
 
     try:
         tensorflow_text()
     except InputError as error:
-        if options.preprocess:
-            raise InputError(f"`preprocess`: {error}") from None
-        logger.info("note: no %s/: %s", layout.PREPROCESS, error)
+        if requested:
+            raise InputError(f"{requested}: {error}") from None
+        logger.info("note: no %s/: %s", folder, error)
         return False
     return True
-
-
-def _with_task(kind: TaskKind, options: ExportOptions) -> bool:
-    """Whether to write the folder of a task; logs a note if it cannot be written."""
-    if note := task_note(kind, options.head):
-        logger.info("%s", note)
-    return note is None
 
 
 def _load(
     source: Source, init_checkpoint: str, settings: Any
 ) -> tuple[keras.Model, MatchedWeights]:
     """Creates the model and loads its weights."""
-    if settings is not None:
-        model = create_task_model(source.head, source.config, settings, source.weights)
-    elif source.head == "pretraining":
-        model = AlbertForPreTraining(source.config)
-    else:
-        model = AlbertEncoder(source.config)
+    model = create_exported_model(source.head, source.config, settings, source.weights)
     with arguments_renamed(path="init_checkpoint"):
         matched = load_weights(model, init_checkpoint)
-        if settings is not None:
-            check_head(source.head, matched.missing, init_checkpoint)
+    in_head = [name for name in matched.missing if not name.startswith("bert/")]
+    if in_head and settings is not None:
+        raise InputError(
+            f"`init_checkpoint`={init_checkpoint}: lacks {in_head[0]} of the head {source.head}; "
+            "`head`=encoder exports the rest"
+        )
     return model, matched
 
 

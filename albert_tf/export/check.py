@@ -23,7 +23,7 @@ from albert_tf.export import standalone
 from albert_tf.export.export_options import CheckOptions
 from albert_tf.export.exported_encoder import PRETRAINING_HEADS, SIGNATURES, features
 from albert_tf.export.manifest import MANIFEST, read_manifest
-from albert_tf.export.task_export import TrainedModel, create_task_model
+from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists
 from albert_tf.interop import layout
 from albert_tf.interop.companions import (
@@ -33,9 +33,7 @@ from albert_tf.interop.companions import (
     load_tokenizer,
 )
 from albert_tf.interop.formats import load_weights, open_weights
-from albert_tf.interop.models import find_head
-from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.heads import AlbertForPreTraining
+from albert_tf.interop.models import create_model, find_head
 from albert_tf.task_kinds import TaskKind, kind_of, task_kinds
 from albert_tf.tokenizers import Tokenizer
 
@@ -96,8 +94,7 @@ def check(options: CheckOptions) -> None:
     config = open_weights(folder).config
     if config is None:
         raise InputError(f"{folder}: no albert_config.json among the assets of {layout.ENCODER}/")
-    pretrained = find_head(open_weights(folder).tensors) == "pretraining"
-    model = AlbertForPreTraining(config) if pretrained else AlbertEncoder(config)
+    model = create_model(find_head(open_weights(folder).tensors), config, {})
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, options.init_checkpoint or folder)
     inputs = _inputs(config)
@@ -284,7 +281,7 @@ def _check_task(
     task, export = kind.export_folder, kind.load("export")
     path = options.init_checkpoint or os.path.join(folder, task)
     settings: Any = converted(made_from.task, manifest_file, export.settings_class)
-    model = create_task_model(head, config, settings, open_weights(path, config=config))
+    model = create_exported_model(head, config, settings, open_weights(path, config=config))
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
     companions = dataclasses.replace(

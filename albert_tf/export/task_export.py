@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import keras
@@ -16,7 +16,7 @@ import tensorflow as tf
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.export.graph_tokenizers import graph_tokenizer, tensorflow_text
+from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.files import write_text
 from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
 from albert_tf.interop.companions import Companions
@@ -175,50 +175,13 @@ def task_settings(kind: TaskKind, options: ExportOptions, config: AlbertConfig) 
     return dataclasses.replace(settings, max_seq_length=length)
 
 
-def create_task_model(
+def create_exported_model(
     head: str, config: AlbertConfig, settings: Any, weights: Weights
 ) -> keras.Model:
-    """Create the model of a task with as many outputs as its weights have."""
+    """Create a model with as many outputs as its weights have, and as its settings say."""
     shapes = {path: tensor.shape for path, tensor in weights.tensors.items()}
     arguments = {name: getattr(settings, name) for name in heads()[head].arguments}
     return create_model(head, config, shapes, **arguments)
-
-
-def check_head(head: str, missing: Iterable[str], path: str) -> None:
-    """Check that the head of a task is loaded.
-
-    Args:
-        head: its name.
-        missing: variables that the weights do not contain.
-        path: path of the weights.
-
-    Raises:
-        InputError: If a variable of the head is missing.
-    """
-    in_head = [name for name in missing if not name.startswith("bert/")]
-    if in_head:
-        raise InputError(
-            f"`path`={path}: lacks {in_head[0]} of the head {head}; `head`=encoder exports the rest"
-        )
-
-
-def task_note(kind: TaskKind, head: str) -> str | None:
-    """Return why the task of a model cannot be exported here; None if it can be.
-
-    Args:
-        kind: of the model.
-        head: its head if the user named it, or auto.
-
-    Raises:
-        InputError: If it was requested but cannot be exported.
-    """
-    try:
-        tensorflow_text()
-    except InputError as error:
-        if head != "auto":
-            raise InputError(f"`head`={head}: {error}") from None
-        return f"note: no {kind.export_folder}/: {error}"
-    return None
 
 
 def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes
+from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,29 @@ def cached_arrays(
     np.savez(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
     return arrays
+
+
+def cached_encoding(
+    folder: str | None,
+    name: str,
+    tokenizer: Tokenizer,
+    limits: Mapping[str, int],
+    texts: Callable[[], Any],
+    make: Callable[[], Arrays],
+) -> Arrays:
+    """Return encoded texts, or their cached copy.
+
+    Args:
+        folder, make: as for `cached_arrays`.
+        name: of the way to encode.
+        tokenizer: that encodes.
+        limits: options that limit lengths.
+        texts: returns what is encoded, serializable as JSON; only called with a cache.
+    """
+    if not folder:
+        return make()
+    settings = {"features": name, **limits, **tokenizer.normalization.to_dict()}
+    return cached_arrays(folder, [json.dumps(texts()).encode(), tokenizer.path], settings, make)
 
 
 def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:

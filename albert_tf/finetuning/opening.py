@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from albert_tf.engines.base import Engine
 from albert_tf.errors import InputError
@@ -17,13 +20,17 @@ from albert_tf.finetuning.sources import (
     with_hub_module,
 )
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask
-from albert_tf.finetuning.unknown_tokens import unknown_tokens
 from albert_tf.tokenizers import Tokenizer
+from albert_tf.tokenizers.unknown import NOTABLE_SHARE, UnknownCharacters, describe_unknown
 from albert_tf.training.evaluation import BestCheckpoint
 from albert_tf.training.initial_weights import with_local_weights
 from albert_tf.training.run import prepare
 
 logger = logging.getLogger(__name__)
+
+# In which unknown characters are looked for, and of which unknown tokens are measured; each takes
+# at most about a second.
+_MOST_TEXTS, _MOST_MEASURED = 20_000, 2_000
 
 
 def open_context(
@@ -109,6 +116,21 @@ def read_sets(task: FineTuningTask) -> list[ExampleSet]:
             )
         title = f"{each.split} {each.name}".strip()
         logger.info("%s: %s examples%s", title, f"{len(each.features):,}", note)
-        if unknown := unknown_tokens(task, each):
+        if unknown := _unknown_tokens(task, each):
             logger.info("%s: %s", title, unknown)
     return sets
+
+
+def _unknown_tokens(task: FineTuningTask, examples: ExampleSet) -> str:
+    """Return a line on the unknown tokens of a set; "" if they are fewer than `NOTABLE_SHARE`."""
+    tokenizer, ids = task.tokenizer, examples.features.ids
+    unknown = int((ids == tokenizer.unk_id).sum())
+    tokens = int((~np.isin(ids, (tokenizer.cls_id, tokenizer.sep_id))).sum())
+    if not unknown or unknown < NOTABLE_SHARE * tokens:
+        return ""
+    texts = list(itertools.islice(task.texts(examples.examples), _MOST_TEXTS))
+    characters = UnknownCharacters(tokenizer)
+    sample = texts[:_MOST_MEASURED]
+    _, lost = characters.in_unknown_tokens(sample)
+    share = lost / max(sum(map(len, sample)), 1)
+    return describe_unknown(unknown, tokens, characters.count(texts), share)

@@ -20,7 +20,6 @@ import numpy as np
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, read_lines, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
-from albert_tf.finetuning.report_sanity import sanity_sections
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
 from albert_tf.interop.companions import RESULTS_FILE
@@ -33,6 +32,11 @@ from albert_tf.training.evaluation import EVALUATIONS_FILE
 from albert_tf.training.log import METRICS_FILE, Row, parse_row
 
 _FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX"}
+
+# Words in names of results: a constant answer has no meaningful loss, and totals are no scores.
+_NOT_SCORES = frozenset({"loss", "total"})
+
+_COLLAPSED = "Try a lower --learning_rate, a longer warm-up, or another --random_seed."
 
 REPORT_FILE = "report.html"
 PREDICTIONS_REPORT_FILE = "report_predictions.html"
@@ -70,7 +74,7 @@ def write_report(
         intervals |= section.intervals
     results = _results(folder, intervals) if evaluated else []
     named = {result.name: result for result in results}
-    sanity = sanity_sections(task, reported, {name: each.value for name, each in named.items()})
+    sanity = _sanity(task, reported, {name: each.value for name, each in named.items()})
     best = _comparison(folder).best
     curves = f"{folder}/{best}" if best else folder
     learned = _learning(curves, task.metric) if options.do_train or evaluated else []
@@ -274,3 +278,39 @@ def versions() -> list[tuple[str, str]]:
         ("Keras", f"{keras.__version__} on {backend}"),
         ("Python", platform.python_version()),
     ]
+
+
+def _sanity(
+    task: FineTuningTask,
+    reported: Sequence[tuple[ExampleSet, Outputs]],
+    results: Mapping[str, str],
+) -> list[Section]:
+    """Warnings of sets with the same prediction throughout, and the scores of a constant answer.
+
+    Args:
+        task: computes them.
+        reported: sets with the outputs of the model; only those of the split "eval" count.
+        results: name -> value, as in `eval_results.txt`.
+    """
+    sections = []
+    for examples, outputs in reported:
+        if examples.split != "eval":
+            continue
+        if reason := task.collapse(outputs):
+            text = f"{reason[0].upper()}{reason[1:]}. {_COLLAPSED}"
+            title = _set_title("Warning: this run has collapsed", examples)
+            sections.append(Section(title, text))
+        if baseline := task.baseline(examples):
+            rows = [
+                (name, results[name], f"{value:.8g}")
+                for name, value in baseline.results.items()
+                if name in results and _NOT_SCORES.isdisjoint(name.split("_"))
+            ]
+            table = Table(("result", "model", baseline.answer), rows, frozenset({1, 2}))
+            text = "The scores of the same answer for every example, without a model."
+            sections.append(Section(_set_title("Baseline", examples), text, tables=[table]))
+    return sorted(sections, key=lambda section: not section.title.startswith("Warning"))
+
+
+def _set_title(text: str, examples: ExampleSet) -> str:
+    return f"{text}: {examples.name}" if examples.name else text

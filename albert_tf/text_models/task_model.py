@@ -12,19 +12,21 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
 
+from albert_tf import files
+from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.sources import companion_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
+from albert_tf.interop.checkpoint_folders import NAME
 from albert_tf.task_kinds import TaskKind
 from albert_tf.text_models.base import TextModel, create_with_weights
 from albert_tf.text_models.fit_arguments import SEED, Epochs, FitArguments, StopAfter
 from albert_tf.text_models.inputs import check_any
 from albert_tf.text_models.keras_data import keras_data
 from albert_tf.text_models.presets import Preset
-from albert_tf.text_models.saving import save_model
 from albert_tf.training.initial_weights import origin_file
 
 logger = logging.getLogger(__name__)
@@ -264,7 +266,21 @@ class TaskModel(TextModel, Generic[Task]):
             InputError: if the folder contains something, or the model has no head yet.
             OSError: if it cannot be written; nothing is left behind.
         """
-        save_model(folder, self.model, self.step, self._companions())
+        folder = folder.rstrip("/")
+        if not folder:
+            raise InputError("`folder`: must not be empty")
+        if files.exists(folder) and not (files.is_folder(folder) and not files.names_in(folder)):
+            raise InputError(f"`folder`={folder}: already exists; remove it or choose another name")
+        if parent := os.path.dirname(folder):
+            files.make_folder(parent, "folder")
+        values = {weight.path: keras.ops.convert_to_numpy(weight) for weight in self.model.weights}
+        with files.replacing(folder) as partial:
+            files.make_folder(partial, "folder")
+            _write_checkpoint(os.path.join(partial, f"{NAME}-{self.step}"), values, self.step)
+            texts = {CONFIG_FILE: self.model.config.to_json(), **self._companions()}
+            for name, content in texts.items():
+                write = files.write_text if isinstance(content, str) else files.write_bytes
+                write(os.path.join(partial, name), content)
 
     def _companions(self) -> dict[str, str | bytes]:
         """File name -> content of what goes next to the weights, besides the config."""
@@ -302,3 +318,15 @@ class TaskModel(TextModel, Generic[Task]):
                 export_saved_model(
                     ExportOptions(init_checkpoint=saved, export_path=folder, **options)
                 )
+
+
+def _write_checkpoint(path: str, values: Mapping, step: int) -> None:
+    """Writes a checkpoint as the engine of Keras' backend does."""
+    if keras.backend.backend() == "jax":
+        from albert_tf.interop import orbax_checkpoints
+
+        orbax_checkpoints.write_training_checkpoint(path, values, step, {})
+    else:
+        from albert_tf.interop import tensorflow_checkpoints
+
+        tensorflow_checkpoints.write_training_checkpoint(path, values, step)

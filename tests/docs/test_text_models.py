@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.as_command import write_weights
+from tests.support.kinds_of_tasks import write_weights
 
 
 @pytest.mark.slow

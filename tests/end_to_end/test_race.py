@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -112,41 +111,6 @@ def test_race_is_learned_evaluated_and_predicted(words, folder, tmp_path):
     # The folder alone is enough to evaluate again, and gives the same.
     call(*words, "--nodo_train", f"--data_dir={folder}", f"--output_dir={out}", "--middle_only")
     assert results_of(out)["eval_accuracy"] == pytest.approx(results["eval_accuracy_middle"])
-
-
-@pytest.mark.slow
-def test_json_lines_of_any_multiple_choice(words, folder, tmp_path):
-    out = tmp_path / "out"
-    call(
-        *words, "--task_name=json", f"--train_file={folder}/train.jsonl", f"--output_dir={out}",
-        f"--eval_file={folder}/eval.jsonl", f"--predict_file={folder}/eval.jsonl", "--do_predict",
-        "--train_step=60",
-    )  # fmt: skip
-    results = results_of(out)
-    assert set(results) == {"eval_accuracy", "eval_loss", "global_step"}
-    assert results["eval_accuracy"] > 0.8
-    answers = [
-        json.loads(line)["answer"] for line in (folder / "eval.jsonl").read_text().splitlines()
-    ]
-    lines = (out / "predictions.tsv").read_text().splitlines()[1:]
-    right = np.mean(
-        [line.split("\t")[1] == "ABCD"[n] for line, n in zip(lines, answers, strict=True)]
-    )
-    assert right == pytest.approx(results["eval_accuracy"])
-
-    # A model together with itself chooses as alone.
-    shutil.copytree(out, out.with_name("same"))
-    both = tmp_path / "both"
-    call(
-        "run_race.py", f"--ensemble={tmp_path}/[os]*", f"--output_dir={both}", "--task_name=json",
-        f"--eval_file={folder}/eval.jsonl", f"--predict_file={folder}/eval.jsonl",
-        "--nodo_train", "--do_eval", "--do_predict",
-    )  # fmt: skip
-    assert (both / "predictions.tsv").read_text() == (out / "predictions.tsv").read_text()
-    np.testing.assert_allclose(
-        *(np.loadtxt(each / "test_results.tsv") for each in (both, out)), atol=1e-6
-    )
-    assert results_of(both)["single_2_eval_accuracy"] == results["eval_accuracy"]
 
 
 def test_a_bad_input_is_one_line_and_leaves_nothing(words, folder, tmp_path):

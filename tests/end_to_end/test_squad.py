@@ -169,20 +169,13 @@ def test_some_questions_have_none(options, project, tmp_path):
     fine_tune(predicting, QuestionAnsweringTask)
     assert check(threshold) == odds
 
-    # A model together with itself answers as alone.
+    # Scores of other windows cannot be averaged.
     shutil.copytree(folder, tmp_path / "same")
     together = {"ensemble": (str(folder), str(tmp_path / "same")), "do_train": False}
     together |= {"albert_config_file": None, "spm_model_file": None, "train_file": None}
-    together["output_dir"] = str(tmp_path / "both")
-    fine_tune(dataclasses.replace(with_none, **together), QuestionAnsweringTask)
-    assert contents_of(tmp_path / "both", "predictions.json") == contents_of(
-        folder, "predictions.json"
-    )
-    assert contents_of(tmp_path / "both", "null_odds.json") == pytest.approx(odds)
-    assert results_of(tmp_path / "both")["single_mean_f1"] == pytest.approx(results["f1"])
+    together |= {"output_dir": str(tmp_path / "both"), "doc_stride": None}
     settings = tmp_path / "same" / "question_answering.json"
     settings.write_text(settings.read_text().replace('"doc_stride": 8', '"doc_stride": 7'))
-    together["doc_stride"] = None
     with pytest.raises(InputError, match="same: the examples have other tokens than in .*out"):
         fine_tune(dataclasses.replace(with_none, **together), QuestionAnsweringTask)
 
@@ -248,27 +241,6 @@ def test_the_plain_head_says_no_answer_with_cls(options, tmp_path):
     results = results_of(tmp_path / "out")
     assert results["NoAns_total"] == 2
     assert len(contents_of(tmp_path / "out", "null_odds.json")) == 6
-
-
-@pytest.mark.slow
-def test_real_questions(shared, project, tmp_path):
-    content = json.loads(shared("data/squad/squad-v1.1-subset-1190q.json").read_text("utf-8"))
-    article = content["data"][0]
-    article["paragraphs"] = article["paragraphs"][:2]
-    asked = [question for p in article["paragraphs"] for question in p["qas"]]
-    asked[0]["answers"][0]["answer_start"] -= 1
-    path = tmp_path / "few.json"
-    path.write_text(json.dumps({"version": "1.1", "data": [article]}))
-    output, _ = run(
-        "run_squad.py", "--do_train", "--do_eval", "--do_predict", f"--train_file={path}",
-        f"--predict_file={path}", f"--albert_config_file={project.config}",
-        f"--spm_model_file={project.model}", f"--output_dir={tmp_path}/out", "--train_step=1",
-        "--max_seq_length=32", "--max_query_length=12", "--doc_stride=8",
-    )  # fmt: skip
-    assert f"skipped 1 of {len(asked)} questions, because the context does not contain" in output
-    assert f"  {asked[0]['id']}: " in output
-    assert "f1 = " in output
-    assert set(contents_of(tmp_path / "out", "predictions.json")) == {each["id"] for each in asked}
 
 
 def test_bad_input_is_named(options, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
-from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.cache import cached_encoding
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
@@ -283,16 +282,12 @@ def featurize(
         raise InputError(
             f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
         )
-    if not cached_dir:
-        return _encode(examples, tokenizer, max_seq_length)
-    arrays = cached_arrays(
+    arrays = cached_encoding(
         cached_dir,
-        [json.dumps([(e.text, e.text_pair) for e in examples]).encode(), tokenizer.path],
-        {
-            "features": "text and pair",
-            "max_seq_length": max_seq_length,
-            **tokenizer.normalization.to_dict(),
-        },
+        "text and pair",
+        tokenizer,
+        {"max_seq_length": max_seq_length},
+        lambda: [(example.text, example.text_pair) for example in examples],
         lambda: _encode(examples, tokenizer, max_seq_length).to_arrays(),
     )
     return Features.from_arrays(arrays)

@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
 from albert_tf.finetuning.averaging import mean_log_probabilities
-from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.cache import cached_encoding
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
@@ -74,21 +74,12 @@ def featurize(
             f"`max_qa_length`={max_qa_length}: must be at most {max_seq_length - 3}, which is "
             f"`max_seq_length`={max_seq_length} minus three special tokens"
         )
-    sources: list[str | bytes] = []
-    settings: dict[str, str | int] = {}
-    if cached_dir:
-        texts = [(question.context, question.candidates) for question in questions]
-        sources = [json.dumps(texts).encode(), tokenizer.path]
-        settings = {
-            "features": "multiple choice",
-            "max_seq_length": max_seq_length,
-            "max_qa_length": max_qa_length,
-            **tokenizer.normalization.to_dict(),
-        }
-    arrays = cached_arrays(
+    arrays = cached_encoding(
         cached_dir,
-        sources,
-        settings,
+        "multiple choice",
+        tokenizer,
+        {"max_seq_length": max_seq_length, "max_qa_length": max_qa_length},
+        lambda: [(question.context, question.candidates) for question in questions],
         lambda: _encode(questions, tokenizer, max_seq_length, max_qa_length),
     )
     return Featurized(Features.from_arrays(arrays), int(arrays["candidates_cut"]))

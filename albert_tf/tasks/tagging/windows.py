@@ -6,14 +6,13 @@ windows that overlap by half; a word is predicted in the window in which it has 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.finetuning.cache import cached_arrays
+from albert_tf.finetuning.cache import cached_encoding
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import NO_LABEL
 from albert_tf.tasks.tagging.entities import Entity, chunks
@@ -156,17 +155,12 @@ def make_windows(
         max_seq_length: maximum tokens in a window, at least 3.
         cached_dir: folder of the cache; None for no cache.
     """
-    sources: list[str | bytes] = []
-    if cached_dir:
-        sources = [json.dumps(texts).encode(), tokenizer.path]
-    arrays = cached_arrays(
+    arrays = cached_encoding(
         cached_dir,
-        sources,
-        {
-            "features": "tagging",
-            "max_seq_length": max_seq_length,
-            **tokenizer.normalization.to_dict(),
-        },
+        "tagging",
+        tokenizer,
+        {"max_seq_length": max_seq_length},
+        lambda: texts,
         lambda: _encode(texts, tokenizer, max_seq_length),
     )
     windows = TagWindows.from_arrays(arrays)

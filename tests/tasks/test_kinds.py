@@ -1,4 +1,4 @@
-"""Training, predictions, results and saved folders of text models equal those of the commands."""
+"""Training, predictions, results, saved folders and exports of every kind of task agree."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import subprocess
 import pytest
 
 from tests.conftest import KERAS_ON_JAX, ROOT
-from tests.support.as_command import CHECKS
+from tests.support.kinds_of_tasks import CASES, check
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("check", [*CHECKS])
-def test_on_tensorflow(tmp_path, check):
-    CHECKS[check](tmp_path)
+@pytest.mark.parametrize("name", CASES)
+def test_on_tensorflow(tmp_path, name):
+    check(tmp_path, name)
 
 
 @pytest.mark.slow
 def test_on_jax_without_tensorflow(peers, tmp_path):
     process = subprocess.run(
-        [peers, "-m", "tests.support.as_command", str(tmp_path), "classification"],
+        [peers, "-m", "tests.support.kinds_of_tasks", str(tmp_path), "classification"],
         cwd=ROOT,
         env={**os.environ, **KERAS_ON_JAX},
         capture_output=True,

@@ -1,0 +1,322 @@
+"""What every kind of task has in common: its command, its model on strings and its export agree.
+
+KERAS_BACKEND=jax python -m tests.support.kinds_of_tasks FOLDER classification
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.cli.predict import run
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.run import fine_tune
+from albert_tf.interop.convert import convert
+from albert_tf.interop.convert_options import ConvertOptions
+from albert_tf.interop.keras_weights import write_keras_weights
+from albert_tf.prediction.options import PredictOptions
+from albert_tf.task_kinds import TaskKind, heads
+from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
+from albert_tf.text_models.presets import open_preset
+from albert_tf.text_models.task_model import TaskModel
+from tests.support import finetuning
+
+WORDS = sum(finetuning.WORDS.values(), [])
+# Otherwise, the two draw other masks.
+NO_DROPOUT = {"albert_dropout": 0.0, "classifier_dropout": 0.0}
+TRAINS_ALIKE = {
+    "max_seq_length": finetuning.LENGTH,
+    "train_batch_size": 8,
+    "train_step": 20,
+    "warmup_step": 2,
+    "learning_rate": 1e-3,
+    "do_train": True,
+    "do_eval": True,
+    "do_predict": True,
+    **NO_DROPOUT,
+}
+FIT = {"steps": 20, "batch_size": 8, "learning_rate": 1e-3, "warmup_proportion": 0.1, "verbose": 0}
+
+
+class Case(NamedTuple):
+    """A kind of task with data.
+
+    Attributes:
+        kind: the kind.
+        settings: options of the command, which `from_preset` takes as well.
+        files: options of the command that name the data, and what the data are.
+        columns: labeled examples, as `fit` takes them.
+        inputs: the same examples as albert-predict reads them, by name.
+        written: reads what the command predicted, as rows of albert-predict with some columns.
+    """
+
+    kind: TaskKind
+    settings: dict[str, Any]
+    files: dict[str, Any]
+    columns: Sequence[Sequence]
+    inputs: dict[str, list]
+    written: Callable[[pathlib.Path], list[dict]]
+
+
+def write_weights(folder: pathlib.Path) -> str:
+    """Random weights of the encoder with their vocabulary, as a folder of published weights."""
+    finetuning.write_files(folder)
+    weights = folder / "weights"
+    weights.mkdir()
+    config = AlbertConfig.from_json_file(str(folder / "config.json"))
+    (weights / "albert_config.json").write_text(config.to_json())
+    shutil.copy(folder / "vocab.txt", weights)
+    path = str(weights / "model.weights.h5")
+    write_keras_weights(path, albert_tf.AlbertEncoder(config))
+    return path
+
+
+def _write_lines(path: pathlib.Path, rows: Iterable[dict]) -> str:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return str(path)
+
+
+def _json_lines(path: pathlib.Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _classification(folder: pathlib.Path, pairs: bool) -> Case:
+    rows = [line.split("\t") for line in (folder / "eval.tsv").read_text().splitlines()[1:]]
+    texts, labels = zip(*rows, strict=True)
+    examples, options, inputs = texts, {}, {"text": texts}
+    if pairs:
+        inputs["text_pair"] = texts[1:] + texts[:1]
+        examples, options = [*zip(*inputs.values(), strict=True)], {"text_pair_column": "text_pair"}
+    columns = {**inputs, "label": labels}
+    values = zip(*columns.values(), strict=True)
+    rows = (dict(zip(columns, row, strict=True)) for row in values)
+    file = _write_lines(folder / "texts.jsonl", rows)
+
+    def written(out: pathlib.Path) -> list[dict]:
+        names = json.loads((out / "labels.json").read_text())
+        predicted = (out / "predictions.tsv").read_text().splitlines()[1:]
+        return [
+            {"prediction": line.split("\t")[1], "probabilities": dict(zip(names, row, strict=True))}
+            for line, row in zip(predicted, np.loadtxt(out / "test_results.tsv"), strict=True)
+        ]
+
+    files = dict.fromkeys(("train_file", "eval_file", "predict_file"), file) | options
+    return Case(classification.KIND, {}, files, (examples, labels), inputs, written)
+
+
+def _question_answering(folder: pathlib.Path, version_2: bool) -> Case:
+    draw, paragraphs = random.Random(1), []
+    for number in range(30):
+        context = "  " + " ".join(draw.choices(WORDS, k=draw.randint(3, 40)))
+        answer = {"text": draw.choice(context.split())}
+        answer["answer_start"] = context.index(answer["text"])
+        answers = [] if version_2 and number % 3 == 0 else [answer]
+        question = f"{answer['text']} {draw.choice(WORDS)}"
+        entry = {"id": str(number), "question": question, "answers": answers}
+        paragraphs.append({"context": context, "qas": [entry]})
+    file = folder / "squad.json"
+    file.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    entries = [paragraph["qas"][0] for paragraph in paragraphs]
+    questions = [entry["question"] for entry in entries]
+    contexts = [paragraph["context"] for paragraph in paragraphs]
+    answers = [[(a["text"], a["answer_start"]) for a in entry["answers"]] for entry in entries]
+
+    def written(out: pathlib.Path) -> list[dict]:
+        return [
+            {"prediction": text}
+            for text in json.loads((out / "predictions.json").read_text()).values()
+        ]
+
+    settings = {"max_query_length": 8, "doc_stride": 6, "start_n_top": 3, "end_n_top": 3}
+    files = {"train_file": str(file), "predict_file": str(file)}
+    inputs = {"question": questions, "context": contexts}
+    return Case(
+        question_answering.KIND, settings, files, (questions, contexts, answers), inputs, written
+    )
+
+
+def _multiple_choice(folder: pathlib.Path) -> Case:
+    draw = random.Random(1)
+    rows = []
+    for number in range(30):
+        choices = draw.choices(WORDS, k=draw.choice([2, 3, 4]))
+        question = "cat _ dog" if number % 2 else "cat"
+        context = " ".join(draw.choices(WORDS, k=draw.randint(1, 20)))
+        rows.append((question, context, choices, draw.randrange(len(choices))))
+    names = ("question", "context", "choices", "answer")
+    file = _write_lines(folder / "a.jsonl", (dict(zip(names, row, strict=True)) for row in rows))
+    questions, contexts, choices, answers = zip(*rows, strict=True)
+
+    def written(out: pathlib.Path) -> list[dict]:
+        pairs = zip(np.loadtxt(out / "test_results.tsv"), choices, strict=True)
+        return [{"probabilities": list(row[: len(options)])} for row, options in pairs]
+
+    files = dict.fromkeys(("train_file", "eval_file", "predict_file"), file)
+    files["task_name"] = "json"
+    inputs = {"question": questions, "context": contexts, "options": choices}
+    columns = (questions, contexts, choices, answers)
+    return Case(multiple_choice.KIND, {"max_qa_length": 8}, files, columns, inputs, written)
+
+
+def _tagging(folder: pathlib.Path, unit: str) -> Case:
+    draw = random.Random(5)
+    sentences = [draw.choices([*WORDS, ".", "O'Neil"], k=draw.randint(1, 60)) for _ in range(24)]
+    texts = [("\n " if unit == "text" else " ").join(words) for words in sentences]
+    rows, labels, examples = [], [], []
+    for words, text in zip(sentences, texts, strict=True):
+        if unit == "words":
+            labels.append([draw.choice(["O", "B-X", "I-X", "B-Y"]) for _ in words])
+            rows.append({"tokens": words, "tags": labels[-1]})
+            examples.append(words)
+        else:
+            places = [match.span() for match in re.finditer(r"\S+", text)]
+            labels.append([(*place, draw.choice("XY")) for place in places])
+            names = ("start", "end", "label")
+            spans = [dict(zip(names, each, strict=True)) for each in labels[-1]]
+            rows.append({"text": text, "entities": spans})
+            examples.append(text)
+    train = _write_lines(folder / "train.jsonl", rows)
+    raw = _write_lines(folder / "raw.jsonl", ({"text": text} for text in texts))
+
+    def written(out: pathlib.Path) -> list[dict]:
+        return [{"entities": row["entities"]} for row in _json_lines(out / "predictions.jsonl")]
+
+    files = {"train_file": train, "eval_file": train, "predict_file": raw}
+    return Case(tagging.KIND, {}, files, (examples, labels), {"text": texts}, written)
+
+
+CASES: dict[str, Callable[[pathlib.Path], Case]] = {
+    "classification": lambda folder: _classification(folder, False),
+    "classification_of_pairs": lambda folder: _classification(folder, True),
+    "question_answering": lambda folder: _question_answering(folder, False),
+    "question_answering_2": lambda folder: _question_answering(folder, True),
+    "multiple_choice": _multiple_choice,
+    "tagging": lambda folder: _tagging(folder, "words"),
+    "tagging_of_texts": lambda folder: _tagging(folder, "text"),
+}
+
+
+def check(folder: pathlib.Path, name: str) -> None:
+    """Trains a kind of task by its command and by `fit`, and compares all ways to predict."""
+    weights, case, out = write_weights(folder), CASES[name](folder), folder / "out"
+    options_class, task = case.kind.load("options"), case.kind.load("task")
+    options = {**case.files, **case.settings, "engine": keras.backend.backend()}
+    fine_tune(
+        options_class(output_dir=str(out), init_checkpoint=weights, **TRAINS_ALIKE, **options), task
+    )
+    expected = case.written(out)
+    assert len({json.dumps(row) for row in expected}) > 3
+
+    # `fit` is the command.
+    settings = {**case.settings, "max_seq_length": finetuning.LENGTH}
+    text_model: type[TaskModel] = case.kind.load("text_model")
+    fitted = text_model.from_preset(weights, **settings, **NO_DROPOUT)
+    part = tuple(column[:9] for column in case.columns)
+    history = fitted.fit(*case.columns, validation_data=part, **FIT)
+    assert "val_loss" in history.history
+    trained = text_model.from_preset(str(out))
+    check_same_weights(fitted.model, trained.model)
+
+    # Results and predictions are those of the command.
+    evaluated = trained.evaluate(*case.columns)
+    assert evaluated == pytest.approx(results_in(out), abs=1e-5)
+
+    def predicted(model: TaskModel) -> list[dict]:
+        return case.kind.load("predict")(model, case.inputs, 32)
+
+    check_close(predicted(trained), expected)
+
+    # A saved folder is one of the command, for Python and for the command.
+    saved = folder / "saved"
+    trained.save(str(saved))
+    with pytest.raises(albert_tf.InputError, match="already exists; remove it"):
+        trained.save(str(saved))
+    check_close(predicted(text_model.from_preset(str(saved))), expected)
+    predicts = {**case.files, "train_file": None, "engine": keras.backend.backend()}
+    fine_tune(
+        options_class(output_dir=str(saved), do_train=False, do_eval=False, do_predict=True,
+                      **predicts), task
+    )  # fmt: skip
+    check_close(case.written(saved), expected)
+
+    # A model together with itself predicts as alone.
+    members = (str(out), str(saved))
+    both = {**predicts, "do_eval": True, "do_predict": True, "ensemble": members}
+    fine_tune(options_class(output_dir=f"{folder}/both", do_train=False, **both), task)
+    check_close(case.written(folder / "both"), expected)
+    together = results_in(folder / "both")
+    (name,) = (name for name in together if name.startswith("single_2_"))
+    assert together[name] == pytest.approx(results_in(out)[name.removeprefix("single_2_")])
+
+    # In the format of Hugging Face, it is the same model.
+    if heads()[open_preset(str(saved)).head].huggingface:
+        converted = str(folder / "converted")
+        convert(ConvertOptions(input=str(saved), output=converted, to_format="huggingface"))
+        check_close(predicted(text_model.from_preset(converted, **settings)), expected)
+
+    # albert-predict predicts by the weights and by an export, which knows nothing but the folder.
+    if keras.backend.backend() == "tensorflow":
+        trained.export(str(folder / "export"), measure_latency=False)
+        rows = zip(*case.inputs.values(), strict=True)
+        file = _write_lines(
+            folder / "rows.jsonl", (dict(zip(case.inputs, row, strict=True)) for row in rows)
+        )
+        for model in (out, folder / "export"):
+            results = folder / "results.jsonl"
+            columns = {f"{name}_column": name for name in case.inputs}
+            run(
+                PredictOptions(
+                    model=str(model), input_file=file, output_file=str(results), **columns
+                )
+            )
+            check_close(_json_lines(results), expected)
+
+
+def check_same_weights(model: keras.Model, other: keras.Model) -> None:
+    for mine, its in zip(model.weights, other.weights, strict=True):
+        assert mine.path == its.path
+        mine_and_its = map(keras.ops.convert_to_numpy, (mine, its))
+        np.testing.assert_allclose(*mine_and_its, rtol=0, atol=1e-5, err_msg=mine.path)
+
+
+def check_close(found: Any, expected: Any) -> None:
+    """Compares rows of results; those that are found may have more columns."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            check_close(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            check_close(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=2e-6)
+    else:
+        assert found == expected
+
+
+def results_in(folder: pathlib.Path) -> dict[str, float]:
+    """The results of an evaluation, except the step."""
+    lines = (folder / "eval_results.txt").read_text().splitlines()
+    results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
+    results.pop("global_step", None)
+    return results
+
+
+if __name__ == "__main__":
+    for name in sys.argv[2:]:
+        place = pathlib.Path(sys.argv[1], name)
+        place.mkdir()
+        check(place, name)
+    assert keras.backend.backend() == "tensorflow" or "tensorflow" not in sys.modules
+    print("equal")
