@@ -46,11 +46,10 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
     clock = Clock()
     _import_tensorflow(clock)
     with clock.part("import albert_tf"):
-        import tensorflow as tf
-
         from albert_tf.config import AlbertConfig
         from albert_tf.engines.tensorflow.batches import dataset
-        from albert_tf.engines.tensorflow.step import TrainStep
+        from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+        from albert_tf.engines.tensorflow.engine import TensorFlowEngine
         from albert_tf.input.features import pretraining_features
         from albert_tf.input.record_batches import RecordStream
         from albert_tf.input.record_index import RecordIndex
@@ -59,15 +58,16 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
         from albert_tf.optimization import create_optimizer
     with clock.part("build model and optimizer"):
         model = AlbertForPreTraining(AlbertConfig(**config))
-        strategy = tf.distribute.get_strategy()
-        step = TrainStep(model, create_optimizer("lamb", 1e-4), PretrainingObjective(), strategy)
+        engine = TensorFlowEngine(TensorFlowDevices())
+        optimizer = create_optimizer("lamb", 1e-4)
+        step = engine.create_training_step(model, optimizer, PretrainingObjective())
     with clock.part("first batch"):
         features = pretraining_features(length, predictions)
         index = RecordIndex.create(files)
         stream = RecordStream(index, features, batch_size, 1, shuffle_buffer_size=10000)
         batches = iter(dataset(stream))
         next(batches)
-    _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
+    _steps(clock, lambda: step(batches, 1))
     return clock.seconds
 
 
@@ -76,7 +76,8 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
-    from albert_tf.engines.tensorflow.step import TrainStep
+    from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+    from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
@@ -85,10 +86,11 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
     clock = Clock()
     batch = Workload("pretraining", config, batch_size, length, predictions).batch()
     model = AlbertForPreTraining(AlbertConfig(**config))
-    optimizer, strategy = create_optimizer("lamb", 1e-4), tf.distribute.get_strategy()
-    step = TrainStep(model, optimizer, PretrainingObjective(), strategy, jit_compile=xla)
+    optimizer = create_optimizer("lamb", 1e-4)
+    engine = TensorFlowEngine(TensorFlowDevices(jit_compile=xla))
+    step = engine.create_training_step(model, optimizer, PretrainingObjective())
     batches = iter(tf.data.Dataset.from_tensors(batch).repeat())
-    _steps(clock, lambda: step(batches, tf.constant(1))["parameter_norm"].numpy())
+    _steps(clock, lambda: step(batches, 1))
     return clock.seconds
 
 

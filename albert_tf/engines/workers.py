@@ -7,12 +7,12 @@ the same calls in the same order, since each call waits for the others.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any, ClassVar, TypeVar
 
 from albert_tf.errors import InputError, StorageUnavailable, WorkerLost
 
@@ -25,7 +25,8 @@ _UNAVAILABLE, _FAILED = 254, 255  # above every signal's number
 class Workers:
     """The processes that train together, seen from one of them.
 
-    Engines subclass it to recognize their framework's errors about a worker that has died.
+    Engines subclass it to recognize their framework's errors about a worker that has died: those of
+    the classes `_errors` whose messages match `_about_workers`, and may name others as `task:1`.
 
     Args:
         addresses: host:port of every worker, the chief's first; empty for a process that trains
@@ -34,6 +35,9 @@ class Workers:
         all_reduce: sums a list of small whole numbers, element by element, over all workers; needed
             with several.
     """
+
+    _errors: ClassVar[tuple[type[Exception], ...]] = ()
+    _about_workers: ClassVar[re.Pattern] = re.compile("")
 
     def __init__(
         self,
@@ -85,7 +89,8 @@ class Workers:
         try:
             yield
         except Exception as error:
-            if self.count > 1 and not isinstance(error, WorkerLost) and not self.is_loss(error):
+            # Others cannot be told if one of them has died.
+            if self.count > 1 and not isinstance(error, (WorkerLost, *self._errors)):
                 self._gather(_UNAVAILABLE if isinstance(error, StorageUnavailable) else _FAILED)
             raise
         if self.count == 1:
@@ -128,7 +133,7 @@ class Workers:
         try:
             yield
         except Exception as error:
-            if self.count > 1 and self.is_loss(error):
+            if self.count > 1 and isinstance(error, self._errors):
                 lost = self.lost_by(error)
                 if lost is None:
                     raise
@@ -149,13 +154,11 @@ class Workers:
         if self.count > 1:
             time.sleep(_LINGER_SECONDS)
 
-    def is_loss(self, error: Exception) -> bool:
-        """Whether an error may be what the framework raises when a worker has died."""
-        return False
-
     def lost_by(self, error: Exception) -> set[int] | None:
-        """The other workers that such an error names, or None if it is not about workers."""
-        return None
+        """Return the workers that an error says have died; None if it is not about workers."""
+        if not isinstance(error, self._errors) or not self._about_workers.search(str(error)):
+            return None
+        return {int(number) for number in re.findall(r"task:(\d+)", str(error))} - {self._index}
 
     def _gather(self, own: int) -> list[int]:
         """Every worker's number, in their order."""
@@ -169,31 +172,17 @@ class Workers:
         return self._all_reduce(values)
 
 
-def compare_replicas(
-    names: Sequence[str], checksums: np.ndarray, step: int, workers: Workers, framework: str
-) -> None:
-    """Compares the variables of all replicas with those of the first.
+def shared_settings(options: Any, may_differ: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the fields of options, as text, that must be the same for all workers.
 
     Args:
-        names: of the variables.
-        checksums: integers `[replicas, variables]`, the replicas of all workers in order.
-        step: number of updates made so far.
-        workers: the processes that the replicas belong to.
-        framework: what computes, for the error.
-
-    Raises:
-        InputError: a replica has other values.
+        options: a dataclass.
+        may_differ: endings of fields that may differ, besides those of paths: machines may mount
+            the same files in different places.
     """
-    different = checksums != checksums[0]
-    if not different.any():
-        return
-    replica = int(np.argmax(different.any(axis=1)))
-    changed = [names[int(number)] for number in np.flatnonzero(different[replica])]
-    count = len(checksums)
-    where = f" (worker {replica * workers.count // count})" if workers.count > 1 else ""
-    raise InputError(
-        f"after step {step}, replica {replica} of {count}{where} has other values than replica 0 "
-        f"in {len(changed)} of {len(names)} variables ({', '.join(changed[:3])}, ...): nothing "
-        "more is saved; resume from the latest checkpoint, on machines and devices of one kind, "
-        f"with one version of {framework}"
-    )
+    endings = ("_file", "_dir", "_checkpoint", "strategy", *may_differ)
+    return {
+        name: str(value)
+        for name, value in dataclasses.asdict(options).items()
+        if not name.endswith(endings)
+    }

@@ -69,13 +69,13 @@ def open_context(
         recorded = BestCheckpoint(engine, options.output_dir, task.metric).recorded()
         if recorded and recorded.metric in task.metric_names:
             task.metric = recorded.metric
-    engine.per_replica("predict_batch_size", options.predict_batch_size)
+    engine.devices.per_replica("predict_batch_size", options.predict_batch_size)
     return options, RunContext(task, sets, config, engine, companion_files(tokenizer))
 
 
 def check_batches(options: FineTuningOptions, engine: Engine) -> None:
     """Raises InputError if another machine, without Python, would have to order the examples."""
-    if options.do_train and not engine.makes_batches_locally:
+    if options.do_train and not engine.devices.makes_batches_locally:
         raise InputError(
             "`do_train`=True: the batches of fine-tuning are made by this process, not on the "
             "hosts of a TPU that is reached by name; run on the TPU VM with `tpu`=local"

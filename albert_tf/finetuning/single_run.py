@@ -119,7 +119,7 @@ class FineTuningRun:
         with self.engine.scope():
             self.model = self.task.build_model(context.config, self.options.dtype_policy)
         self._predict_step = self.engine.create_prediction_step(self.model, self.task.outputs)
-        self._pad = options.pad_to_max_length or self.engine.is_tpu
+        self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
 
     def train(self) -> None:
         """Trains or resumes, if the options ask for it."""

@@ -127,7 +127,7 @@ class TextModel(abc.ABC):
         length = max_seq_length or self.model.config.max_position_embeddings
         size = next((size for size in _SMALL_BATCHES if len(features) <= size), batch_size)
         stream = MemoryStream(
-            features, length, min(size, batch_size), pad_to_max_length=self._engine.is_tpu
+            features, length, min(size, batch_size), pad_to_max_length=self._engine.devices.is_tpu
         )
         return predict(self._engine, self._prediction_step(tuple(outputs)), stream)
 

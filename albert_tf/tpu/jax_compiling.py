@@ -22,9 +22,9 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from albert_tf.engines.jax.devices import DATA, Devices
-from albert_tf.engines.jax.engine import JaxEngine, TrainingStep
-from albert_tf.engines.jax.workers import JaxWorkers
+from albert_tf.engines.jax.devices import DATA, JaxDevices
+from albert_tf.engines.jax.engine import JaxEngine
+from albert_tf.engines.jax.step import TrainingStep
 from albert_tf.hardware.slices import Slice, parse_slice
 from albert_tf.tpu.bounds import Compiled
 from albert_tf.tpu.preflight_options import read_request
@@ -42,27 +42,27 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
         devices: of a slice, which need not exist.
     """
     mesh = Mesh(np.array(devices), (DATA,))
-    engine = JaxEngine(
-        Devices(mesh, JaxWorkers()), options.attention, options.shard_optimizer_state
+    devices_of_slice = JaxDevices(
+        mesh, attention=options.attention, shard_optimizer_state=options.shard_optimizer_state
     )
+    engine = JaxEngine(devices_of_slice)
     task = find_pretraining_task("sop")
     config = find_config(options)
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)
-    program = step.program
-    variables = {v.path: v for v in (*model.weights, *program.optimizer.variables)}
+    variables = {v.path: v for v in (*model.weights, *step.optimizer.variables)}
 
     def shape(path: str, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
         variable = variables[path]
         return jax.ShapeDtypeStruct(variable.shape, variable.dtype, sharding=sharding)
 
     state: dict[str, Any] = {
-        group: {path: shape(path, sharding) for path, sharding in program.shardings[group].items()}
+        group: {path: shape(path, sharding) for path, sharding in step.shardings[group].items()}
         for group in ("params", "optimizer")
     }
-    state["step"] = shape(program.optimizer.iterations.path, program.shardings["step"])
+    state["step"] = shape(step.optimizer.iterations.path, step.shardings["step"])
     features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {
         name: jax.ShapeDtypeStruct(
@@ -72,7 +72,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
         )
         for name, feature in features.items()
     }
-    return program.lower(state, batch)
+    return step.program.lower(state, batch)
 
 
 def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compiled:

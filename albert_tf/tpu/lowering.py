@@ -14,7 +14,9 @@ import sys
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.tpu.preflight_options import read_request
 from albert_tf.training.model_config import find_config
 from albert_tf.training.options import PretrainingOptions
@@ -74,18 +76,18 @@ def lower(options: PretrainingOptions, replicas: int) -> bytes:
     """
     config = find_config(options)
     task = find_pretraining_task("sop")
-    engine = TensorFlowEngine(SliceStrategy(replicas), within_xla=True)
+    engine = TensorFlowEngine(TensorFlowDevices(SliceStrategy(replicas), within_xla=True))
     with engine.scope():
         model = task.model(config, dtype=options.dtype_policy)
     step = create_training_step(engine, model, task.objective, options)
     assert isinstance(step, TrainingStep)
-    share = engine.per_replica("train_batch_size", options.train_batch_size)
+    share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
     features = task.features(options.max_seq_length, options.max_predictions_per_seq)
     batch = {
         name: tf.zeros((share, *feature.shape), "int32" if feature.dtype == "int64" else "float32")
         for name, feature in features.items()
     }
-    program = tf.function(step.program._one_step, jit_compile=True)
+    program = tf.function(step._one_step, jit_compile=True)
     return program.experimental_get_compiler_ir(batch)(stage="hlo_serialized")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import logging
@@ -58,7 +59,7 @@ def train(
         Stopped: By SIGTERM or Ctrl-C, after the current steps are done and saved.
     """
     workers, num_train_steps = engine.workers, options.num_train_steps
-    iterations_per_loop = options.iterations_per_loop or (1000 if engine.is_tpu else 10)
+    iterations_per_loop = options.iterations_per_loop or (1000 if engine.devices.is_tpu else 10)
     step = training_step.step
     if evaluation is not None:
         evaluation.catch_up(step, checkpoints.latest)
@@ -91,7 +92,7 @@ def train(
             time_limit.add(count, time.monotonic() - start)
             step += count
             with workers.synchronized():
-                metrics = health.metrics(results, step) | memory(engine.device_memory_peak())
+                metrics = health.metrics(results, step) | memory(engine.devices.memory_peak())
                 metrics |= time_limit.metrics
                 if log:
                     lengths = results.history["length"]
@@ -183,7 +184,7 @@ def predict(
     """
     iterator = engine.iterate(stream)
     numbers: list[np.ndarray] = []
-    outputs: dict[str, list[np.ndarray]] = {name: [] for name in prediction_step.outputs}
+    outputs: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     with contextlib.suppress(StopIteration):
         while True:
             batch_numbers, values = prediction_step(iterator)

@@ -198,7 +198,7 @@ def _find_records(
 def _check_masks(engine: Engine, *records: Records | None) -> None:
     """Raises InputError if masks would have to be drawn on another machine."""
     dynamic = any(each is not None and each.masks for each in records)
-    if dynamic and not engine.makes_batches_locally:
+    if dynamic and not engine.devices.makes_batches_locally:
         raise InputError(
             "`input_file`: made with --masking=dynamic, whose masks this process draws; a TPU that "
             "is reached by name reads its files itself: run on the TPU VM with `tpu`=local, or use "

@@ -73,10 +73,10 @@ def prepare(
             with arguments_renamed(path="init_checkpoint", weights="init_checkpoint"):
                 weights = open_weights(options.init_checkpoint, config=config)
                 config_differences(config, weights)
-        engine.per_replica("eval_batch_size", options.eval_batch_size)
+        engine.devices.per_replica("eval_batch_size", options.eval_batch_size)
         micro_batches(options, engine)
     if is_first:
-        _logger.info("%s", engine.describe())
+        _logger.info("%s", engine.devices.describe())
     engine.set_random_seed(options.random_seed)
     return config, engine
 
@@ -100,7 +100,7 @@ def with_dtype(options: Options, engine: Engine) -> Options:
 def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
     path = f"{options.output_dir}/{DTYPE_FILE}"
     if not exists(path):
-        return engine.preferred_dtype()
+        return engine.devices.preferred_dtype()
     dtype = read_json(path, dict[str, str]).get("dtype", "")
     if dtype not in DTYPE_POLICIES:
         raise InputError(f"{path}: dtype={dtype!r}: must be one of {', '.join(DTYPE_POLICIES)}")
@@ -137,7 +137,7 @@ def micro_batches(options: TrainingOptions, engine: Engine) -> int:
     Raises:
         InputError: the batch does not divide by the replicas or the micro-batches.
     """
-    share = engine.per_replica("train_batch_size", options.train_batch_size)
+    share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
     size = options.micro_batch_size or share
     if share % size:
         raise InputError(
@@ -256,7 +256,7 @@ def train_model(
             options.train_batch_size,
             options.max_seq_length,
             flops_per_example,
-            engine.peak_flops(options.peak_tflops),
+            engine.devices.peak_flops(options.peak_tflops),
             functools.partial(encoder_flops, model.config),
         ),
         evaluation,

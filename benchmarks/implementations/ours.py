@@ -9,7 +9,8 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.device_options import DTYPE_POLICIES
 from albert_tf.engines.tensorflow.batches import dataset
-from albert_tf.engines.tensorflow.step import PredictStep, TrainStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.input.examples import Features
 from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
@@ -22,9 +23,10 @@ _COMPILING_STEPS = 60
 
 
 def prepare(workload: Workload, jit_compile: bool | None = None):
-    """Returns a function that runs a number of steps; `jit_compile` is that of `TrainStep`."""
+    """Return a function that runs a number of steps; `jit_compile` is that of `DeviceOptions`."""
     keras.utils.set_random_seed(0)
-    config, strategy = AlbertConfig(**workload.config), tf.distribute.get_strategy()
+    config = AlbertConfig(**workload.config)
+    engine = TensorFlowEngine(TensorFlowDevices(jit_compile=jit_compile))
     dtype, batches = DTYPE_POLICIES[workload.dtype], iter(_batches(workload))
     if workload.task == "pretraining":
         model, objective = AlbertForPreTraining(config, dtype=dtype), PretrainingObjective()
@@ -32,19 +34,19 @@ def prepare(workload: Workload, jit_compile: bool | None = None):
         model = AlbertForSequenceClassification(config, 2, 0.0, dtype=dtype)
         objective = ClassificationObjective()
     if workload.task == "inference":
-        predict = PredictStep(model, strategy, ("logits",), jit_compile)
+        predict = engine.create_prediction_step(model, ("logits",))
 
         def infer(count: int) -> None:
             for _ in range(count):
-                predict(batches)[1]["logits"].numpy()
+                predict(batches)
 
         run = infer
     else:
         optimizer = create_optimizer("lamb" if workload.task == "pretraining" else "adamw", 1e-4)
-        step = TrainStep(model, optimizer, objective, strategy, jit_compile=jit_compile)
+        step = engine.create_training_step(model, optimizer, objective)
 
         def run(count: int) -> None:
-            step(batches, tf.constant(count))["parameter_norm"].numpy()
+            step(batches, count)
 
     if not workload.pad_to_max_length:
         run(_COMPILING_STEPS)

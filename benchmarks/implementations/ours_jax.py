@@ -31,13 +31,13 @@ def prepare(workload: Workload, attention: str):
     )
     step = engine.create_training_step(
         model, create_optimizer("lamb", 1e-4), PretrainingObjective()
-    ).program
+    )
     batch = jax.device_put({name: np.asarray(rows) for name, rows in workload.batch().items()})
 
     def run(count: int) -> None:
         state = step.tree
         for _ in range(count):
-            state, _ = step(state, batch)
+            state, _ = step.program(state, batch)
         step.tree = jax.block_until_ready(state)
 
     return run

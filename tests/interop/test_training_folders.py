@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.checkpoints import CheckpointFolder
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
-from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop import orbax_checkpoints
-from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW, check_engine
+from albert_tf.interop.checkpoint_folders import ORBAX, check_engine
 from albert_tf.interop.companions import (
     FROZEN_FILE,
     SETTINGS_FILE,
@@ -49,8 +49,9 @@ def create_model(seed=3, optimizer_name="lamb"):
 
 
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
-    step = TrainStep(model, optimizer, PretrainingObjective(), tf.distribute.get_strategy())
-    return Checkpoints(CheckpointFolder(str(folder), TENSORFLOW), step)
+    engine = TensorFlowEngine(TensorFlowDevices())
+    step = engine.create_training_step(model, optimizer, PretrainingObjective())
+    return engine.create_checkpoints(str(folder), step)
 
 
 @pytest.fixture(scope="module")

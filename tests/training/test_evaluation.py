@@ -7,11 +7,12 @@ import json
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.interop.tensorflow_checkpoints import damage_of
 from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
 
-ENGINE = TensorFlowEngine(tf.distribute.get_strategy())
+ENGINE = TensorFlowEngine(TensorFlowDevices())
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.batches import ending_at_once
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
@@ -48,18 +49,17 @@ class Scaled(PretrainingObjective):
 def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
     keras.utils.set_random_seed(7)
     # One layer: tracing and compiling more is what would take long.
-    return TrainStep(
+    return TensorFlowEngine(TensorFlowDevices()).create_training_step(
         AlbertForPreTraining(dataclasses.replace(CONFIG, num_hidden_layers=1)),
         create_optimizer(optimizer, 0.01),
         Scaled(),
-        tf.distribute.get_strategy(),
         micro_batches=micro_batches,
         clip_norm=clip_norm,
     )
 
 
 @functools.cache
-def built_once() -> tuple[TrainStep, list[np.ndarray]]:
+def built_once() -> tuple[TrainingStep, list[np.ndarray]]:
     """A step, which is traced when it is first called, and the values that it starts from."""
     step = build()
     return step, [variable.numpy() for variable in everything(step)]
@@ -69,7 +69,7 @@ def everything(step) -> list[keras.Variable]:
     return [*step.model.variables, *step.optimizer.variables]
 
 
-def as_new() -> TrainStep:
+def as_new() -> TrainingStep:
     """The step that many tests share, set back to its start."""
     step, initial = built_once()
     for variable, value in zip(everything(step), initial, strict=True):
@@ -120,19 +120,17 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
     step = build(optimizer, micro_batches, clip_norm)
     # As many examples at a time as in the other tests: XLA compiles for every number of them.
     iterator = iter(data([1, 1, BAD[bad], BAD[bad], 1], count=4 * micro_batches))
-    step(iterator, tf.constant(2))
+    step(iterator, 2)
     before = state(step)
-    results = step(iterator, tf.constant(2))
+    results = step(iterator, 2)
     assert_same(before, state(step))
     assert int(step.optimizer.iterations.numpy()) == 4
-    assert results["history"]["finite"].numpy().tolist() == [0, 0]
-    finite_norms = np.isfinite(results["history"]["gradient_norm"].numpy())
+    assert results.history["finite"].tolist() == [0, 0]
+    finite_norms = np.isfinite(results.history["gradient_norm"])
     assert finite_norms.tolist() == [bad == "loss"] * 2
-    assert all(
-        float(total) == 0 for total in tf.nest.flatten([results["sums"], results["weights"]])
-    )
+    assert all(total == 0 for total in (*results.sums.values(), *results.weights.values()))
 
-    step(iterator, tf.constant(1))
+    step(iterator, 1)
     for path, value in state(step).items():
         assert np.isfinite(value).all(), path
         if "key" not in path or "bias" not in path:  # whose gradient is zero
@@ -143,21 +141,21 @@ def test_a_step_that_is_not_finite_changes_nothing_but_its_number(
 def test_skipped_steps_leave_no_trace_in_those_that_follow():
     """As if the others had been made alone, each at its own number."""
     step = as_new()
-    results = step(iter(data([1, np.nan, 1, np.nan, np.nan, 1])), tf.constant(6))
+    results = step(iter(data([1, np.nan, 1, np.nan, np.nan, 1])), 6)
     skipping = state(step)
     step = as_new()
     finite = []
     for number in (0, 2, 5):
         step.optimizer.iterations.assign(number)
-        finite.append(step(iter(data([1] * 6).skip(number)), tf.constant(1)))
+        finite.append(step(iter(data([1] * 6).skip(number)), 1))
     assert_same(skipping, state(step))
     for name in step.objective.quantities:
-        total = sum(float(each["sums"][name]) for each in finite)
-        assert float(results["sums"][name]) == pytest.approx(total, rel=1e-5)
-    history = {name: values.numpy() for name, values in results["history"].items()}
+        total = sum(each.sums[name] for each in finite)
+        assert results.sums[name] == pytest.approx(total, rel=1e-5)
+    history = results.history
     assert history["finite"].tolist() == [1, 0, 1, 0, 0, 1]
     for name in ("gradient_norm", "loss"):
-        expected = [float(each["history"][name][0]) for each in finite]
+        expected = [each.history[name][0] for each in finite]
         np.testing.assert_allclose(history[name][[0, 2, 5]], expected, rtol=1e-6)
 
 
@@ -165,14 +163,14 @@ def test_skipped_steps_leave_no_trace_in_those_that_follow():
 def test_norms_and_trust_ratios_are_those_of_the_formulas():
     step = as_new()
     iterator = iter(data([1, 1, 1]))
-    step(iterator, tf.constant(2))
+    step(iterator, 2)
     before = state(step)
-    results = {k: v for k, v in step(iterator, tf.constant(1)).items() if k != "history"}
+    results = step(iterator, 1).scalars
     after = state(step)
 
     weights = [weight.path for weight in step.model.trainable_weights]
     squares = sum((np.float64(after[path]) ** 2).sum() for path in weights)
-    assert float(results["parameter_norm"]) == pytest.approx(np.sqrt(squares), rel=1e-5)
+    assert results["parameter_norm"] == pytest.approx(np.sqrt(squares), rel=1e-5)
 
     ratios = []
     for weight, m, v in zip(
@@ -188,14 +186,13 @@ def test_norms_and_trust_ratios_are_those_of_the_formulas():
         ratios.append(np.linalg.norm(w) / np.linalg.norm(update))
     assert len(set(ratios)) > 5
     for name, expected in (("min", min), ("median", np.median), ("max", max)):
-        assert float(results[f"trust_ratio_{name}"]) == pytest.approx(expected(ratios), rel=1e-5)
+        assert results[f"trust_ratio_{name}"] == pytest.approx(expected(ratios), rel=1e-5)
 
 
 @pytest.mark.integration
 def test_measures_are_those_of_the_last_finite_step():
-    workers = TensorFlowEngine(as_new().strategy).workers
-    expected = TrainingStep(as_new(), workers)(iter(data([1])), 1)
-    actual = TrainingStep(as_new(), workers)(iter(data([1, np.nan])), 2)
+    expected = as_new()(iter(data([1])), 1)
+    actual = as_new()(iter(data([1, np.nan])), 2)
     for name in as_new().optimizer.measures:
         assert actual.scalars[name] == expected.scalars[name] > 0
     metrics = Health(Scaled(), 5, "").metrics(actual, 2)
@@ -205,13 +202,12 @@ def test_measures_are_those_of_the_last_finite_step():
 
 def run(tmp_path, scales, limit, per_loop=3):
     step = as_new()
-    engine = TensorFlowEngine(step.strategy)
-    training_step = TrainingStep(step, engine.workers)
+    engine = TensorFlowEngine(step.devices)
     train(
         engine,
-        training_step,
+        step,
         ListStream(scaled_batches(scales)),
-        engine.create_checkpoints(str(tmp_path), training_step),
+        engine.create_checkpoints(str(tmp_path), step),
         PretrainingOptions(
             output_dir=str(tmp_path),
             num_train_steps=len(scales),
@@ -321,7 +317,7 @@ def test_input_wait_is_the_time_that_data_comes_after_the_step_before():
         late, output_signature={n: tf.TensorSpec(v.shape, v.dtype) for n, v in elements[0].items()}
     )
     batches = iter(ending_at_once(dataset))
-    waited = float(step(batches, tf.constant(steps))["input_wait_seconds"])
+    waited = step(batches, steps).scalars["input_wait_seconds"]
     assert waited >= (steps - 1) * pause
 
 

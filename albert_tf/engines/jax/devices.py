@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TypeAlias
 
 import jax
 import keras
@@ -12,9 +12,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.devices import Devices, check_strategy
 from albert_tf.engines.jax.workers import JaxWorkers, join, runs_with_others
-from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
+from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
 from albert_tf.hardware.precision import gpu_precision, tpu_precision, xla_cpu_precision
 from albert_tf.quiet import quiet_import
 
@@ -22,30 +23,81 @@ from albert_tf.quiet import quiet_import
 DATA = "data"
 
 
-class Devices(NamedTuple):
-    """The devices that a program runs on.
+class JaxDevices(Devices):
+    """The devices of a mesh.
 
-    Attributes:
+    Args:
         mesh: the devices in the order of their shares of a batch, along the axis `DATA`.
-        workers: the processes that they belong to.
+        workers: the processes that they belong to; this one alone by default.
+        attention: "auto", "plain" or "fused" (see `create_kernels`).
+        shard_optimizer_state: whether every device keeps only its part of the moments.
     """
 
-    mesh: Mesh
-    workers: Workers
+    framework = "JAX"
+
+    def __init__(
+        self,
+        mesh: Mesh,
+        workers: JaxWorkers | None = None,
+        attention: str = "auto",
+        shard_optimizer_state: bool = False,
+    ):
+        self.mesh = mesh
+        self.workers = workers or JaxWorkers()
+        self.attention = attention
+        self.shard_optimizer_state = shard_optimizer_state
+
+    @property
+    def _first(self) -> jax.Device:
+        return self.mesh.devices[0]
+
+    @property
+    def num_replicas(self) -> int:
+        return self.mesh.size
+
+    @property
+    def platform(self) -> str:
+        """The name of the kind of devices: "cpu", "gpu" or "tpu"."""
+        return self._first.platform
+
+    @property
+    def is_tpu(self) -> bool:
+        return self.platform == "tpu"
+
+    def _describe(self) -> str:
+        kind = self._first.device_kind
+        return f"JAX {jax.__version__} over {self.mesh.size} replica(s): {kind}"
+
+    def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
+        kind = self._first.device_kind
+        peak = peak_tflops * 1e12 or (tpu_peak_flops(kind) if self.is_tpu else None)
+        if not peak and self.platform == "gpu":
+            peak = (gpu_peak(kind) or 0.0) * 1e12
+        return peak * self.num_replicas if peak else None
+
+    def preferred_dtype(self) -> tuple[str, str]:
+        if self.is_tpu:
+            return tpu_precision()
+        if self.platform == "gpu":
+            major, minor = self._first.compute_capability.split(".")
+            return gpu_precision(self._first.device_kind, (int(major), int(minor)))
+        return xla_cpu_precision()
+
+    def memory_peak(self) -> int | None:
+        statistics = [device.memory_stats() for device in self.mesh.local_devices]
+        peaks = [each["peak_bytes_in_use"] for each in statistics if each]
+        return max(peaks, default=None)
 
 
-def _mesh(devices: list[jax.Device]) -> Mesh:
-    # The rows that a process makes must be consecutive. TPU numbers the devices of a slice by
-    # their place in it, so those of one host are not.
-    ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
-    return Mesh(np.array(ordered), (DATA,))
+# Devices, and the processes that they belong to.
+Chosen: TypeAlias = tuple[list[jax.Device], JaxWorkers]
 
 
-def _one_device(options: DeviceOptions) -> Devices:
-    return Devices(_mesh(_local_devices()[:1]), JaxWorkers())
+def _one_device(options: DeviceOptions) -> Chosen:
+    return _local_devices()[:1], JaxWorkers()
 
 
-def _mirrored(options: DeviceOptions) -> Devices:
+def _mirrored(options: DeviceOptions) -> Chosen:
     wanted = options.num_replicas
     if wanted > 1:
         # A rehearsal on a machine without accelerators: parts of the CPU stand in for devices.
@@ -54,10 +106,10 @@ def _mirrored(options: DeviceOptions) -> Devices:
     devices = _local_devices()
     if wanted > len(devices):
         raise InputError(f"`num_replicas`={wanted}: this machine has {_count(devices)}")
-    return Devices(_mesh(devices[: wanted or len(devices)]), JaxWorkers())
+    return devices[: wanted or len(devices)], JaxWorkers()
 
 
-def _multi_worker(options: DeviceOptions) -> Devices:
+def _multi_worker(options: DeviceOptions) -> Chosen:
     if options.num_replicas:
         raise InputError(
             f"`num_replicas`={options.num_replicas}: is for `strategy`=mirrored; multi_worker uses "
@@ -65,12 +117,11 @@ def _multi_worker(options: DeviceOptions) -> Devices:
         )
     with quiet_import():  # as in `_local_devices`
         workers = join(options)
-        devices = jax.devices()
-    return Devices(_mesh(devices), workers)
+        return jax.devices(), workers
 
 
-def _tpu(options: DeviceOptions) -> Devices:
-    devices = _multi_worker(options) if runs_with_others(options) else _mirrored(options)
+def _tpu(options: DeviceOptions) -> Chosen:
+    devices, workers = _with_others(options)
     kind = jax.default_backend()
     if kind != "tpu":
         argument = "tpu" if options.tpu else "use_tpu" if options.use_tpu else "strategy"
@@ -78,19 +129,24 @@ def _tpu(options: DeviceOptions) -> Devices:
             f"`{argument}`={getattr(options, argument)}: no TPU available; JAX runs on {kind} here "
             "(a TPU VM needs albert_tf[jax-tpu])"
         )
-    cores = devices.mesh.size
-    if options.num_tpu_cores not in (0, cores):
-        raise InputError(f"`num_tpu_cores`={options.num_tpu_cores}: there are {cores} devices")
-    return devices
+    if options.num_tpu_cores not in (0, len(devices)):
+        raise InputError(
+            f"`num_tpu_cores`={options.num_tpu_cores}: there are {len(devices)} devices"
+        )
+    return devices, workers
 
 
-def _auto(options: DeviceOptions) -> Devices:
+def _auto(options: DeviceOptions) -> Chosen:
     if options.use_tpu or options.tpu:
         return _tpu(options)
+    return _with_others(options)
+
+
+def _with_others(options: DeviceOptions) -> Chosen:
     return _multi_worker(options) if runs_with_others(options) else _mirrored(options)
 
 
-STRATEGIES: dict[str, Callable[[DeviceOptions], Devices]] = {
+STRATEGIES: dict[str, Callable[[DeviceOptions], Chosen]] = {
     "auto": _auto,
     "one_device": _one_device,
     "mirrored": _mirrored,
@@ -99,21 +155,19 @@ STRATEGIES: dict[str, Callable[[DeviceOptions], Devices]] = {
 }
 
 
-def create_devices(options: DeviceOptions) -> Devices:
-    """The devices that the options ask for; joins the other processes.
+def create_devices(options: DeviceOptions) -> JaxDevices:
+    """Return the devices that the options ask for; join the other processes.
 
     Raises:
-        InputError: there is no such strategy, options contradict each other, the devices do not
+        InputError: If there is no such strategy, options contradict each other, the devices do not
             exist, or Keras runs on a backend other than JAX.
-        WorkerLost: another process does not come.
+        WorkerLost: If another process does not come.
     """
     if keras.backend.backend() != "jax":
         raise InputError(
             f"KERAS_BACKEND={keras.backend.backend()}: `engine`=jax needs the backend jax; start "
             "another process for it"
         )
-    if options.strategy not in STRATEGIES:
-        raise InputError(f"`strategy`={options.strategy}: must be one of {', '.join(STRATEGIES)}")
     for name in ("tpu", "tpu_name"):
         if getattr(options, name) not in (None, "local"):
             raise InputError(
@@ -124,11 +178,13 @@ def create_devices(options: DeviceOptions) -> Devices:
         raise InputError(f"`master`={options.master}: is for `engine`=tensorflow")
     if options.jit_compile is False:
         raise InputError("`jit_compile`=False: `engine`=jax compiles every step; leave it unset")
-    if options.use_tpu is False and options.strategy == "tpu":
-        raise InputError("`strategy`=tpu: contradicts `use_tpu`=False")
-    if (options.use_tpu or options.tpu) and options.strategy not in ("auto", "tpu"):
-        raise InputError(f"`strategy`={options.strategy}: contradicts `use_tpu`=True")
-    return STRATEGIES[options.strategy](options)
+    check_strategy(options, STRATEGIES)
+    devices, workers = STRATEGIES[options.strategy](options)
+    # The rows that a process makes must be consecutive. TPU numbers the devices of a slice by
+    # their place in it, so those of one host are not.
+    ordered = sorted(devices, key=lambda device: (device.process_index, device.id))
+    mesh = Mesh(np.array(ordered), (DATA,))
+    return JaxDevices(mesh, workers, options.attention, options.shard_optimizer_state)
 
 
 def _local_devices() -> list[jax.Device]:
@@ -139,21 +195,3 @@ def _local_devices() -> list[jax.Device]:
 
 def _count(devices: list[jax.Device]) -> str:
     return f"{len(devices)} device{'s' * (len(devices) != 1)} ({devices[0].device_kind})"
-
-
-def describe(devices: Devices) -> str:
-    """One line: how many devices of which kind, and which of the processes this is."""
-    mesh, workers = devices
-    kind = mesh.devices[0].device_kind
-    here = f"; this is {workers.describe()}" if workers.count > 1 else ""
-    return f"JAX {jax.__version__} over {mesh.size} replica(s): {kind}{here}"
-
-
-def precision_of(device: jax.Device) -> tuple[str, str]:
-    """The precision in which a device multiplies fastest, and why."""
-    if device.platform == "tpu":
-        return tpu_precision()
-    if device.platform == "gpu":
-        major, minor = device.compute_capability.split(".")
-        return gpu_precision(device.device_kind, (int(major), int(minor)))
-    return xla_cpu_precision()

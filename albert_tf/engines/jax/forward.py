@@ -2,106 +2,98 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
 import keras
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
-from albert_tf.engines.jax.devices import DATA
-from albert_tf.engines.jax.step import REPLICATED, SPLIT, Batch, Values, place
+from albert_tf.engines.jax.devices import DATA, JaxDevices
+from albert_tf.engines.jax.step import (
+    REPLICATED,
+    SPLIT,
+    Batch,
+    Values,
+    create_execution,
+    errors_in_one_line,
+    place,
+)
 from albert_tf.engines.steps import accepted_arguments
-from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.losses import Objective
 
 
-class ForwardStep(abc.ABC):
+class _ForwardStep:
     """Runs a model on global batches, compiled for every length of them.
 
     Args:
         model: the model, whose current weights are used.
-        mesh: the devices, along the axis `DATA`.
-        execution: how the model's layers are executed.
+        devices: of the engine.
+        kind: what the step is for, in errors.
+        results: returns the results of a device, from the model's outputs for its share of a batch
+            and this share.
+        on_devices: how the results are on the devices: `SPLIT`, or `REPLICATED` where all have the
+            same.
     """
-
-    # Of the results of the devices: `SPLIT`, or `REPLICATED` where all have the same.
-    _results_on_devices: ClassVar[PartitionSpec]
-
-    def __init__(self, model: keras.Model, mesh: Mesh, execution: Execution):
-        self.model = model
-        self.mesh = mesh
-        self._execution = execution
-        self._replicated = NamedSharding(mesh, REPLICATED)
-        # In the end, every process has all of the results.
-        self._run = jax.jit(self._on_all_devices, out_shardings=self._replicated)
-
-    def __call__(self, batch: Batch) -> Any:
-        """The results for a global batch, as arrays on the devices."""
-        params = {v.path: place(v, self._replicated) for v in self.model.weights}
-        return self._run(params, batch)
-
-    def _on_all_devices(self, params: Values, batch: Batch) -> Any:
-        local = jax.shard_map(
-            self._on_one_device,
-            mesh=self.mesh,
-            in_specs=(REPLICATED, SPLIT),
-            out_specs=self._results_on_devices,
-            check_vma=False,
-        )
-        return local(params, batch)
-
-    def _on_one_device(self, params: Values, batch: Batch) -> Any:
-        mapping = [(weight, params[weight.path]) for weight in self.model.weights]
-        how = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
-        with keras.StatelessScope(state_mapping=mapping):
-            outputs = self.model(model_features(self.model, batch), training=False, **how)
-            return self._results(outputs, batch)
-
-    @abc.abstractmethod
-    def _results(self, outputs: dict[str, jax.Array], batch: Batch) -> Any:
-        """The results of a device, from the model's outputs for its share of the batch."""
-
-
-class EvalStep(ForwardStep):
-    """Sums and weights of an objective over a global batch.
-
-    Args:
-        model, mesh, execution: as in `ForwardStep`.
-        objective: what is summed up.
-    """
-
-    _results_on_devices = REPLICATED
-
-    def __init__(self, model: keras.Model, objective: Objective, mesh: Mesh, execution: Execution):
-        super().__init__(model, mesh, execution)
-        self.objective = objective
-
-    def _results(self, outputs, batch):
-        results = {
-            "sums": self.objective.sums(outputs, batch),
-            "weights": self.objective.weights(batch),
-        }
-        return jax.lax.psum(results, DATA)
-
-
-class PredictStep(ForwardStep):
-    """`example_number` and some outputs of a model, `[batch, ...]`.
-
-    Args:
-        model, mesh, execution: as in `ForwardStep`.
-        outputs: names of the model's outputs that are returned.
-    """
-
-    _results_on_devices = SPLIT
 
     def __init__(
-        self, model: keras.Model, outputs: Sequence[str], mesh: Mesh, execution: Execution
+        self,
+        model: keras.Model,
+        devices: JaxDevices,
+        kind: str,
+        results: Callable[[dict[str, jax.Array], Batch], Any],
+        on_devices: PartitionSpec,
     ):
-        super().__init__(model, mesh, execution)
-        self.outputs = tuple(outputs)
+        self._model, self._devices, self._kind = model, devices, kind
+        self._replicated = NamedSharding(devices.mesh, REPLICATED)
+        how = accepted_arguments(model.call, heads_only=True, execution=create_execution(devices))
 
-    def _results(self, outputs, batch):
-        return batch["example_number"], {name: outputs[name] for name in self.outputs}
+        def on_one_device(params: Values, batch: Batch) -> Any:
+            mapping = [(weight, params[weight.path]) for weight in model.weights]
+            with keras.StatelessScope(state_mapping=mapping):
+                outputs = model(model_features(model, batch), training=False, **how)
+                return results(outputs, batch)
+
+        on_all = jax.shard_map(
+            on_one_device,
+            mesh=devices.mesh,
+            in_specs=(REPLICATED, SPLIT),
+            out_specs=on_devices,
+            check_vma=False,
+        )
+        # In the end, every process has all of the results.
+        self._run = jax.jit(on_all, out_shardings=self._replicated)
+
+    def _results(self, batch: Batch) -> Any:
+        """Return the results for a global batch, as arrays on the host."""
+        params = {v.path: place(v, self._replicated) for v in self._model.weights}
+        with errors_in_one_line(self._kind, self._devices.workers):
+            return jax.device_get(self._run(params, batch))
+
+
+class EvaluationStep(_ForwardStep):
+    """Sums and weights of an objective over a global batch."""
+
+    def __init__(self, model: keras.Model, objective: Objective, devices: JaxDevices):
+        def results(outputs, batch):
+            return jax.lax.psum((objective.sums(outputs, batch), objective.weights(batch)), DATA)
+
+        super().__init__(model, devices, "evaluation", results, REPLICATED)
+
+    def __call__(self, batch: Batch) -> tuple[dict[str, float], dict[str, float]]:
+        return jax.tree.map(float, self._results(batch))
+
+
+class PredictionStep(_ForwardStep):
+    """`example_number` and some outputs of a model, `[batch, ...]`."""
+
+    def __init__(self, model: keras.Model, names: Sequence[str], devices: JaxDevices):
+        def results(outputs, batch):
+            return batch["example_number"], {name: outputs[name] for name in names}
+
+        super().__init__(model, devices, "prediction", results, SPLIT)
+
+    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return self._results(next(batches))

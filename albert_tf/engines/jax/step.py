@@ -12,27 +12,36 @@ the compiler distributes it as the moments are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import time
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from albert_tf.engines.jax.devices import DATA
-from albert_tf.engines.steps import HISTORY, accepted_arguments
+from albert_tf.engines import steps
+from albert_tf.engines.jax.devices import DATA, JaxDevices
+from albert_tf.engines.jax.kernels import create_kernels
+from albert_tf.engines.steps import HISTORY, StepResults, accepted_arguments
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
 from albert_tf.modeling.execution import Execution
 from albert_tf.modeling.inputs import model_features
-from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.optimizers import AdamW
 
 Batch: TypeAlias = dict[str, jax.Array]
 # Values of variables by path.
 Values: TypeAlias = dict[str, jax.Array]
 # "params" and "optimizer", values by path, and "step": what a checkpoint contains.
 State: TypeAlias = dict[str, Any]
+
+# Steps that are started before the results of the first of them are there: enough to keep the
+# device busy, few enough that their batches do not fill its memory.
+_STEPS_IN_FLIGHT = 2
 
 # How arrays are on the devices: whole on each of them, or with their first axis split over them.
 REPLICATED = PartitionSpec()
@@ -62,119 +71,146 @@ def place(variable: keras.Variable, sharding: NamedSharding, value: Any = None) 
     return value
 
 
-class TrainStep:
-    """A training step, compiled into one program for every length of its batches.
-
-    Between steps, the variables of model and optimizer have the current values.
+@contextlib.contextmanager
+def errors_in_one_line(kind: str, workers: Workers) -> Iterator[None]:
+    """Report errors of a step, whose own messages have many lines.
 
     Args:
-        model: a model with an `encoder` that has the dropout's `seed_generator`.
-        optimizer: built here, on the model's trainable weights.
-        objective: what is minimized.
-        mesh: the devices, along the axis `DATA`.
-        execution: how the model's layers are executed.
-        micro_batches: parts into which each device's share of a batch is split.
-        clip_norm: global norm to clip to, 0 for no clipping.
-        seed: seed of the dropout.
-        shard_optimizer_state: whether every device keeps only its part of the moments.
-    """
+        kind: what the step is for.
+        workers: that take the step; their own losses are left as they are.
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: AdamW,
-        objective: Objective,
-        mesh: Mesh,
-        execution: Execution,
-        micro_batches: int = 1,
-        clip_norm: float = 1.0,
-        seed: int = 0,
-        shard_optimizer_state: bool = False,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.objective = objective
-        self.mesh = mesh
-        self.micro_batches = micro_batches
-        self.clip_norm = clip_norm
-        self.seed = seed
-        self._execution = execution
-        self._shards_moments = shard_optimizer_state
-        optimizer.build(model.trainable_weights)
-        self._moments = [v for v in optimizer.variables if v is not optimizer.iterations]
+    Raises:
+        InputError: If the memory does not suffice, or the step fails.
+    """
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if workers.count > 1 and workers.lost_by(error) is not None:
+            raise
+        reason = str(error).strip().splitlines()[0]
+        if "RESOURCE_EXHAUSTED" in reason:
+            raise InputError(
+                f"out of memory in {kind} ({reason}); a smaller batch needs less memory, and in "
+                "pretraining, so do `micro_batch_size` and `remat`"
+            ) from None
+        raise InputError(f"the {kind} step failed: {reason}") from None
+
+
+def create_execution(devices: JaxDevices, remat: bool = False) -> Execution:
+    """Return how layers are executed: with fused operations where the devices have them."""
+    return Execution(create_kernels(devices.attention, devices.platform), remat)
+
+
+class TrainingStep(steps.TrainingStep[JaxDevices]):
+    """A training step, compiled into one program for every length of its batches."""
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.mesh = self.devices.mesh
+        self._execution = create_execution(self.devices, self.options.remat)
+        self._moment_paths = {moment.path for moment in self.moments}
         # What one step returns, as a row of numbers.
-        self.columns = (
-            *(f"sums/{name}" for name in objective.quantities),
-            *(f"weights/{name}" for name in objective.parts),
-            *(f"measures/{name}" for name in optimizer.measures),
+        self._columns = (
+            *(f"sums/{name}" for name in self.objective.quantities),
+            *(f"weights/{name}" for name in self.objective.parts),
+            *(f"measures/{name}" for name in self.optimizer.measures),
             *HISTORY,
             "learning_rate",
         )
-        self._run = jax.jit(self.step, donate_argnums=0, out_shardings=(self.shardings, None))
+        # Its first argument is the state before the step, whose memory is reused.
+        self.program = jax.jit(self._step, donate_argnums=0, out_shardings=(self.shardings, None))
         self._norm = jax.jit(_global_norm)
 
     @functools.cached_property
     def shardings(self) -> dict[str, Any]:
         """Where the values of the state are, in its structure."""
-        replicated = NamedSharding(self.mesh, REPLICATED)
-        return {
-            "params": {weight.path: replicated for weight in self.model.weights},
-            "optimizer": {moment.path: self._of_moment(moment) for moment in self._moments},
-            "step": replicated,
-        }
+        return self._mapped(self._sharding_of)
 
-    def _of_moment(self, moment: keras.Variable) -> NamedSharding:
-        """A moment is split along its longest axis of those that the devices divide."""
-        sizes = [size if size % self.mesh.size == 0 else 0 for size in moment.shape]
-        if not self._shards_moments or not any(sizes):
+    def _sharding_of(self, variable: keras.Variable) -> NamedSharding:
+        """Return where a variable is: a moment may be split along its longest possible axis."""
+        sizes = [size if size % self.mesh.size == 0 else 0 for size in variable.shape]
+        is_split = self.devices.shard_optimizer_state and variable.path in self._moment_paths
+        if not is_split or not any(sizes):
             return NamedSharding(self.mesh, REPLICATED)
         axis = int(np.argmax(sizes))
         return NamedSharding(self.mesh, PartitionSpec(*[None] * axis, DATA))
 
-    @property
-    def tree(self) -> State:
-        """The current state, on all devices."""
-        where = self.shardings
-        return {
-            "params": {v.path: place(v, where["params"][v.path]) for v in self.model.weights},
-            "optimizer": {v.path: place(v, where["optimizer"][v.path]) for v in self._moments},
-            "step": place(self.optimizer.iterations, where["step"]),
+    def _value(self, variable: keras.Variable) -> jax.Array:
+        return place(variable, self._sharding_of(variable))
+
+    def _assign(self, variable: keras.Variable, value: Any) -> None:
+        place(variable, self._sharding_of(variable), value)
+
+    def __call__(self, batches: Iterator, count: int) -> StepResults:
+        state, wait = self.tree, 0.0
+        rows: list[jax.Array] = []
+        with errors_in_one_line("training", self.devices.workers):
+            for _ in range(count):
+                # The device waits for data if it has nothing left to do.
+                idle = not rows or rows[-1].is_ready()
+                begin = time.monotonic()
+                batch = next(batches)
+                wait += idle * (time.monotonic() - begin)
+                state, row = self.program(state, batch)
+                rows.append(row)
+                if len(rows) > _STEPS_IN_FLIGHT:
+                    rows[-1 - _STEPS_IN_FLIGHT].block_until_ready()
+            self.tree = state
+            weights = [state["params"][v.path] for v in self.model.trainable_weights]
+            norm = float(self._norm(weights))
+            table = dict(zip(self._columns, np.stack(jax.device_get(rows)).T, strict=True))
+        return self._results(table, norm, wait)
+
+    def _results(self, table: dict[str, np.ndarray], norm: float, wait: float) -> StepResults:
+        """Return the results of some steps, from their columns `[steps]`."""
+
+        def of_kind(kind: str) -> dict[str, np.ndarray]:
+            names = [name for name in table if name.startswith(f"{kind}/")]
+            return {name.removeprefix(f"{kind}/"): table[name] for name in names}
+
+        history = {name: table[name] for name in HISTORY}
+        finite = np.flatnonzero(history["finite"])
+        measures = {
+            name: float(values[finite[-1]]) if len(finite) else 0.0
+            for name, values in of_kind("measures").items()
         }
+        scalars = {
+            "learning_rate": float(table["learning_rate"][-1]),
+            "gradient_norm": float(history["gradient_norm"][-1]),
+            **measures,
+            "parameter_norm": norm,
+            "input_wait_seconds": wait,
+        }
+        sums, weights = (
+            {name: float(values.sum()) for name, values in of_kind(kind).items()}
+            for kind in ("sums", "weights")
+        )
+        return StepResults(sums, weights, scalars, history)
 
-    @tree.setter
-    def tree(self, state: State) -> None:
-        where = self.shardings
-        for kind, variables in (("params", self.model.weights), ("optimizer", self._moments)):
-            for variable in variables:
-                place(variable, where[kind][variable.path], state[kind][variable.path])
-        place(self.optimizer.iterations, where["step"], state["step"])
+    def _checksums(self) -> tuple[list[str], np.ndarray]:
+        state = self.tree
+        values = {**state["params"], **state["optimizer"]}
+        copies = {path: v for path, v in values.items() if v.sharding.is_fully_replicated}
 
-    def __call__(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
-        """Starts a step, and returns before it is done.
+        def of_device(copies):
+            bits = [jax.lax.bitcast_convert_type(value, jnp.int32) for value in copies.values()]
+            return jnp.stack([jnp.sum(each) for each in bits])[None]
 
-        A step whose loss or gradient is not finite leaves weights and moments unchanged. It counts
-        as a step all the same.
+        of_all = jax.shard_map(
+            of_device, mesh=self.mesh, in_specs=REPLICATED, out_specs=SPLIT, check_vma=False
+        )
+        everywhere = NamedSharding(self.mesh, REPLICATED)
+        return list(copies), np.asarray(jax.jit(of_all, out_shardings=everywhere)(copies))
+
+    def _step(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
+        """Return the state after a step, and the quantities in `_columns`, float32 `[columns]`.
+
+        Sums and weights of a step that is not finite are 0.
 
         Args:
-            state: as from `tree`; its memory is reused.
+            state: as from `tree`.
             batch: a global batch, split over the devices.
-
-        Returns:
-            The state after the step, and float32 `[columns]`: the quantities in `columns`. Sums and
-            weights of a step that is not finite are 0.
         """
-        return self._run(state, batch)
-
-    def lower(self, state: State, batch: Batch) -> jax.stages.Lowered:
-        """The program of a step, not compiled; arguments may be `jax.ShapeDtypeStruct`s."""
-        return self._run.lower(state, batch)
-
-    def parameter_norm(self, state: State) -> jax.Array:
-        """The global norm of the trainable weights."""
-        return self._norm([state["params"][v.path] for v in self.model.trainable_weights])
-
-    def step(self, state: State, batch: Batch) -> tuple[State, jax.Array]:
-        """What is compiled."""
         local = jax.shard_map(
             self._local_gradients,
             mesh=self.mesh,
@@ -184,7 +220,7 @@ class TrainStep:
             check_vma=False,
         )
         gradients, sums, weights = local(state["params"], batch, state["step"])
-        gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
+        gradients, norm = clip_by_global_norm(gradients, self.options.clip_norm)
         loss = self.objective.loss(sums, weights)
         finite = jnp.isfinite(norm) & jnp.isfinite(loss)
         new_state, measures, learning_rate = self._update(state, gradients, finite)
@@ -205,7 +241,7 @@ class TrainStep:
         """Applies an update that is finite."""
         optimizer, params = self.optimizer, state["params"]
         values = [(v, params[v.path]) for v in self.model.weights]
-        values += [(v, state["optimizer"][v.path]) for v in self._moments]
+        values += [(v, state["optimizer"][v.path]) for v in self.moments]
         values += [(optimizer.iterations, state["step"])]
         with keras.StatelessScope(state_mapping=values) as scope:
             learning_rate = jnp.asarray(keras.ops.convert_to_tensor(optimizer.learning_rate))
@@ -213,7 +249,7 @@ class TrainStep:
         new = scope.get_current_value
         new_state = {
             "params": {v.path: new(v) for v in self.model.weights},
-            "optimizer": {v.path: new(v) for v in self._moments},
+            "optimizer": {v.path: new(v) for v in self.moments},
             "step": state["step"] + 1,
         }
         return new_state, measures, learning_rate
@@ -221,16 +257,16 @@ class TrainStep:
     def _local_gradients(self, params: Values, batch: Batch, step):
         """Gradients, sums and weights of the global batch, from this device's share of it."""
         weights = jax.lax.psum(self.objective.weights(batch), DATA)
-        first = jax.lax.axis_index(DATA) * self.micro_batches
+        first = jax.lax.axis_index(DATA) * self.options.micro_batches
 
         def of_part(number, part):
             return self._gradients(params, part, weights, step, first + number)
 
-        if self.micro_batches == 1:
+        if self.options.micro_batches == 1:
             gradients, sums = of_part(0, batch)
         else:
             parts = {
-                name: value.reshape(self.micro_batches, -1, *value.shape[1:])
+                name: value.reshape(self.options.micro_batches, -1, *value.shape[1:])
                 for name, value in batch.items()
             }
 
@@ -239,7 +275,7 @@ class TrainStep:
 
             shapes = jax.eval_shape(of_part, 0, jax.tree.map(lambda part: part[0], parts))
             nothing = jax.tree.map(lambda each: jnp.zeros(each.shape, each.dtype), shapes)
-            numbered = jnp.arange(self.micro_batches), parts
+            numbered = jnp.arange(self.options.micro_batches), parts
             (gradients, sums), _ = jax.lax.scan(add, nothing, numbered)
         gradients, sums = jax.lax.psum((gradients, sums), DATA)
         return gradients, sums, weights
@@ -248,7 +284,7 @@ class TrainStep:
         """Gradients and sums of one micro-batch, the `number`th of the global batch."""
         # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         state = self.model.encoder.seed_generator.state
-        seed = jnp.stack([self.seed + step * 1_000_003, number * 2]).astype(state.dtype)
+        seed = jnp.stack([self.options.seed + step * 1_000_003, number * 2]).astype(state.dtype)
         how = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
         fused = accepted_arguments(self.objective.sums, kernels=self._execution.kernels)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
-from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -13,7 +11,7 @@ from jax.experimental import multihost_utils
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.steps import accepted_arguments
-from albert_tf.engines.workers import Workers
+from albert_tf.engines.workers import Workers, shared_settings
 from albert_tf.errors import InputError, WorkerLost
 from albert_tf.hardware.peaks import tpu_chips
 
@@ -23,34 +21,17 @@ _PATIENCE = 300
 # SIGABRT, unless the collective operation that they wait for has failed before.
 _HEARTBEAT = 30
 
-# What JAX raises in processes that wait for one that has died or does not answer.
-_ABOUT_WORKERS = re.compile(
-    r"Gloo|NCCL|[Cc]ollective|[Cc]oordination|heartbeat|Connection (closed|reset)|UNAVAILABLE|"
-    r"DEADLINE_EXCEEDED|Socket closed"
-)
-_TASK = re.compile(r"task:(\d+)")
-
 _FLAGS = ("coordinator_address", "num_processes", "process_id")
 
 
 class JaxWorkers(Workers):
-    """The processes of a run; a single one without arguments.
+    """The processes of a run; a single one without arguments."""
 
-    Args:
-        addresses: names of the processes, for messages; empty for a process that trains alone.
-        index: this process's place among them.
-    """
-
-    def __init__(self, addresses: Sequence[str] = (), index: int = 0):
-        super().__init__(addresses, index, _sum_over_processes if addresses else None)
-
-    def is_loss(self, error: Exception) -> bool:
-        return isinstance(error, jax.errors.JaxRuntimeError)
-
-    def lost_by(self, error: Exception) -> set[int] | None:
-        if not _ABOUT_WORKERS.search(str(error)):
-            return None
-        return {int(number) for number in _TASK.findall(str(error))} - {self._index}
+    _errors = (jax.errors.JaxRuntimeError,)
+    _about_workers = re.compile(
+        r"Gloo|NCCL|[Cc]ollective|[Cc]oordination|heartbeat|Connection (closed|reset)|UNAVAILABLE|"
+        r"DEADLINE_EXCEEDED|Socket closed"
+    )
 
 
 def runs_with_others(options: DeviceOptions) -> bool:
@@ -105,7 +86,8 @@ def join(options: DeviceOptions) -> JaxWorkers:
     count, index = jax.process_count(), jax.process_index()
     if count == 1:
         return JaxWorkers()
-    workers = JaxWorkers([f"process {number}" for number in range(count)], index)
+    names = [f"process {number}" for number in range(count)]
+    workers = JaxWorkers(names, index, _sum_over_processes)
     _check_same(options, workers)
     return workers
 
@@ -130,14 +112,8 @@ def _check_flags(options: DeviceOptions) -> None:
 
 
 def _check_same(options: DeviceOptions, workers: Workers) -> None:
-    """Raises InputError if the chief was started with other options than this process."""
-    # Paths may differ between machines that mount the same files in different places.
-    may_differ = ("_file", "_dir", "_checkpoint", "strategy", "process_id")
-    own = {
-        name: str(value)
-        for name, value in dataclasses.asdict(options).items()
-        if not name.endswith(may_differ)
-    } | {"JAX": jax.__version__}
+    """Raise InputError if the chief was started with other options than this process."""
+    own = shared_settings(options, ("process_id",)) | {"JAX": jax.__version__}
     chiefs = workers.from_chief(lambda: own)
     with workers.synchronized():
         for name, value in own.items():

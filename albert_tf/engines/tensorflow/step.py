@@ -12,17 +12,17 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import keras
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.engines.steps import HISTORY, accepted_arguments
+from albert_tf.engines import steps
+from albert_tf.engines.steps import HISTORY, StepResults, accepted_arguments
 from albert_tf.engines.tensorflow.cpu_kernels import CPU_KERNELS, copies_in_groups
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices, has_any
 from albert_tf.engines.tensorflow.execution import TrainingExecution
-from albert_tf.engines.tensorflow.replicas import gather_in_order
+from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
 from albert_tf.modeling.inputs import model_features
 from albert_tf.modeling.kernels import PLAIN_KERNELS
-from albert_tf.modeling.losses import Objective
-from albert_tf.optimization.optimizers import AdamW
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
@@ -54,24 +54,40 @@ def _unoptimized_graphs() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({option: before})
 
 
-def _has_any(*kinds: str) -> bool:
-    return any(tf.config.list_logical_devices(kind) for kind in kinds)
-
-
-def _needs_xla(jit_compile: bool | None) -> bool:
-    if _has_any("TPU"):  # everything is compiled there
-        return False
-    # On CPUs, bfloat16 takes twice as long with XLA: docs/performance.md.
-    return _has_any("GPU") if jit_compile is None else jit_compile
-
-
-def _through_xla(function: Callable, compiled: bool) -> Callable:
+def through_xla(function: Callable, compiled: bool) -> Callable:
     """The function, compiled into one program per shape of its arguments if asked for.
 
     AutoGraph, which takes seconds for a model, is off everywhere: models and objectives run on
     every backend, so they have no loops or branches for it to convert.
     """
     return tf.function(function, autograph=False, jit_compile=True) if compiled else function
+
+
+def gather_in_order(strategy: tf.distribute.Strategy, value) -> tf.Tensor:
+    """Return the replicas' values in the order of their numbers; inside a `tf.function`.
+
+    `gather` alone follows the links between GPUs, and sorts worker 10 before worker 2.
+
+    Args:
+        strategy: of the replicas.
+        value: `[rows, ...]` of each replica, as `strategy.run` returns it.
+
+    Returns:
+        `[replicas * rows, ...]`.
+    """
+    if strategy.num_replicas_in_sync == 1:
+        return strategy.gather(value, axis=0)
+
+    def own_number():
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return tf.reshape(tf.cast(replica, tf.float32), [1])  # every device sends float32
+
+    numbers = strategy.gather(strategy.run(own_number), axis=0)
+    gathered = strategy.gather(value, axis=0)
+    of_row = tf.shape(gathered)[1:]
+    shape = tf.concat([[strategy.num_replicas_in_sync, -1], of_row], axis=0)
+    parts = tf.gather(tf.reshape(gathered, shape), tf.argsort(numbers))
+    return tf.reshape(parts, tf.concat([[-1], of_row], axis=0))
 
 
 def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
@@ -85,7 +101,7 @@ def _shape(tensor: tf.Tensor) -> list:
 
 
 def _training_execution(in_xla: bool, remat: bool) -> TrainingExecution:
-    if in_xla or _has_any("GPU"):  # XLA fuses the plain operations by itself
+    if in_xla or has_any("GPU"):  # XLA fuses the plain operations by itself
         return TrainingExecution(PLAIN_KERNELS, _same_tensor, traced=not in_xla, remat=remat)
     return TrainingExecution(CPU_KERNELS, copies_in_groups, traced=not in_xla, remat=remat)
 
@@ -94,98 +110,50 @@ def _same_tensor(weight: tf.Tensor, count: int) -> list[tf.Tensor]:
     return [weight] * count
 
 
-class TrainStep:
-    """Runs training steps inside the graph.
+class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
+    """A training step inside the graph, which also takes its batches there."""
 
-    Args:
-        model: a model with an `encoder` that has the dropout's `seed_generator`.
-        optimizer: built here, on the model's trainable weights.
-        objective: what is minimized.
-        strategy: where the steps run; model and optimizer were created in its scope.
-        micro_batches: parts into which each replica's share of a batch is split.
-        clip_norm: global norm to clip to, 0 for no clipping.
-        seed: seed of the dropout.
-        remat: whether layers are recomputed in the backward pass, to save memory.
-        jit_compile: whether XLA compiles each part of the step between communications with other
-            replicas into one program; None: on GPUs. TPUs compile everything anyway.
-        within_xla: whether the caller has XLA compile the whole step.
-    """
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        devices = self.devices
+        self.strategy = devices.strategy
+        self._compiled_gradients = through_xla(self._gradients, devices.needs_xla)
+        self._compiled_update = through_xla(self._update, devices.needs_xla)
+        in_xla = devices.needs_xla or devices.within_xla or has_any("TPU")
+        self._execution = _training_execution(in_xla, self.options.remat)
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: AdamW,
-        objective: Objective,
-        strategy: tf.distribute.Strategy,
-        micro_batches: int = 1,
-        clip_norm: float = 1.0,
-        seed: int = 0,
-        remat: bool = False,
-        jit_compile: bool | None = None,
-        within_xla: bool = False,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.objective = objective
-        self.strategy = strategy
-        self.micro_batches = micro_batches
-        self.clip_norm = clip_norm
-        self.seed = seed
-        self.remat = remat
-        compiled = not within_xla and _needs_xla(jit_compile)
-        self._compiled_gradients = _through_xla(self._gradients, compiled)
-        self._compiled_update = _through_xla(self._update, compiled)
-        in_xla = compiled or within_xla or _has_any("TPU")
-        self._execution = _training_execution(in_xla, remat)
-        with strategy.scope():
-            optimizer.build(model.trainable_weights)
+    def __call__(self, batches: Iterator, count: int) -> StepResults:
+        index = batches.index if isinstance(batches, BatchIterator) else None
+        distributed = batches.distributed if isinstance(batches, BatchIterator) else batches
+        several = self.options.micro_batches > 1
+        graphs = _unoptimized_graphs() if several else contextlib.nullcontext()
+        with errors_in_one_line("training", index), graphs:
+            results = self._steps(distributed, tf.constant(count))
+        results = tf.nest.map_structure(lambda value: value.numpy(), results)
+        sums, weights, history = (results.pop(name) for name in ("sums", "weights", "history"))
+        scalars = {name: float(value) for name, value in results.items()}
+        return StepResults(sums, weights, scalars, history)
 
-    @property
-    def variables(self) -> list[keras.Variable]:
-        """Weights and moments, which all replicas hold alike."""
-        return [
-            *self.model.weights,
-            *(v for v in self.optimizer.variables if v is not self.optimizer.iterations),
-        ]
+    def _checksums(self) -> tuple[list[str], np.ndarray]:
+        variables = [*self.model.weights, *self.moments]
 
-    @property
-    def tree(self) -> dict[str, Any]:
-        """What a checkpoint contains: values by path."""
-        moments = [v for v in self.optimizer.variables if v is not self.optimizer.iterations]
-        return {
-            "params": {variable.path: variable.value for variable in self.model.weights},
-            "optimizer": {variable.path: variable.value for variable in moments},
-            "step": self.optimizer.iterations.value,
-        }
+        def of_replica():
+            sums = [
+                tf.reduce_sum(tf.cast(tf.bitcast(variable.value, tf.int32), tf.int64))
+                for variable in variables
+            ]
+            return tf.stack(sums)[tf.newaxis]
 
-    @tree.setter
-    def tree(self, values: dict[str, Any]) -> None:
-        for variable in self.model.weights:
-            variable.assign(values["params"][variable.path])
-        for variable in self.optimizer.variables:
-            if variable is not self.optimizer.iterations:
-                variable.assign(values["optimizer"][variable.path])
-        self.optimizer.iterations.assign(values["step"])
+        @tf.function
+        def of_all():
+            return gather_in_order(self.strategy, self.strategy.run(of_replica))
 
-    def __call__(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
-        """Takes `steps` global batches from a distributed iterator, one update each.
-
-        A step whose loss or gradient is not finite leaves weights, moments and sums unchanged. It
-        counts as a step all the same: data, dropout and learning rate move on.
-
-        Returns:
-            Sums and weights of the objective over the finite steps (`sums`, `weights`);
-            `history`, float32 `[steps]` of every step by the names in `HISTORY`; `learning_rate`
-            and `gradient_norm`, before clipping, of the last step; the optimizer's `measures` of
-            the last finite step; `parameter_norm` after all steps; and `input_wait_seconds`
-            (float64), the total time that batches arrived after the end of the previous step.
-            Scalars are float32 unless stated otherwise.
-        """
-        with _unoptimized_graphs() if self.micro_batches > 1 else contextlib.nullcontext():
-            return self._steps(iterator, steps)
+        return [variable.path for variable in variables], of_all().numpy()
 
     @tf.function(reduce_retracing=True, autograph=False)
-    def _steps(self, iterator, steps: tf.Tensor) -> dict[str, Any]:
+    def _steps(self, iterator, count: tf.Tensor) -> dict[str, Any]:
+        """Return the fields of `StepResults`, the scalars among them, as tensors."""
+
         def take(number, totals, last, measures, history, wait, free):
             batch = next(iterator)
             arrival = self._time_after(batch)
@@ -212,12 +180,12 @@ class TrainStep:
             },
             _zeros(("learning_rate", "gradient_norm")),
             _zeros(self.optimizer.measures),
-            tf.TensorArray(tf.float32, steps, element_shape=[len(HISTORY)]),
+            tf.TensorArray(tf.float32, count, element_shape=[len(HISTORY)]),
             tf.zeros([], tf.float64),
             tf.timestamp(),
         )
         _, totals, last, measures, history, wait, _ = tf.while_loop(
-            lambda number, *_: number < steps,
+            lambda number, *_: number < count,
             take,
             start,
             # A step must not use memory while the previous one is still running.
@@ -269,7 +237,7 @@ class TrainStep:
 
     def _update(self, gradients, sums, weights):
         """Applies the update if gradients and sums over the global batch are finite."""
-        gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
+        gradients, norm = clip_by_global_norm(gradients, self.options.clip_norm)
         loss = self.objective.loss(sums, weights)
         # Everything is all-reduced, so all replicas take the same decision.
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
@@ -291,11 +259,11 @@ class TrainStep:
         """Gradients and sums of a replica's share, one micro-batch at a time."""
         # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
-        first = tf.cast(replica_id, tf.int64) * self.micro_batches
-        if self.micro_batches == 1:
+        first = tf.cast(replica_id, tf.int64) * self.options.micro_batches
+        if self.options.micro_batches == 1:
             return self._compiled_gradients(batch, weights, step, first)
         parts = {
-            name: tf.reshape(value, [self.micro_batches, -1, *_shape(value)[1:]])
+            name: tf.reshape(value, [self.options.micro_batches, -1, *_shape(value)[1:]])
             for name, value in batch.items()
         }
         gradients = [tf.zeros(weight.shape) for weight in self.model.trainable_weights]
@@ -308,7 +276,7 @@ class TrainStep:
             return number + 1, *tf.nest.map_structure(tf.add, (gradients, sums), more)
 
         _, gradients, sums = tf.while_loop(
-            lambda number, *_: number < self.micro_batches,
+            lambda number, *_: number < self.options.micro_batches,
             add,
             (0, gradients, sums),
             # In parallel, micro-batches would use the memory that they are meant to save.
@@ -318,7 +286,7 @@ class TrainStep:
 
     def _gradients(self, batch, weights, step, number):
         state = self.model.encoder.seed_generator.state
-        state.assign(tf.stack([self.seed + step * 1_000_003, number * 2]))
+        state.assign(tf.stack([self.options.seed + step * 1_000_003, number * 2]))
         variables = [weight.value for weight in self.model.trainable_weights]
         execution = self._execution
         how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
@@ -333,75 +301,3 @@ class TrainStep:
         )
         # Repeated rows of an IndexedSlices must be summed before moments and norms are computed.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
-
-
-class EvalStep:
-    """Runs a model without dropout and sums its objective; arguments as in `TrainStep`."""
-
-    def __init__(
-        self,
-        model: keras.Model,
-        objective: Objective,
-        strategy: tf.distribute.Strategy,
-        jit_compile: bool | None = None,
-    ):
-        self.model = model
-        self.objective = objective
-        self.strategy = strategy
-        self._compiled_sums = _through_xla(self._sums, _needs_xla(jit_compile))
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def __call__(self, batch) -> dict[str, dict[str, tf.Tensor]]:
-        """Sums and weights of one global batch of a distributed dataset."""
-        results = self.strategy.run(self._compiled_sums, args=(batch,))
-        return tf.nest.map_structure(
-            lambda value: self.strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None),
-            results,
-        )
-
-    def _sums(self, batch):
-        heads_only = accepted_arguments(self.model.call, heads_only=True)
-        outputs = self.model(model_features(self.model, batch), training=False, **heads_only)
-        return {
-            "sums": self.objective.sums(outputs, batch),
-            "weights": self.objective.weights(batch),
-        }
-
-
-class PredictStep:
-    """Runs a model without dropout and returns its outputs; arguments as in `TrainStep`.
-
-    Args:
-        outputs: names of the model's outputs that are returned.
-    """
-
-    def __init__(
-        self,
-        model: keras.Model,
-        strategy: tf.distribute.Strategy,
-        outputs: Sequence[str],
-        jit_compile: bool | None = None,
-    ):
-        self.model = model
-        self.strategy = strategy
-        self.outputs = tuple(outputs)
-        self._compiled_inference = _through_xla(self._inference, _needs_xla(jit_compile))
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def __call__(self, iterator) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Takes a global batch of any sequence length from a distributed iterator.
-
-        Returns:
-            `example_number` `[batch]` and the outputs `[batch, ...]`.
-        """
-        numbers, outputs = self.strategy.run(self._replica_step, args=(next(iterator),))
-        gathered = {name: gather_in_order(self.strategy, each) for name, each in outputs.items()}
-        return gather_in_order(self.strategy, numbers), gathered
-
-    def _replica_step(self, batch):
-        return batch["example_number"], self._compiled_inference(batch)
-
-    def _inference(self, batch):
-        heads_only = accepted_arguments(self.model.call, heads_only=True)
-        outputs = self.model(model_features(self.model, batch), training=False, **heads_only)
-        return {name: outputs[name] for name in self.outputs}

@@ -16,44 +16,21 @@ from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.tensorflow_errors import tensorflow_reason
 
-# What TensorFlow raises in workers that wait for one that has died or does not answer.
-_LOSSES = (
-    tf.errors.UnavailableError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.FailedPreconditionError,
-    tf.errors.InternalError,
-    tf.errors.UnknownError,
-)
-_ABOUT_WORKERS = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|heartbeat")
-
 
 class TensorFlowWorkers(Workers):
-    """The workers of a cluster; a single process without arguments.
+    """The workers of a cluster; a single process without arguments."""
 
-    Args:
-        cluster: the workers, and which of them this process is.
-        all_reduce: as for `Workers`.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster | None = None,
-        all_reduce: Callable[[list[float]], list[float]] | None = None,
-    ):
-        if cluster is None:
-            super().__init__()
-        else:
-            super().__init__(cluster.addresses, cluster.index, all_reduce)
-
-    def is_loss(self, error: Exception) -> bool:
-        return isinstance(error, _LOSSES)
-
-    def lost_by(self, error: Exception) -> set[int] | None:
-        if not _ABOUT_WORKERS.search(str(error)):
-            return None
-        return {int(n) for n in re.findall(r"task:(\d+)", str(error))} - {self._index}
+    # What TensorFlow raises in workers that wait for one that has died or does not answer.
+    _errors = (
+        tf.errors.UnavailableError,
+        tf.errors.DeadlineExceededError,
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+        tf.errors.FailedPreconditionError,
+        tf.errors.InternalError,
+        tf.errors.UnknownError,
+    )
+    _about_workers = re.compile(r"[Cc]ollective|CoordinationService|WorkerService|heartbeat")
 
 
 def join(
@@ -92,7 +69,8 @@ def join(
     # TensorFlow installs a SIGTERM handler of its own when it joins a cluster.
     if sigterm_handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, sigterm_handler)
-    return strategy, TensorFlowWorkers(cluster, _sum_over(strategy, len(cluster.addresses)))
+    total = _sum_over(strategy, len(cluster.addresses))
+    return strategy, TensorFlowWorkers(cluster.addresses, cluster.index, total)
 
 
 def _share_gpus(cluster: Cluster) -> None:

@@ -92,7 +92,9 @@ def test_an_engine_that_is_not_installed_is_refused(monkeypatch):
     ],
 )
 def test_errors_about_lost_processes_are_recognized(message, is_lost):
-    lost = workers.JaxWorkers(["process 0", "process 1"]).lost_by(RuntimeError(message))
+    lost = workers.JaxWorkers(["process 0", "process 1"]).lost_by(
+        workers.jax.errors.JaxRuntimeError(message)
+    )
     assert (lost is not None) == is_lost
     if "task:1" in message:
         assert lost == {1}

@@ -47,22 +47,22 @@ def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
     import tensorflow as tf
 
     from albert_tf.engines.tensorflow.batches import ending_at_once
-    from albert_tf.engines.tensorflow.step import TrainStep
+    from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+    from albert_tf.engines.tensorflow.engine import TensorFlowEngine
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer
 
     keras.utils.set_random_seed(7)
-    step = TrainStep(
+    step = TensorFlowEngine(TensorFlowDevices()).create_training_step(
         AlbertForPreTraining(config),
         create_optimizer(optimizer, RATES[optimizer]),
         PretrainingObjective(),
-        tf.distribute.get_strategy(),
     )
     np.savez(folder / "initial.npz", **{w.path: w.numpy() for w in step.model.weights})
     dataset = ending_at_once(tf.data.Dataset.from_tensor_slices(batches))
-    results = step(iter(dataset), tf.constant(STEPS))
-    assert results["history"]["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
+    results = step(iter(dataset), STEPS)
+    assert results.history["finite"].tolist() == [1, 0] + [1] * (STEPS - 2)
     return {weight.path: weight.numpy() for weight in step.model.weights}
 
 

@@ -84,18 +84,15 @@ def train(request: Request, mesh) -> None:
     import jax
 
     from albert_tf.config import AlbertConfig
-    from albert_tf.engines.jax.devices import Devices
+    from albert_tf.engines.jax.devices import JaxDevices
     from albert_tf.engines.jax.engine import JaxEngine
-    from albert_tf.engines.jax.workers import JaxWorkers
     from albert_tf.modeling.heads import AlbertForPreTraining
     from albert_tf.modeling.losses import PretrainingObjective
     from albert_tf.optimization import create_optimizer, create_schedule
     from tests.support.batches import ListStream
 
     devices = jax.sharding.Mesh(mesh.devices[: request.replicas], mesh.axis_names)
-    engine = JaxEngine(
-        Devices(devices, JaxWorkers()), shard_optimizer_state=request.shard_optimizer_state
-    )
+    engine = JaxEngine(JaxDevices(devices, shard_optimizer_state=request.shard_optimizer_state))
     engine.set_random_seed(7)
     model = AlbertForPreTraining(AlbertConfig(**request.config), dtype=request.dtype)
     if request.weights:
@@ -107,13 +104,13 @@ def train(request: Request, mesh) -> None:
         rate = create_schedule("polynomial", **rate)
     optimizer = create_optimizer(request.optimizer, rate)
     step = engine.create_training_step(model, optimizer, PretrainingObjective(), **request.options)
-    step.program.tree = jax.device_get(step.program.tree)  # as of a checkpoint
-    where = jax.tree.map(lambda array: array.sharding, step.program.tree)
-    assert where == step.program.shardings
+    step.tree = jax.device_get(step.tree)  # as of a checkpoint
+    where = jax.tree.map(lambda array: array.sharding, step.tree)
+    assert where == step.shardings
     batches = batches_of(request.batches)
     results = step(engine.iterate(ListStream(batches)), len(batches))
     step.check_replicas()
-    state = jax.device_get(step.program.tree)
+    state = jax.device_get(step.tree)
     np.savez(
         request.output,
         **{f"params/{path}": value for path, value in state["params"].items()},

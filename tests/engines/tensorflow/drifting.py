@@ -17,7 +17,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
 from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
@@ -61,10 +62,10 @@ def train_with_drift(
     folder: str,
     every: int,
 ) -> None:
-    weight = step.program.model.weights[0].value
+    weight = step.model.weights[0].value
 
     def drift() -> dict[str, float]:
-        second = engine.strategy.experimental_local_results(weight)[1]
+        second = engine.devices.strategy.experimental_local_results(weight)[1]
         value = second.numpy()
         value.flat[0] += 0.001  # more than the rounding of an update
         second.assign(value)
@@ -81,7 +82,7 @@ def train_with_drift(
             save_checkpoints_steps=STEPS,
             iterations_per_loop=STEPS,
         ),
-        Health(step.program.objective, max_nonfinite_steps=10, advice=""),
+        Health(step.objective, max_nonfinite_steps=10, advice=""),
         Workload(batch_size=4, tokens_per_example=LENGTH, flops_per_example=1.0),
         PeriodicEvaluation(engine.workers, drift, every, folder),
     )
@@ -101,16 +102,16 @@ def predictions(engine: TensorFlowEngine) -> None:
     expected = model({name: tf.constant(value) for name, value in examples.items()})["logits"]
     logits = predict(engine, step, stream)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-    gather = engine.strategy.gather
+    gather = engine.devices.strategy.gather
 
     def by_links(value, axis):
         """As among workers whose GPUs are linked in another order than they are numbered."""
         return tf.concat(tf.split(gather(value, axis), 2)[::-1], axis)
 
-    engine.strategy.gather = by_links
+    engine.devices.strategy.gather = by_links
     logits = predict(engine, step, stream)["logits"]
     np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-    engine.strategy.gather = gather
+    engine.devices.strategy.gather = gather
     assert len(np.unique(logits, axis=0)) == len(logits)  # so that another order would show
 
 

@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.batches import ending_at_once
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
-from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -51,8 +51,8 @@ def main() -> None:
         remat, jit_compile = map(bool, ways)
         step = create_step(config, replicas, micro_batches, remat=remat, jit_compile=jit_compile)
         iterator = iter(step.strategy.experimental_distribute_dataset(dataset))
-        history = step(iterator, tf.constant(STEPS))["history"]
-        assert history["finite"].numpy().tolist() == [1, 0] + [1] * (STEPS - 2)
+        history = step(iterator, STEPS).history
+        assert history["finite"].tolist() == [1, 0] + [1] * (STEPS - 2)
         results.append(final_values(step))
     results.append(final_values(going_on(config, data, [1, 2, 1])))
     assert all(np.isfinite(values).all() for values in results[0])
@@ -91,26 +91,20 @@ def create_step(
     seed: int = 7,
     remat: bool = False,
     jit_compile: bool | None = None,
-) -> TrainStep:
-    options = DeviceOptions(strategy="mirrored", num_replicas=replicas)
+) -> TrainingStep:
+    options = DeviceOptions(strategy="mirrored", num_replicas=replicas, jit_compile=jit_compile)
     engine = TensorFlowEngine.create(options)
-    assert engine.num_replicas == replicas
+    assert engine.devices.num_replicas == replicas
     keras.utils.set_random_seed(seed)
     with engine.scope():
         model = AlbertForPreTraining(config)
         optimizer = create_optimizer("lamb", 0.01)
-    return TrainStep(
-        model,
-        optimizer,
-        PretrainingObjective(),
-        engine.strategy,
-        micro_batches=micro_batches,
-        remat=remat,
-        jit_compile=jit_compile,
+    return engine.create_training_step(
+        model, optimizer, PretrainingObjective(), micro_batches=micro_batches, remat=remat
     )
 
 
-def final_values(step: TrainStep) -> list[np.ndarray]:
+def final_values(step: TrainingStep) -> list[np.ndarray]:
     """Weights, first moments and second moments, which every replica has alike."""
     moments = step.optimizer.variables[2:]
     kinds = step.model.weights, moments[::2], moments[1::2]
@@ -121,19 +115,18 @@ def final_values(step: TrainStep) -> list[np.ndarray]:
     return [np.concatenate([v.numpy().ravel() for v in variables]) for variables in kinds]
 
 
-def going_on(config, data: list[dict[str, np.ndarray]], replicas: list[int]) -> TrainStep:
+def going_on(config, data: list[dict[str, np.ndarray]], replicas: list[int]) -> TrainingStep:
     """A run that is started again with each number of replicas, after as many steps each."""
     with tempfile.TemporaryDirectory() as folder:
         for number, count in enumerate(replicas):
             # What a process starts from must not matter once there is a checkpoint.
             step = create_step(config, count, seed=7 + number)
-            engine = TensorFlowEngine(step.strategy)
-            training_step = TrainingStep(step, engine.workers)
-            checkpoints = engine.create_checkpoints(folder, training_step)
+            engine = TensorFlowEngine(step.devices)
+            checkpoints = engine.create_checkpoints(folder, step)
             assert checkpoints.restore_latest() == (number > 0)
             train(
                 engine,
-                training_step,
+                step,
                 ListStream(data),
                 checkpoints,
                 PretrainingOptions(

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.checkpoints import CheckpointFolder
 from albert_tf.engines.tensorflow.checkpoints import Checkpoints
-from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop import tensorflow_checkpoints
 from albert_tf.interop.checkpoint_folders import TENSORFLOW
@@ -28,8 +28,9 @@ KIND = tensorflow()
 
 
 def checkpoints_of(folder, model, optimizer) -> Checkpoints:
-    step = TrainStep(model, optimizer, PretrainingObjective(), tf.distribute.get_strategy())
-    return Checkpoints(CheckpointFolder(str(folder), TENSORFLOW), step)
+    engine = TensorFlowEngine(TensorFlowDevices())
+    step = engine.create_training_step(model, optimizer, PretrainingObjective())
+    return engine.create_checkpoints(str(folder), step)
 
 
 def saved(folder, optimizer_name="lamb", step=5):

@@ -11,7 +11,8 @@ import tensorflow as tf
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.registry import ENGINES, create_engine
 from albert_tf.engines.tensorflow.batches import ending_at_once
-from albert_tf.engines.tensorflow.engine import TensorFlowEngine, TrainingStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.input.features import limited, pretraining_features
 from albert_tf.input.record_batches import RecordStream
@@ -22,7 +23,7 @@ from tests.support.tiny import LENGTH, PREDICTIONS, VOCAB, batch, write_records
 
 @pytest.fixture(scope="module")
 def engine() -> TensorFlowEngine:
-    return TensorFlowEngine(tf.distribute.OneDeviceStrategy("/cpu:0"))
+    return TensorFlowEngine(TensorFlowDevices(tf.distribute.OneDeviceStrategy("/cpu:0")))
 
 
 def test_engines_are_found_by_name():
@@ -34,20 +35,20 @@ def test_engines_are_found_by_name():
 
 
 def test_a_cpu_has_no_peak_unless_one_is_given(engine):
-    assert engine.peak_flops() is None
-    assert engine.peak_flops(1.5) == 1.5e12
-    assert engine.device_memory_peak() is None
-    assert not engine.is_tpu
+    assert engine.devices.peak_flops() is None
+    assert engine.devices.peak_flops(1.5) == 1.5e12
+    assert engine.devices.memory_peak() is None
+    assert not engine.devices.is_tpu
 
 
 def test_batches_are_divided_among_replicas(engine, monkeypatch):
-    assert engine.per_replica("train_batch_size", 9) == 9
-    monkeypatch.setattr(TensorFlowEngine, "num_replicas", 4)
-    assert engine.per_replica("train_batch_size", 8) == 2
+    assert engine.devices.per_replica("train_batch_size", 9) == 9
+    monkeypatch.setattr(TensorFlowDevices, "num_replicas", 4)
+    assert engine.devices.per_replica("train_batch_size", 8) == 2
     with pytest.raises(InputError, match="`train_batch_size`=9: must be a multiple of the 4 repl"):
-        engine.per_replica("train_batch_size", 9)
+        engine.devices.per_replica("train_batch_size", 9)
     with pytest.raises(InputError, match="such as 4"):
-        engine.per_replica("train_batch_size", 0)
+        engine.devices.per_replica("train_batch_size", 0)
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_a_step_that_fails_is_no_reading_error(engine):
     examples = batch(8)
     examples["input_ids"] = examples["input_ids"] + VOCAB
     data = ending_at_once(tf.data.Dataset.from_tensors(examples).repeat())
-    step = TrainingStep(create_step(ONE_LAYER), engine.workers)
+    step = create_step(ONE_LAYER)
     with pytest.raises(InputError, match=r"^the training step failed: .*indices.* is not in \[0"):
         step(iter(data), 1)
 
@@ -134,7 +135,7 @@ def test_a_step_that_fails_is_no_reading_error(engine):
             None, None, "OOM when allocating tensor\n[[{{node}}]]"
         )
 
-    step.program = out_of_memory
+    step._steps = out_of_memory
     message = (
         r"^out of memory in training \(OOM when allocating tensor\); .* `micro_batch_size` and"
     )

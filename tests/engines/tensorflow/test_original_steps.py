@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.engines.tensorflow.batches import ending_at_once
-from albert_tf.engines.tensorflow.step import TrainStep
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.optimization import create_optimizer
@@ -32,22 +34,21 @@ def settings_of(optimizer_name: str) -> dict:
 
 
 @functools.cache
-def built_once(optimizer_name: str, micro_batches: int) -> TrainStep:
+def built_once(optimizer_name: str, micro_batches: int) -> TrainingStep:
     settings, config = settings_of(optimizer_name), START / "albert_config.json"
     schedule = WarmupPolynomialDecay(
         settings["init_lr"], settings["num_train_steps"], settings["num_warmup_steps"]
     )
-    return TrainStep(
+    return TensorFlowEngine(TensorFlowDevices()).create_training_step(
         AlbertForPreTraining(AlbertConfig.from_json_file(str(config))),
         create_optimizer(optimizer_name, schedule),
         PretrainingObjective(),
-        tf.distribute.get_strategy(),
         micro_batches=micro_batches,
         clip_norm=settings["clip_norm"],
     )
 
 
-def at_the_start(optimizer_name: str, micro_batches: int) -> TrainStep:
+def at_the_start(optimizer_name: str, micro_batches: int) -> TrainingStep:
     """A step with the original's initial weights; tests share one, as tracing takes long."""
     step = built_once(optimizer_name, micro_batches)
     load_variables(step.model, START / "variables.npz")
@@ -73,14 +74,14 @@ def test_eight_steps_equal_the_originals(optimizer_name, micro_batches):
     expected = dict(np.load(folder / "trajectory.npz"))
     iterator = iter(ending_at_once(tf.data.Dataset.from_tensor_slices(batches)))
     for number in range(settings_of(optimizer_name)["steps"]):
-        results = step(iterator, tf.constant(1))
-        assert float(results["learning_rate"]) == pytest.approx(
+        results = step(iterator, 1)
+        assert results.scalars["learning_rate"] == pytest.approx(
             expected["learning_rate"][number], 1e-6
         )
-        assert float(results["gradient_norm"]) == pytest.approx(
+        assert results.scalars["gradient_norm"] == pytest.approx(
             expected["grad_global_norm"][number], 1e-5
         )
-        loss = step.objective.loss(results["sums"], results["weights"])
+        loss = step.objective.loss(results.sums, results.weights)
         assert float(loss) == pytest.approx(expected["loss"][number], 1e-5)
 
     final, slots = np.load(folder / "final_variables.npz"), np.load(folder / "final_slots.npz")
@@ -107,7 +108,7 @@ def test_several_steps_in_one_call_are_the_same_steps():
         step = at_the_start("lamb", 1)
         iterator = iter(ending_at_once(tf.data.Dataset.from_tensor_slices(batches)))
         for count in calls:
-            step(iterator, tf.constant(count))
+            step(iterator, count)
         assert int(step.optimizer.iterations.numpy()) == 6
         weights.append([weight.numpy() for weight in step.model.weights])
     for one, other in zip(*weights, strict=True):

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.tensorflow.batches import dataset
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.input.features import pretraining_features, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
@@ -61,7 +62,7 @@ class Pod:
 
 def spread(pipelines: int, replicas: int, stream, first_step: int = 0):
     """Global batches, as the engine spreads them over so many pipelines and their replicas."""
-    return TensorFlowEngine(Pod(pipelines, replicas)).iterate(stream, first_step)
+    return TensorFlowEngine(TensorFlowDevices(Pod(pipelines, replicas))).iterate(stream, first_step)
 
 
 def assert_same(found, expected) -> None:

@@ -14,12 +14,9 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow import execution
 from albert_tf.engines.tensorflow.batches import ending_at_once
-from albert_tf.engines.tensorflow.step import (
-    EvalStep,
-    PredictStep,
-    TrainStep,
-    clip_by_global_norm,
-)
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.engine import TensorFlowEngine
+from albert_tf.engines.tensorflow.step import TrainingStep, clip_by_global_norm
 from albert_tf.modeling.execution import rematerialize
 from albert_tf.modeling.heads import AlbertForPreTraining
 from albert_tf.modeling.losses import PretrainingObjective, means
@@ -31,28 +28,33 @@ from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 
-def create_step(config=CONFIG, optimizer="lamb", learning_rate=0.01, **options) -> TrainStep:
+def create_engine(jit_compile: bool | None = None) -> TensorFlowEngine:
+    return TensorFlowEngine(TensorFlowDevices(jit_compile=jit_compile))
+
+
+def create_step(
+    config=CONFIG, optimizer="lamb", learning_rate=0.01, jit_compile=None, **options
+) -> TrainingStep:
     keras.utils.set_random_seed(7)
-    return TrainStep(
+    return create_engine(jit_compile).create_training_step(
         AlbertForPreTraining(config),
         create_optimizer(optimizer, learning_rate),
         PretrainingObjective(),
-        tf.distribute.get_strategy(),
         **options,
     )
 
 
-def graph_of(step: TrainStep, count: int) -> tf.compat.v1.GraphDef:
+def graph_of(step: TrainingStep, count: int) -> tf.compat.v1.GraphDef:
     """What a step on `count` examples is traced into."""
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(count)).repeat()))
     return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
 
-def trained(step: TrainStep, steps=3, count=4) -> np.ndarray:
+def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
     """Weights after some steps on the same batches."""
     batches = [batch(count, seed=number) for number in range(steps)]
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
-    step(iter(ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))), tf.constant(steps))
+    step(iter(ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))), steps)
     return np.concatenate([weight.numpy().ravel() for weight in step.model.weights])
 
 
@@ -133,7 +135,7 @@ def test_micro_batches_go_on_where_memory_is_short():
     step = create_step(config, "adamw", learning_rate=0.001, micro_batches=2)
     large = batch(512)
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(large).repeat()))
-    losses = [float(step(batches, tf.constant(2))["history"]["loss"][-1]) for _ in range(3)]
+    losses = [step(batches, 2).history["loss"][-1] for _ in range(3)]
     assert losses[2] < losses[1] < losses[0]
 
 
@@ -166,16 +168,16 @@ def test_xla_compiles_what_it_is_asked_to(jit_compile, micro_batches):
 @pytest.mark.integration
 def test_xla_does_not_change_what_is_computed():
     model = AlbertForPreTraining(ONE_LAYER)
-    strategy, examples = tf.distribute.get_strategy(), batch(6)
+    examples = batch(6)
     plain, compiled = (
-        EvalStep(model, PretrainingObjective(), strategy, jit_compile)(examples)
+        create_engine(jit_compile).create_evaluation_step(model, PretrainingObjective())(examples)
         for jit_compile in (False, True)
     )
     for one, other in zip(tf.nest.flatten(plain), tf.nest.flatten(compiled), strict=True):
         assert float(one) == pytest.approx(float(other), rel=1e-5)
     examples["example_number"] = np.arange(6)
     plain, compiled = (
-        PredictStep(model, strategy, ("sentence_order_logits",), jit_compile)(
+        create_engine(jit_compile).create_prediction_step(model, ("sentence_order_logits",))(
             iter(tf.data.Dataset.from_tensors(examples))
         )
         for jit_compile in (False, True)
@@ -222,7 +224,7 @@ def test_clipping_is_by_the_norm_of_all_gradients(clip):
 @pytest.mark.integration
 def test_filled_up_examples_count_for_nothing():
     model = AlbertForPreTraining(CONFIG)
-    step = EvalStep(model, PretrainingObjective(), tf.distribute.get_strategy())
+    step = create_engine().create_evaluation_step(model, PretrainingObjective())
     examples = batch(6)
     real = step({**examples, "is_real_example": np.ones(6, "int32")})
     padded = {name: np.concatenate([v, v[:2]]) for name, v in examples.items()}

@@ -10,7 +10,6 @@ import sys
 import pytest
 import tensorflow as tf
 
-from albert_tf.engines.tensorflow.cluster import Cluster
 from albert_tf.engines.tensorflow.workers import TensorFlowWorkers
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, WorkerLost
@@ -57,7 +56,7 @@ def test_a_process_alone_agrees_with_itself():
 
 
 def test_errors_about_a_dead_worker_name_it():
-    workers = TensorFlowWorkers(Cluster(("a:1", "b:2"), 0), lambda values: values)
+    workers = TensorFlowWorkers(("a:1", "b:2"), 0, lambda values: values)
     dead = tf.errors.UnavailableError(None, None, "Collective ops aborted by /task:1, /task:0")
     with (
         pytest.raises(WorkerLost, match=r"worker 1 \(b:2\) has ended .* rerun the same command"),

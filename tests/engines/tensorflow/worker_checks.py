@@ -14,11 +14,13 @@ import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
-from albert_tf.engines.tensorflow.replicas import check_replicas, checksums
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
 from albert_tf.input.memory_batches import MemoryStream
 from albert_tf.modeling.heads import AlbertForSequenceClassification
+from albert_tf.modeling.losses import ClassificationObjective
+from albert_tf.optimization import create_optimizer
 from albert_tf.training.loop import predict
 from tests.support.tiny import CONFIG, LENGTH, batch, in_memory
 
@@ -34,9 +36,11 @@ def main(index: int) -> None:
     keras.utils.set_random_seed(index)  # the chief's initial weights are everybody's
     with engine.scope():
         model = AlbertForSequenceClassification(dataclasses.replace(CONFIG, num_hidden_layers=1), 3)
-    check_replicas(engine.strategy, model.weights, 0, workers)
+        optimizer = create_optimizer("lamb", 0.01)
+    step = engine.create_training_step(model, optimizer, ClassificationObjective())
+    step.check_replicas()
     predictions(engine, model)
-    drift(engine, model, index)
+    drift(step, index)
     with workers.synchronized():
         print("all is well")
 
@@ -81,18 +85,18 @@ def predictions(engine: TensorFlowEngine, model) -> None:
     assert len(np.unique(logits, axis=0)) == COUNT  # so that another order would show
 
 
-def drift(engine: TensorFlowEngine, model, index: int) -> None:
-    strategy = engine.strategy
-    before = checksums(strategy, model.weights)
-    weight = model.weights[3]
+def drift(step: TrainingStep, index: int) -> None:
+    _, before = step._checksums()
+    weight = step.model.weights[3]
+    step.optimizer.iterations.assign(7)
     value = weight.numpy()
     value.flat[1] = np.nextafter(value.flat[1], np.float32(9))  # by the smallest step there is
     if index == 1:
-        strategy.experimental_local_results(weight.value)[0].assign(value)
-    found = checksums(strategy, model.weights) != before
+        step.strategy.experimental_local_results(weight.value)[0].assign(value)
+    found = step._checksums()[1] != before
     assert np.argwhere(found).tolist() == [[1, 3]]
     with pytest.raises(InputError) as error:
-        check_replicas(strategy, model.weights, 7, engine.workers)
+        step.check_replicas()
     assert "after step 7, replica 1 of 2 (worker 1) has other values" in str(error.value)
     assert weight.path in str(error.value)
 

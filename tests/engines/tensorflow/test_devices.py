@@ -10,11 +10,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.tensorflow import strategy as strategies
-from albert_tf.engines.tensorflow import workers
+from albert_tf.engines.tensorflow import devices, workers
 from albert_tf.engines.tensorflow.cluster import Cluster
+from albert_tf.engines.tensorflow.devices import STRATEGIES, TensorFlowDevices, create_devices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
-from albert_tf.engines.tensorflow.strategy import STRATEGIES, create_devices
 from albert_tf.errors import InputError
 from albert_tf.finetuning.opening import check_batches
 from albert_tf.input.record_index import RecordIndex
@@ -33,9 +32,14 @@ TF_CONFIG = json.dumps(
 def chosen(monkeypatch):
     """Which row of the table was taken, with which options, instead of the strategy itself."""
     for name in ("_tpu", "_multi_worker", "_mirrored", "_one_device"):
-        monkeypatch.setattr(strategies, name, lambda options, name=name: (name, options))
-    monkeypatch.setitem(STRATEGIES, "tpu", strategies._tpu)
-    return lambda **flags: create_devices(DeviceOptions(**flags))
+        monkeypatch.setattr(devices, name, lambda options, name=name: (name, options))
+    monkeypatch.setitem(STRATEGIES, "tpu", devices._tpu)
+
+    def choose(**flags):
+        chosen = create_devices(DeviceOptions(**flags))
+        return chosen.strategy, chosen.workers
+
+    return choose
 
 
 def test_all_strategies_are_in_the_table():
@@ -123,9 +127,9 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
         RecordIndex((), *[np.empty(0)] * 4), {}, object(), find_pretraining_task("sop"), {}
     )
     static = records._replace(masks=None)
-    named = TensorFlowEngine(Named())
+    named = TensorFlowEngine(TensorFlowDevices(Named()))
     _check_masks(named, static, None)
-    _check_masks(TensorFlowEngine(tf.distribute.get_strategy()), records, records)
+    _check_masks(TensorFlowEngine(TensorFlowDevices()), records, records)
     with contextlib.nullcontext() if here else pytest.raises(InputError, match="--masking=dynamic"):
         _check_masks(named, static, records)
     check_batches(ClassificationOptions(output_dir="o", do_train=False), named)
@@ -134,10 +138,9 @@ def test_a_tpu_that_makes_its_batches_by_itself_runs_no_python(hosts, here):
 
 
 def test_the_choice_is_described():
-    alone = TensorFlowEngine.create(DeviceOptions(strategy="one_device"))
+    alone = create_devices(DeviceOptions(strategy="one_device"))
     assert alone.describe() == "OneDeviceStrategy over 1 replica(s): CPU:0"
-    cluster = Cluster(("a:1", "b:2"), 1)
-    second = TensorFlowEngine(alone.strategy, workers.TensorFlowWorkers(cluster))
+    second = TensorFlowDevices(alone.strategy, workers.TensorFlowWorkers(("a:1", "b:2"), 1))
     assert second.describe().endswith("CPU:0; this is worker 1 of 2 (b:2)")
 
 

@@ -1,0 +1,105 @@
+"""The devices of an engine, and which of them options ask for."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
+
+from albert_tf.engines.device_options import DeviceOptions
+from albert_tf.engines.workers import Workers
+from albert_tf.errors import InputError
+
+
+class Devices(abc.ABC):
+    """The devices that a program runs on.
+
+    Attributes:
+        framework: what runs on them, for messages.
+        workers: the processes that they belong to.
+    """
+
+    framework: ClassVar[str]
+    workers: Workers
+
+    @property
+    @abc.abstractmethod
+    def num_replicas(self) -> int:
+        """Devices of all workers that each compute a share of every batch."""
+
+    @property
+    @abc.abstractmethod
+    def is_tpu(self) -> bool:
+        """Whether the devices are TPUs."""
+
+    @property
+    def makes_batches_locally(self) -> bool:
+        """Whether batches are made in this process, so that Python can order or mask examples."""
+        return True
+
+    def scope(self) -> AbstractContextManager:
+        """Return a block in which models and optimizers must be created."""
+        return nullcontext()
+
+    def describe(self) -> str:
+        """Return one line about devices and workers."""
+        here = f"; this is {self.workers.describe()}" if self.workers.count > 1 else ""
+        return f"{self._describe()}{here}"
+
+    @abc.abstractmethod
+    def _describe(self) -> str:
+        """Return how many replicas there are, and what they run on."""
+
+    @abc.abstractmethod
+    def peak_flops(self, peak_tflops: float = 0.0) -> float | None:
+        """Return the operations per second of all devices together; None if unknown.
+
+        Args:
+            peak_tflops: TFLOP/s of one replica, where the user gives it; 0 to look it up.
+        """
+
+    @abc.abstractmethod
+    def preferred_dtype(self) -> tuple[str, str]:
+        """Return the precision in which the devices multiply fastest, as in `dtype`, and why."""
+
+    @abc.abstractmethod
+    def memory_peak(self) -> int | None:
+        """Return the peak memory use of the fullest local device, in bytes; None if unknown."""
+
+    def per_replica(self, argument: str, batch_size: int) -> int:
+        """Return the examples of a global batch that each replica computes.
+
+        Args:
+            argument: name of the batch size, for errors.
+            batch_size: examples in a global batch.
+
+        Raises:
+            InputError: If the batch does not divide by the replicas.
+        """
+        replicas = self.num_replicas
+        if batch_size < 1 or batch_size % replicas:
+            raise InputError(
+                f"`{argument}`={batch_size}: must be a multiple of the {replicas} replicas, "
+                f"such as {max(1, round(batch_size / replicas)) * replicas}"
+            )
+        return batch_size // replicas
+
+
+def check_strategy(options: DeviceOptions, strategies: Iterable[str]) -> None:
+    """Check `strategy` and what must agree with it.
+
+    Args:
+        options: of the program.
+        strategies: names of those that the engine has.
+
+    Raises:
+        InputError: If there is no such strategy, or it contradicts `use_tpu` or `num_replicas`.
+    """
+    name = options.strategy
+    if name not in strategies:
+        raise InputError(f"`strategy`={name}: must be one of {', '.join(strategies)}")
+    if options.use_tpu is False and name == "tpu":
+        raise InputError("`strategy`=tpu: contradicts `use_tpu`=False")
+    if (options.use_tpu or options.tpu) and name not in ("auto", "tpu"):
+        raise InputError(f"`strategy`={name}: contradicts `use_tpu`=True")

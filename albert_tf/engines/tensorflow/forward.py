@@ -1,0 +1,82 @@
+"""Evaluation and prediction: a model without dropout, on batches spread over the replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.engines.steps import accepted_arguments
+from albert_tf.engines.tensorflow.devices import TensorFlowDevices
+from albert_tf.engines.tensorflow.reading import BatchIterator, errors_in_one_line
+from albert_tf.engines.tensorflow.step import gather_in_order, through_xla
+from albert_tf.modeling.inputs import model_features
+from albert_tf.modeling.losses import Objective
+
+
+def _outputs(model: keras.Model, batch) -> dict[str, tf.Tensor]:
+    heads_only = accepted_arguments(model.call, heads_only=True)
+    return model(model_features(model, batch), training=False, **heads_only)
+
+
+class EvaluationStep:
+    """Sums and weights of an objective over a global batch."""
+
+    def __init__(self, model: keras.Model, objective: Objective, devices: TensorFlowDevices):
+        strategy = devices.strategy
+
+        def results(batch):
+            return objective.sums(_outputs(model, batch), batch), objective.weights(batch)
+
+        compiled = through_xla(results, devices.needs_xla)
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def of_all(batch):
+            return tf.nest.map_structure(
+                lambda value: strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None),
+                strategy.run(compiled, args=(batch,)),
+            )
+
+        self._of_all = of_all
+
+    def __call__(self, batch: Any) -> tuple[dict[str, float], dict[str, float]]:
+        with errors_in_one_line("evaluation"):
+            results = self._of_all(batch)
+        return tf.nest.map_structure(lambda value: float(value.numpy()), results)
+
+
+class PredictionStep:
+    """`example_number` and some outputs of a model, for batches of any sequence length."""
+
+    def __init__(self, model: keras.Model, names: Sequence[str], devices: TensorFlowDevices):
+        strategy = devices.strategy
+
+        def results(batch):
+            outputs = _outputs(model, batch)
+            return {name: outputs[name] for name in names}
+
+        compiled = through_xla(results, devices.needs_xla)
+
+        def of_replica(batch):
+            return batch["example_number"], compiled(batch)
+
+        @tf.function(reduce_retracing=True, autograph=False)
+        def of_all(iterator):
+            numbers, outputs = strategy.run(of_replica, args=(next(iterator),))
+            gathered = {name: gather_in_order(strategy, each) for name, each in outputs.items()}
+            return gather_in_order(strategy, numbers), gathered
+
+        self._of_all = of_all
+
+    def __call__(self, batches: Iterator) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        if isinstance(batches, BatchIterator):
+            batches = batches.distributed
+        try:
+            with errors_in_one_line("prediction"):
+                results = self._of_all(batches)
+        except tf.errors.OutOfRangeError:
+            raise StopIteration from None
+        return tf.nest.map_structure(lambda value: value.numpy(), results)
