@@ -174,7 +174,7 @@ class ClassificationTask(FineTuningTask):
             (rows,) = dataset.sets["train"]
             return f"{dataset.held_out:.0%} of {rows.file_names}, held out"
         (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
-        return names if dataset.name == "table" else f"GLUE {dataset.name}, {names}"
+        return f"{dataset.benchmark} {dataset.name}, {names}" if dataset.benchmark else names
 
     def companion_files(self) -> dict[str, str]:
         return self.target.companion_files(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.task import ExampleSet
 from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset
+from albert_tf.tasks.classification.task import ClassificationTask
 from tests.support.clue_files import CLASSIFICATION, LCQMC, write_classification
 
 NLI = ("contradiction", "entailment", "neutral")
@@ -96,5 +100,7 @@ def test_tasks_of_clue_are_found_by_name(tmp_path):
         output_dir="out", task_name="afqmc", data_dir=str(tmp_path), do_train=True
     )
     assert find_dataset(options).name == "AFQMC"
+    task = ClassificationTask(dataclasses.replace(options, do_eval=True), None)
+    assert task.data_name(ExampleSet("eval", "", [], None)) == "CLUE AFQMC, dev.json"
     with pytest.raises(InputError, match="must be one of CoLA, .*, TNEWS, .*, table"):
         find_dataset(ClassificationOptions(output_dir="out", task_name="tnew", do_train=True))
