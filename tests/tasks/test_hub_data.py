@@ -340,31 +340,6 @@ def test_fine_tuning_takes_such_files():
         fine_tune(options, ClassificationTask)
 
 
-@pytest.mark.integration
-def test_a_killed_download_is_not_used(serve, tmp_path, monkeypatch):
-    write_hub_task(tmp_path / "glue", "MRPC")
-    hub = serve(tmp_path / "glue", "nyu-mll/glue")
-    program = (
-        "from albert_tf.tasks.classification.glue.tasks import GLUE; "
-        "GLUE['MRPC'].located(None, ('train',))"
-    )
-    environment = os.environ | {
-        "HF_ENDPOINT": hub.endpoint, "HF_HUB_CACHE": str(tmp_path / "cache"),
-    }  # fmt: skip
-    hub.pause_after = 1000
-    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment)
-    assert hub.paused.wait(120)
-    process.kill()
-    process.wait()
-    hub.pause_after = 0
-    with monkeypatch.context() as context:
-        offline(context)
-        with pytest.raises(InputError, match="data_dir`=hf://datasets/nyu-mll/glue: no"):
-            read_glue("MRPC", None, "train")
-    expected = read_glue("MRPC", str(tmp_path / "glue"), "train")
-    assert read_glue("MRPC", None, "train") == expected
-
-
 @pytest.mark.slow
 def test_the_command_trains_by_name_after_a_broken_download(tmp_path):
     """Killed while it fetched, then without the network, then with it, then from the cache."""

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -27,6 +27,7 @@ from albert_tf.report.intervals import bootstrap
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
+from albert_tf.tasks.classification.options import ClassificationSettings
 
 
 class Target(abc.ABC):
@@ -341,12 +342,10 @@ TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Numbe
 
 
 @dataclasses.dataclass(frozen=True)
-class SavedTarget:
-    """What `target.json` says about the outputs of a trained model."""
+class SavedTarget(ClassificationSettings):
+    """What `target.json` says about a trained model, besides what its export needs."""
 
-    kind: Literal["classification", "regression", "multi_label"] = "classification"
     spread: float = 0.0
-    pairs: bool | None = None
     task_name: str | None = None
 
 

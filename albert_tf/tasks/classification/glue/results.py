@@ -86,26 +86,20 @@ def result_table(results: Sequence[TaskResult], config: AlbertConfig | None) -> 
         config: of the model, if it is known: of the original's models, the column of the one of
             this shape is added.
     """
-    model, published = same_model(config)
-    rows = [
-        (
-            result.name,
-            metric_of(result.name),
-            _percent(result.results.get(metric_of(result.name))) or result.note,
-            f"{PAPER[result.name]:.1f}" if result.name in PAPER else "",
-            *([f"{published[result.name]:.1f}" if result.name in published else ""] * bool(model)),
-        )
-        for result in results
-    ]
-    scores = {
-        result.name: result.results[metric_of(result.name)]
-        for result in results
-        if result.name in PAPER and metric_of(result.name) in result.results
-    }
+    model, results_of_model = same_model(config)
+    published = {"paper": PAPER, **({f"README, {model}": results_of_model} if model else {})}
+    rows = []
+    scores = {}
+    for name, found, note in results:
+        metric = metric_of(name)
+        if name in PAPER and metric in found:
+            scores[name] = found[metric]
+        cells = (f"{values[name]:.1f}" if name in values else "" for values in published.values())
+        rows.append((name, metric, _percent(found.get(metric)) or note, *cells))
     if len(scores) == len(PAPER):
         means = [sum(scores.values()) / len(scores), sum(PAPER.values()) / len(PAPER) / 100]
         rows.append(("mean of these 8", "", *map(_percent, means), *([""] * bool(model))))
-    columns = ("task", "metric", "result", "paper", *([f"README, {model}"] * bool(model)))
+    columns = ("task", "metric", "result", *published)
     return Table(columns, rows, frozenset(range(2, len(columns))))
 
 

@@ -141,6 +141,11 @@ _MNLI: dict[str, Any] = {
     "hub_labels": ("entailment", "neutral", "contradiction"),
 }
 
+_AX = (
+    TableFile("diagnostic.tsv", _NLI),
+    TableFile("test-*.parquet", Columns("premise", "hypothesis", id="idx")),
+)
+
 _TASKS = (
     _task(
         "CoLA",
@@ -208,17 +213,7 @@ _TASKS = (
         sets={
             "train": (),
             "eval": (),
-            "predict": (
-                RowSet(
-                    (
-                        TableFile("diagnostic.tsv", _NLI),
-                        TableFile("test-*.parquet", _MNLI["hub"]._replace(id="idx")),
-                    ),
-                    "ax",
-                    "_ax",
-                    "AX.tsv",
-                ),
-            ),
+            "predict": (RowSet(_AX, "ax", "_ax", "AX.tsv"),),
         },
         missing=dict.fromkeys(
             ("train", "eval"),
