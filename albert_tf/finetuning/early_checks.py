@@ -10,7 +10,7 @@ from albert_tf.files import exists
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.trained_settings import inherit
-from albert_tf.hub.datasets import PREFIX
+from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
 from albert_tf.training.model_config import check_model
 

@@ -1,7 +1,8 @@
 """Files of the Hugging Face Hub by name, through `huggingface_hub`.
 
-Its cache and its settings apply: `HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`,
-`HF_HUB_OFFLINE`.
+Its cache and its settings apply: `HF_HOME`, `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`. Files of
+data sets, `hf://datasets/ORGANIZATION/NAME[@REVISION]/PATH`, are fetched into the cache and read
+there, unlike those of other servers, which are read where they are (`albert_tf.files`).
 """
 
 from __future__ import annotations
@@ -10,15 +11,25 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable
+import urllib.parse
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert_tf.errors import InputError
+from albert_tf.files import matches
 
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?P<repo_id>\w[\w.-]*/\w[\w.-]*)(@(?P<revision>[\w./-]+))?", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+
+PREFIX = "hf://datasets/"
+
+# A revision may be a reference with slashes, such as the one of the Hub's own Parquet files.
+_PLACE = re.compile(
+    r"hf://datasets/(?P<repo_id>[^/@]+/[^/@]+)"
+    r"(@(?P<revision>refs/(convert|pr)/[^/]+|[^/]+))?(/(?P<path>.*))?"
+)
 
 
 class HubName(NamedTuple):
@@ -41,6 +52,7 @@ def download(
     argument: str,
     repo_type: str = "model",
     revision: str | None = None,
+    shown: str | None = None,
 ) -> str:
     """Fetches the files of a repository that match some patterns into the cache of the Hub.
 
@@ -54,6 +66,7 @@ def download(
         argument: the caller's name of `repo_id`, for errors.
         repo_type: "model" or "dataset".
         revision: branch, tag or commit; None for the main branch.
+        shown: the value of the argument; None for `repo_id`.
 
     Returns:
         A local folder, whose name is the commit. It may lack files that match no pattern, and all
@@ -64,10 +77,10 @@ def download(
             in the cache nor can be fetched.
         OSError: if the cache cannot be written to, such as for a full disk.
     """
-    name = parse_name(repo_id)
+    name, shown = parse_name(repo_id), shown or repo_id
     if name is None:
         raise InputError(
-            f"`{argument}`={repo_id}: not a name of the Hugging Face Hub, which are written "
+            f"`{argument}`={shown}: not a name of the Hugging Face Hub, which are written "
             "ORGANIZATION/NAME or ORGANIZATION/NAME@REVISION"
         )
     from huggingface_hub import snapshot_download  # takes a quarter of a second to load
@@ -86,7 +99,7 @@ def download(
         if isinstance(error, OSError) and error.errno and not isinstance(error, ConnectionError):
             raise  # of the disk
         raise InputError(
-            f"`{argument}`={repo_id}: {_reason(error, name, revision, repo_type)}"
+            f"`{argument}`={shown}: {_reason(error, name, revision, repo_type)}"
         ) from None
     logger.info("%s: commit %s of the Hugging Face Hub, in %s", repo_id, commit_of(folder), folder)
     return folder
@@ -158,3 +171,94 @@ def _reason(error: Exception, name: HubName, revision: str | None, repo_type: st
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+class _Place(NamedTuple):
+    """A file or folder in a data set of the Hub."""
+
+    repo_id: str
+    revision: str | None
+    path: str
+
+
+def _parsed(place: str, argument: str) -> _Place:
+    found = _PLACE.fullmatch(place.rstrip("/"))
+    if found is None:
+        raise InputError(
+            f"`{argument}`={place}: must be {PREFIX}ORGANIZATION/NAME/PATH, with @REVISION after "
+            "NAME for another than the main branch"
+        )
+    revision = urllib.parse.unquote(found["revision"]) if found["revision"] else None
+    return _Place(found["repo_id"], revision, found["path"] or "")
+
+
+def local_file(path: str, argument: str) -> str:
+    """Fetches a file of a data set of the Hub.
+
+    Args:
+        path: of the file, which may be a glob for exactly one; other paths are returned unchanged.
+        argument: the caller's name of `path`, for errors.
+
+    Returns:
+        Its path in the cache.
+
+    Raises:
+        InputError: the path is invalid, there is no such file, or it cannot be fetched.
+        OSError: the cache cannot be written.
+    """
+    if not path.startswith(PREFIX):
+        return path
+    place = _parsed(path, argument)
+    if not place.path:
+        raise InputError(f"`{argument}`={path}: names a data set; must name a file of it")
+    folder = _fetch(path, place, [[place.path]], argument)
+    found = matches(f"{folder}/{place.path}")
+    if len(found) > 1:
+        raise InputError(f"`{argument}`={path}: matches {len(found)} files; must name a single one")
+    return found[0]
+
+
+def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) -> str:
+    """Fetches files of a folder in a data set of the Hub.
+
+    Args:
+        folder: the folder; others are returned unchanged.
+        needed: groups of paths or globs in the folder; of each group, one must exist. Nothing is
+            fetched if there is none.
+        argument: the caller's name of `folder`, for errors.
+
+    Returns:
+        Its path in the cache; files that were not needed may be missing there.
+
+    Raises:
+        InputError, OSError: as `local_file`.
+    """
+    if not needed or not folder.startswith(PREFIX):
+        return folder
+    place = _parsed(folder, argument)
+    inner = [[os.path.join(place.path, path) for path in group] for group in needed]
+    return os.path.join(_fetch(folder, place, inner, argument), place.path).rstrip("/")
+
+
+def _fetch(shown: str, place: _Place, needed: Sequence[Sequence[str]], argument: str) -> str:
+    """Fetches the files that match `needed`, groups of globs; of each group, one must exist."""
+    # It warns of patterns without a file, which the error below says better.
+    logging.getLogger("huggingface_hub._snapshot_download").setLevel(logging.ERROR)
+    folder = download(
+        place.repo_id,
+        [pattern for group in needed for pattern in group],
+        argument=argument,
+        repo_type="dataset",
+        revision=place.revision,
+        shown=shown,
+    )
+    for group in needed:
+        if not any(matches(f"{folder}/{pattern}") for pattern in group):
+            # Without the network, the folder of an earlier download is all that there is.
+            raise InputError(
+                f"`{argument}`={shown}: no {' or '.join(dict.fromkeys(group))} in the data set or, "
+                f"without the network, in the cache ({folder}); fetch the data set on another "
+                f"machine with `hf download {place.repo_id} --repo-type=dataset "
+                "--local-dir=FOLDER`, and name the local copy"
+            )
+    return folder

@@ -25,7 +25,6 @@ from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.readers import read_questions
 from albert_tf.tasks.question_answering.options import QuestionAnsweringOptions
 from albert_tf.tasks.question_answering.readers import read_squad
-from albert_tf.tasks.question_answering.squad_sets import split_file
 from albert_tf.tasks.tagging.options import TaggingOptions
 from albert_tf.tasks.tagging.readers import ReadOptions, read_tagged
 from tests.conftest import JAX_ENVIRONMENT, ROOT
@@ -81,7 +80,7 @@ def squad_options(name: str, data_dir: str | None = None) -> QuestionAnsweringOp
 
 def squad_reader(name: str) -> Callable[[str | None, str], list]:
     def read(data_dir: str | None, split: str) -> list:
-        file = read_squad(split_file(squad_options(name, data_dir), split))
+        file = read_squad(squad_options(name, data_dir).split_file(split))
         assert file.version_2 == (name == "SQuAD_v2")
         return [*file.questions, file.labeled]
 
@@ -266,14 +265,14 @@ def test_what_reads_no_files_fetches_none(serve, monkeypatch):
 
 def test_the_files_of_squad_by_name(tmp_path):
     options = squad_options("squad", str(tmp_path))
-    assert split_file(dataclasses.replace(options, predict_file="my.json"), "eval") == "my.json"
+    assert dataclasses.replace(options, predict_file="my.json").split_file("eval") == "my.json"
     for changed, message in (
         ({"task_name": "squad3"}, "`task_name`=squad3: must be one of squad, squad_v1, squad_v2"),
         ({"task_name": None}, "`train_file`: `do_train` needs a file, or `task_name`=squad"),
         ({}, r"`data_dir`=.*: contains no .*/train-\*.parquet or .*/train-v\d.\d.json"),
     ):
         with pytest.raises(InputError, match=message):
-            split_file(dataclasses.replace(options, **changed), "train")
+            dataclasses.replace(options, **changed).split_file("train")
 
 
 def test_what_is_wrong_in_a_table_of_squad_is_named(tmp_path):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.files import exists, matches
-from albert_tf.hub.datasets import local_folder
+from albert_tf.hub.huggingface import local_folder
 
 # Where `--submission` writes, in the output folder.
 SUBMISSION_FOLDER = "submission"

@@ -14,7 +14,7 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.files import converted, matches, parquet_rows, parse_json, read_lines, shown
-from albert_tf.hub.datasets import local_folder
+from albert_tf.hub.huggingface import local_folder
 from albert_tf.tasks.multiple_choice.c3 import GROUPS, read_c3
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions
 from albert_tf.tasks.multiple_choice.question import (

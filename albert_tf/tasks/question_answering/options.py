@@ -1,16 +1,19 @@
-"""Flags of run_squad.py; loads no TensorFlow."""
+"""Flags of run_squad.py, and the data sets that it knows by name; loads no TensorFlow."""
 
 from __future__ import annotations
 
 import dataclasses
+import glob
+import os
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from albert_tf import original_flags
 from albert_tf.errors import InputError
-from albert_tf.files import Positive
+from albert_tf.files import Positive, matches
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
+from albert_tf.hub.huggingface import local_folder
 from albert_tf.options import option
 from albert_tf.tasks.question_answering import KIND
 
@@ -19,6 +22,34 @@ from albert_tf.tasks.question_answering import KIND
 
 HEAD_NAMES = ("span", "conditional")
 METRIC_NAMES = ("squad", "cmrc", "characters")
+
+
+class _SquadSet(NamedTuple):
+    """A version of SQuAD.
+
+    Attributes:
+        repository: on the Hub, whose files are Parquet.
+        train: files to train on, of which one is needed: as on the Hub, and as published.
+        dev: the same for evaluation and prediction.
+    """
+
+    repository: str
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+
+
+_VERSION_1 = _SquadSet(
+    "hf://datasets/rajpurkar/squad",
+    ("plain_text/train-*.parquet", "train-v1.1.json"),
+    ("plain_text/validation-*.parquet", "dev-v1.1.json"),
+)
+_VERSION_2 = _SquadSet(
+    "hf://datasets/rajpurkar/squad_v2",
+    ("squad_v2/train-*.parquet", "train-v2.0.json"),
+    ("squad_v2/validation-*.parquet", "dev-v2.0.json"),
+)
+
+SQUAD_SETS = {"squad": _VERSION_1, "squad_v1": _VERSION_1, "squad_v2": _VERSION_2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +208,32 @@ class QuestionAnsweringOptions(FineTuningOptions):
                 f"`data_dir`={self.data_dir}: needs `task_name`, or name files with `train_file` "
                 "and `predict_file`"
             )
+
+    def split_file(self, split: str) -> str:
+        """Return the file of a split: the one that is named, else the one of `task_name`.
+
+        Raises:
+            InputError: If neither is given, there is no such data set, or it lacks the file.
+        """
+        argument = self.files[split]
+        if path := getattr(self, argument):
+            return path
+        if self.task_name is None:
+            raise InputError(
+                f"`{argument}`: `do_{split}` needs a file, or `task_name`={' or '.join(SQUAD_SETS)}"
+            )
+        squad_set = SQUAD_SETS.get(self.task_name.lower().replace("-", "_"))
+        if squad_set is None:
+            raise InputError(
+                f"`task_name`={self.task_name}: must be one of {', '.join(SQUAD_SETS)}"
+            )
+        names = squad_set.train if split == "train" else squad_set.dev
+        folder = local_folder(self.data_dir or squad_set.repository, [names], "data_dir")
+        for name in names:
+            if found := matches(f"{glob.escape(folder)}/{name}"):
+                return found[0]
+        expected = " or ".join(os.path.join(folder, name) for name in names)
+        raise InputError(f"`data_dir`={folder}: contains no {expected}")
 
     def with_defaults(self, longest: int | None = None) -> QuestionAnsweringOptions:
         """As of the base class; also applies `dropout_prob`."""

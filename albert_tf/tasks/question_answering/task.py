@@ -35,7 +35,6 @@ from albert_tf.tasks.question_answering.squad_metrics import (
     evaluate,
     question_scores,
 )
-from albert_tf.tasks.question_answering.squad_sets import split_file
 from albert_tf.tasks.question_answering.windows import Windows, list_skipped, make_windows
 from albert_tf.tokenizers import Tokenizer
 
@@ -315,7 +314,7 @@ def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:
     by_path: dict[str, SquadFile] = {}
     files = {}
     for split in options.splits():
-        name, path = options.files[split], split_file(options, split)
+        name, path = options.files[split], options.split_file(split)
         if path not in by_path:
             by_path[path] = read_squad(path)
         file = files[split] = by_path[path]

@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import matches
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.trained_settings import TaskSettings
-from albert_tf.hub.datasets import PREFIX, local_folder
+from albert_tf.hub.huggingface import PREFIX, local_folder
 from albert_tf.options import option
 from albert_tf.tasks.tagging import KIND
 

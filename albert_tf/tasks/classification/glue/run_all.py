@@ -30,7 +30,7 @@ from albert_tf.files import (
     write_text,
 )
 from albert_tf.finetuning.command import run_kind
-from albert_tf.hub.datasets import PREFIX
+from albert_tf.hub.huggingface import PREFIX
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
