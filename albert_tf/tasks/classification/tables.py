@@ -74,13 +74,8 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
         InputError: options exclude each other.
     """
     target, metrics = _target(options)
-    header = None if _has_header(options) else ()
-    columns = Columns(
-        _column(options, "text_column") or "text",
-        _column(options, "text_pair_column"),
-        _column(options, "label_column"),
-        _column(options, "id_column"),
-    )
+    columns = _columns(options)
+    header = () if options.header is False else None
     sets: dict[str, tuple[RowSet, ...]] = {}
     for split, path in (
         ("train", options.train_file),
@@ -90,8 +85,10 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
         sets[split] = (RowSet((TableFile(path, columns, header),)),) if path else ()
     if options.class_files:
         sets["train"] = (RowSet(_class_files(options)),)
-    if options.test_size:
-        _check_test_size(options)
+    if options.test_size and not 0 < options.test_size < 1:
+        raise InputError(f"`test_size`={options.test_size}: must be above 0 and below 1")
+    if options.test_size and options.eval_file:
+        raise InputError("`test_size` and `eval_file` exclude each other")
     return ClassificationDataset(
         name="table",
         sets=sets,
@@ -116,7 +113,7 @@ def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
     if options.class_files:
         return {"header": False, "text_column": "1"}
     return {
-        "header": _has_header(options),
+        "header": options.header is not False,
         "text_column": columns.text,
         "text_pair_column": columns.pair,
         "label_column": columns.label,
@@ -136,22 +133,21 @@ def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
     return "classification", ("accuracy", "macro_f1")
 
 
-# Default columns of files that do not name them, and of files that do.
-_BY_NUMBER = {"text_column": "1", "text_pair_column": None, "label_column": "2", "id_column": None}
-_BY_NAME = {"text_column": "text", "label_column": "label"}
-
-
-def _has_header(options: ClassificationOptions) -> bool:
-    return options.header is not False
-
-
-def _column(options: ClassificationOptions, option: str) -> str | None:
-    name = getattr(options, option)
-    if _has_header(options):
-        return name or _BY_NAME.get(option)
-    if name and not name.isdecimal():
-        raise InputError(f"`{option}`={name}: must be a number, from 1, because `header` is false")
-    return name or _BY_NUMBER[option]
+def _columns(options: ClassificationOptions) -> Columns:
+    """The columns to read, by name, or by number in files that do not name them."""
+    by_number = options.header is False
+    for option in ("text_column", "text_pair_column", "label_column", "id_column"):
+        name = getattr(options, option)
+        if by_number and name and not name.isdecimal():
+            raise InputError(
+                f"`{option}`={name}: must be a number, from 1, because `header` is false"
+            )
+    return Columns(
+        options.text_column or ("1" if by_number else "text"),
+        options.text_pair_column,
+        options.label_column or ("2" if by_number else "label"),
+        options.id_column,
+    )
 
 
 def _class_files(options: ClassificationOptions) -> tuple[TableFile, ...]:
@@ -176,13 +172,6 @@ def _class_files(options: ClassificationOptions) -> tuple[TableFile, ...]:
             "label, separated by commas"
         )
     return tuple(files.values())
-
-
-def _check_test_size(options: ClassificationOptions) -> None:
-    if not 0 < options.test_size < 1:
-        raise InputError(f"`test_size`={options.test_size}: must be above 0 and below 1")
-    if options.eval_file:
-        raise InputError("`test_size` and `eval_file` exclude each other")
 
 
 def hold_out(

@@ -22,13 +22,7 @@ from absl import flags
 from albert_tf import configs
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, Stopped
-from albert_tf.files import (
-    exists,
-    file_identity,
-    is_folder,
-    read_json,
-    write_text,
-)
+from albert_tf.files import exists, file_identity, is_folder, read_json, write_text
 from albert_tf.finetuning.command import run_kind
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.interop.companions import find_companions
@@ -178,15 +172,15 @@ def _job(
         *(f"--flagfile={recipe}", *words, *more),
         *(f"--task_name={name}", f"--data_dir={data_dir}", f"--output_dir={folder}"),
     ]
-    job_options = _parsed(words)
-    if job_options.do_predict and name not in _OF_MNLI:
+    predicts = _parsed(words).do_predict
+    if predicts and name not in _OF_MNLI:
         try:
             GLUE[name].located(data_dir, ("predict",))
         except InputError as error:
             logger.info("%s: not predicted: %s", name, _as_flags(error))
-            words.append("--nodo_predict")
-    if not _parsed(words).do_predict:
-        words.append("--nosubmission")
+            predicts = False
+    if not predicts:
+        words += ["--nodo_predict", "--nosubmission"]
     job_options = _parsed(words)
     job_options.check()
     try:

@@ -7,25 +7,17 @@ import signal
 import sys
 
 import pytest
-from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, Stopped
-from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from albert_tf.tasks.classification.glue import run_all as glue
 from albert_tf.tasks.classification.glue.results import PAPER, TaskResult, result_table
 from albert_tf.tasks.classification.glue.tasks import GLUE
-from albert_tf.tasks.classification.options import ClassificationOptions
 from tests.end_to_end.conftest import results_of, run
 from tests.support.finetuning import write_files
 from tests.support.glue_files import write_hub_task, write_task
 
-
-def parsed(words) -> ClassificationOptions:
-    values = flags.FlagValues()
-    define_flags(ClassificationOptions, values)
-    values(with_recipe_paths(["run_classifier.py", *words]))
-    return from_flags(ClassificationOptions, values)
+parsed = glue._parsed
 
 
 @pytest.fixture
