@@ -23,7 +23,7 @@ _PUBLIC = {
     "AlbertForQuestionAnswering": "albert_tf.modeling.heads",
     "AlbertForConditionalQuestionAnswering": "albert_tf.modeling.question_answering",
     "AlbertForMultipleChoice": "albert_tf.modeling.heads",
-    "AlbertForTokenClassification": "albert_tf.modeling.token_classification",
+    "AlbertForTokenClassification": "albert_tf.modeling.heads",
     # Objectives
     "Objective": "albert_tf.modeling.losses",
     "PretrainingObjective": "albert_tf.modeling.losses",

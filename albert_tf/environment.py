@@ -1,13 +1,16 @@
-"""Environment variables that a process needs before it loads a framework, and why.
+"""What a process needs before and while it loads a framework, and why.
 
 What the user has set stays as it is, so each can be prevented by setting it to another value.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
+import tempfile
+from collections.abc import Iterator
 
 # Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
 # system in between, which then zeroes every page: 44,000 page faults per step of a small model on
@@ -45,3 +48,28 @@ def restart_with_kept_memory() -> None:
         return
     os.environ["GLIBC_TUNABLES"] = KEPT_MEMORY
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+@contextlib.contextmanager
+def quiet_import() -> Iterator[None]:
+    """Suppresses what libraries print to standard error while they load, unless loading fails.
+
+    TensorFlow's C++ core reports missing GPU drivers and the like before a log level can be set,
+    about eight lines in front of every result. `TF_CPP_MIN_LOG_LEVEL=0` shows them.
+    """
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+        yield
+        return
+    sys.stderr.flush()
+    original = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(original, held.read())
+            raise
+        finally:
+            os.dup2(original, 2)
+            os.close(original)

@@ -34,7 +34,7 @@ class Clock:
 
 
 def _import_tensorflow(clock: Clock) -> None:
-    from albert_tf.quiet import quiet_import
+    from albert_tf.environment import quiet_import
 
     with clock.part("import TensorFlow and Keras"), quiet_import():
         import keras  # noqa: F401

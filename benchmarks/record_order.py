@@ -25,11 +25,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+from albert_tf.environment import quiet_import
 from albert_tf.input.features import pretraining_features
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, index_records, write_indexes
 from albert_tf.options import command, option
-from albert_tf.quiet import quiet_import
 from data_prep.tfrecords import frame, write_records
 
 _SEED, _VOCAB = 12345, 30000

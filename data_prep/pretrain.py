@@ -11,9 +11,9 @@ from typing import Any
 from albert_tf import original_flags
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
+from albert_tf.environment import quiet_import
 from albert_tf.logs import logs_on_console
 from albert_tf.options import command
-from albert_tf.quiet import quiet_import
 from albert_tf.training.model_config import check_early
 from albert_tf.training.options import PretrainingOptions
 

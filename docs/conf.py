@@ -14,7 +14,7 @@ from sphinx.util import logging
 from sphinx.util.inspect import signature, stringify_signature
 
 import albert_tf
-from albert_tf.quiet import quiet_import
+from albert_tf.environment import quiet_import
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 

@@ -15,13 +15,16 @@ from albert_tf.flops import (
     pretraining_flops,
     token_classification_flops,
 )
-from albert_tf.modeling.heads import AlbertForPreTraining, AlbertForSequenceClassification
+from albert_tf.modeling.heads import (
+    AlbertForPreTraining,
+    AlbertForSequenceClassification,
+    AlbertForTokenClassification,
+)
 from albert_tf.modeling.losses import (
     ClassificationObjective,
     PretrainingObjective,
     TokenClassificationObjective,
 )
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.support.tiny import CONFIG, LENGTH, PREDICTIONS, batch
 
 EXAMPLES = 2

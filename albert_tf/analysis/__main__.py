@@ -28,9 +28,9 @@ from albert_tf.analysis.analysis_options import (
 )
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
+from albert_tf.environment import quiet_import
 from albert_tf.files import make_folder
 from albert_tf.options import command
-from albert_tf.quiet import quiet_import
 
 
 class Analysis(NamedTuple):

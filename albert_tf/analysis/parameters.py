@@ -15,9 +15,9 @@ from albert_tf import configs
 from albert_tf.analysis.analysis_options import ParametersOptions
 from albert_tf.analysis.pictures import picture, write_json
 from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder
-from albert_tf.quiet import quiet_import
 from albert_tf.report.charts import GRID
 from albert_tf.report.sections import text_table
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from albert_tf import original_flags
 from albert_tf.engines.startup import load_keras
+from albert_tf.environment import quiet_import
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.options import command
-from albert_tf.quiet import quiet_import
 
 
 def run(options: ExportOptions) -> None:

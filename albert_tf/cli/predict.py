@@ -11,6 +11,7 @@ from typing import Any
 
 from albert_tf.engines.registry import installed_engine, select_engine
 from albert_tf.engines.startup import load_keras
+from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import check_outputs
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
@@ -36,7 +37,6 @@ from albert_tf.prediction.tasks import (
     task_of,
 )
 from albert_tf.progress import ProgressLine
-from albert_tf.quiet import quiet_import
 
 
 def run(options: PredictOptions) -> None:

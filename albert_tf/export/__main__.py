@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from albert_tf.environment import quiet_import
 from albert_tf.export.export_options import CheckOptions
 from albert_tf.options import command
-from albert_tf.quiet import quiet_import
 
 
 def run(options: CheckOptions) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
+from albert_tf.environment import quiet_import
 from albert_tf.finetuning.early_checks import check_early
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.options import command
-from albert_tf.quiet import quiet_import
 from albert_tf.task_kinds import TaskKind
 
 

@@ -156,7 +156,35 @@ class PretrainingObjective(Objective):
         return sums
 
 
-class ClassificationObjective(Objective):
+class MeanObjective(Objective):
+    """One part, whose loss, and mostly accuracy, is the mean over all examples.
+
+    A subclass names the part: `class RegressionObjective(MeanObjective, part="regression")`.
+    """
+
+    def __init_subclass__(cls, part: str = "", measures: tuple[str, ...] = ("loss", "accuracy")):
+        if part:
+            cls.parts = (part,)
+            cls.quantities = tuple(f"{part}_{measure}" for measure in measures)
+            cls.losses = cls.quantities[:1]
+
+    def weights(self, batch):
+        return {self.parts[0]: ops.sum(_example_weights(batch))}
+
+    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
+        examples = _example_weights(batch)
+        values = self.values(outputs, batch, kernels)
+        return {
+            quantity: ops.sum(examples * value)
+            for quantity, value in zip(self.quantities, values, strict=True)
+        }
+
+    @abc.abstractmethod
+    def values(self, outputs, batch, kernels: Kernels) -> tuple:
+        """Return the quantities of each example, `[batch]`."""
+
+
+class ClassificationObjective(MeanObjective, part="classification"):
     """Mean cross-entropy of `label_ids` `[batch]`.
 
     Example:
@@ -169,31 +197,18 @@ class ClassificationObjective(Objective):
         0.5
     """
 
-    parts = ("classification",)
-    quantities = ("classification_loss", "classification_accuracy")
-    losses = ("classification_loss",)
     labels = ("label_ids",)
 
-    def weights(self, batch):
-        return {"classification": ops.sum(_example_weights(batch))}
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples, labels = _example_weights(batch), batch["label_ids"]
-        return {
-            "classification_loss": ops.sum(
-                examples * kernels.cross_entropy(outputs["logits"], labels)
-            ),
-            "classification_accuracy": ops.sum(
-                examples * _correct(outputs["logits"], labels, kernels)
-            ),
-        }
+    def values(self, outputs, batch, kernels):
+        logits, labels = outputs["logits"], batch["label_ids"]
+        return kernels.cross_entropy(logits, labels), _correct(logits, labels, kernels)
 
 
 # Score of a missing choice: far below any other, and finite, so that no gradient is NaN.
 MISSING_CHOICE = -1e9
 
 
-class MultipleChoiceObjective(Objective):
+class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
     """Mean cross-entropy of `label_ids` `[batch]` over the choices of each example.
 
     A batch may contain `choice_mask` `[batch, choices]`, 0 for the padding of examples that have
@@ -212,23 +227,13 @@ class MultipleChoiceObjective(Objective):
         1.0
     """
 
-    parts = ("multiple_choice",)
-    quantities = ("multiple_choice_loss", "multiple_choice_accuracy")
-    losses = ("multiple_choice_loss",)
     labels = ("label_ids",)
 
-    def weights(self, batch):
-        return {"multiple_choice": ops.sum(_example_weights(batch))}
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples, labels = _example_weights(batch), batch["label_ids"]
-        logits = outputs["logits"]
+    def values(self, outputs, batch, kernels):
+        logits, labels = outputs["logits"], batch["label_ids"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
-        return {
-            "multiple_choice_loss": ops.sum(examples * kernels.cross_entropy(logits, labels)),
-            "multiple_choice_accuracy": ops.sum(examples * _correct(logits, labels, kernels)),
-        }
+        return kernels.cross_entropy(logits, labels), _correct(logits, labels, kernels)
 
 
 # In `label_ids` of tokens: no label, so no part of the loss.
@@ -263,7 +268,7 @@ class TokenClassificationObjective(Objective):
         }
 
 
-class RegressionObjective(Objective):
+class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
     """Mean squared error of the only logit against `label_values` `[batch]` float32.
 
     Example:
@@ -275,20 +280,13 @@ class RegressionObjective(Objective):
         2.0
     """
 
-    parts = ("regression",)
-    quantities = ("regression_loss",)
-    losses = ("regression_loss",)
     labels = ("label_values",)
 
-    def weights(self, batch):
-        return {"regression": ops.sum(_example_weights(batch))}
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        errors = ops.square(outputs["logits"][:, 0] - batch["label_values"])
-        return {"regression_loss": ops.sum(_example_weights(batch) * errors)}
+    def values(self, outputs, batch, kernels):
+        return (ops.square(outputs["logits"][:, 0] - batch["label_values"]),)
 
 
-class MultiLabelObjective(Objective):
+class MultiLabelObjective(MeanObjective, part="multi_label"):
     """Mean binary cross-entropy, over examples and labels, of `label_sets` `[batch, labels]`.
 
     `label_sets` is float32, 1 for each label that an example has and 0 for the others.
@@ -303,26 +301,17 @@ class MultiLabelObjective(Objective):
         0.75
     """
 
-    parts = ("multi_label",)
-    quantities = ("multi_label_loss", "multi_label_accuracy")
-    losses = ("multi_label_loss",)
     labels = ("label_sets",)
 
-    def weights(self, batch):
-        return {"multi_label": ops.sum(_example_weights(batch))}
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
-        examples, labels, logits = _example_weights(batch), batch["label_sets"], outputs["logits"]
+    def values(self, outputs, batch, kernels):
+        labels, logits = batch["label_sets"], outputs["logits"]
         # -log of the probability that the sigmoid of the logit assigns to the truth.
         losses = ops.softplus(logits) - labels * logits
         correct = ops.cast(ops.equal(logits >= 0, labels > 0.5), "float32")
-        return {
-            "multi_label_loss": ops.sum(examples * ops.mean(losses, axis=-1)),
-            "multi_label_accuracy": ops.sum(examples * ops.mean(correct, axis=-1)),
-        }
+        return ops.mean(losses, axis=-1), ops.mean(correct, axis=-1)
 
 
-class SpanObjective(Objective):
+class SpanObjective(MeanObjective, part="span"):
     """Mean of the cross-entropies of `start_positions` and `end_positions` `[batch]`.
 
     A prediction is correct if both positions are.
@@ -341,15 +330,9 @@ class SpanObjective(Objective):
         1.0
     """
 
-    parts = ("span",)
-    quantities = ("span_loss", "span_accuracy")
-    losses = ("span_loss",)
     labels = ("start_positions", "end_positions")
 
-    def weights(self, batch):
-        return {"span": ops.sum(_example_weights(batch))}
-
-    def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
+    def values(self, outputs, batch, kernels):
         starts, ends = batch["start_positions"], batch["end_positions"]
         start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
         # The number of classes is the sequence length, which may be unknown when tracing.
@@ -358,11 +341,7 @@ class SpanObjective(Objective):
             for labels, logits in ((starts, start_logits), (ends, end_logits))
         )
         correct = _correct(start_logits, starts, kernels) * _correct(end_logits, ends, kernels)
-        examples = _example_weights(batch)
-        return {
-            "span_loss": ops.sum(examples * losses) * 0.5,
-            "span_accuracy": ops.sum(examples * correct),
-        }
+        return losses * 0.5, correct
 
 
 class ConditionalSpanObjective(Objective):

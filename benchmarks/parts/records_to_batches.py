@@ -17,9 +17,9 @@ import time
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
+from albert_tf.environment import quiet_import
 from albert_tf.flops import pretraining_flops
 from albert_tf.hardware.slices import parse_slice
-from albert_tf.quiet import quiet_import
 from benchmarks import corpus
 from benchmarks.comparison import Suite
 from benchmarks.interleaving import interleave

@@ -17,7 +17,7 @@ LOADED = """
 import importlib, sys
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
-from albert_tf.quiet import quiet_import
+from albert_tf.environment import quiet_import
 
 engine, *modules = sys.argv[1:]
 select_engine(engine)
@@ -34,7 +34,7 @@ import keras, matplotlib.pyplot, sklearn.metrics  # as anywhere else from here o
 COMPILING = """
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
-from albert_tf.quiet import quiet_import
+from albert_tf.environment import quiet_import
 
 select_engine("jax")
 with quiet_import():

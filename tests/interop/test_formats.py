@@ -22,9 +22,9 @@ from albert_tf.modeling.heads import (
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
+    AlbertForTokenClassification,
 )
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.interop.test_convert import keras_file
 from tests.support.models import CONFIGS, random_model

@@ -92,23 +92,3 @@ def test_classifier_dropout_acts_in_training_only():
     first = ops.convert_to_numpy(model(features, training=True)["logits"])
     assert not np.allclose(first, plain)
     assert not np.allclose(model(features, training=True)["logits"], first)
-
-
-@pytest.mark.integration
-@pytest.mark.slow
-def test_keras_fit_trains_it_too():
-    model = AlbertForSequenceClassification(changed(num_hidden_layers=1), num_labels=2)
-
-    class Logits(keras.Model):
-        def call(self, features, training=False):
-            return model(features, training=training)["logits"]
-
-    wrapper = Logits()
-    wrapper.inner = model
-    features = {k: v for k, v in batch(32).items() if k in ("input_ids", "input_mask")}
-    labels = (features["input_ids"][:, 1] > 30).astype("int32")
-    from albert_tf.optimization.optimizers import Lamb
-
-    wrapper.compile(Lamb(0.02), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    losses = wrapper.fit(features, labels, epochs=20, batch_size=32, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]

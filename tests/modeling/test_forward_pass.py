@@ -11,8 +11,8 @@ from albert_tf.modeling.heads import (
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
+    AlbertForTokenClassification,
 )
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import GOLDEN
 from tests.support.backends import BACKEND, forward
 from tests.support.oracle import Oracle, random_weights

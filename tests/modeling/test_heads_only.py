@@ -10,14 +10,8 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.modeling.encoder import AlbertEncoder
-from albert_tf.modeling.heads import (
-    AlbertForMultipleChoice,
-    AlbertForPreTraining,
-    AlbertForQuestionAnswering,
-    AlbertForSequenceClassification,
-)
-from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
+from albert_tf.modeling.heads import AlbertForSequenceClassification
+from tests.modeling.test_parameters import MODELS
 from tests.support.backends import as_numpy, forward
 from tests.support.tiny import CONFIG, batch
 
@@ -35,30 +29,22 @@ def choices():
     return {name: values.reshape(2, 3, -1) for name, values in features(*INPUTS).items()}
 
 
-MODELS = {
-    "pretraining": (AlbertForPreTraining, features(*INPUTS, "masked_lm_positions")),
-    "pretraining without masks": (AlbertForPreTraining, features(*INPUTS)),
-    "classification": (
-        lambda config: AlbertForSequenceClassification(config, 3),
-        features(*INPUTS),
-    ),
-    "multiple choice": (AlbertForMultipleChoice, choices()),
-    "answers need all positions": (AlbertForQuestionAnswering, features(*INPUTS)),
-    "token classification": (
-        lambda config: AlbertForTokenClassification(config, 3),
-        features(*INPUTS),
-    ),
-    "conditional answers": (AlbertForConditionalQuestionAnswering, features(*INPUTS)),
+# A model of `MODELS`, what it is called with.
+CASES = {
+    "pretraining": features(*INPUTS, "masked_lm_positions"),
+    "pretraining without masks": features(*INPUTS),
+    "choice": choices(),
+    **{name: features(*INPUTS) for name in ("classifier", "span", "conditional_span", "tagger")},
 }
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("config", [SHARED, GROUPS], ids=["shared", "groups"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", CASES)
 def test_outputs_are_the_same(name, config):
     keras.utils.set_random_seed(0)
-    make, inputs = MODELS[name]
-    model = make(config)
+    inputs = CASES[name]
+    model = MODELS[name.partition(" ")[0]](config)
     whole, heads = forward(model, inputs), forward(model, inputs, heads_only=True)
     encoded = {"sequence_output", "pooled_output", "encoder_outputs"}
     assert whole.keys() - heads.keys() == encoded

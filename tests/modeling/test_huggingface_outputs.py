@@ -13,9 +13,9 @@ from albert_tf.modeling.heads import (
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
+    AlbertForTokenClassification,
 )
 from albert_tf.modeling.kernels import PLAIN_KERNELS
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.conftest import GOLDEN
 from tests.support.backends import forward
 

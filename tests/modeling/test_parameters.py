@@ -15,10 +15,10 @@ from albert_tf.modeling.heads import (
     AlbertForPreTraining,
     AlbertForQuestionAnswering,
     AlbertForSequenceClassification,
+    AlbertForTokenClassification,
 )
 from albert_tf.modeling.losses import PretrainingObjective
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from tests.support.backends import as_numpy, gradient_function
 from tests.support.tiny import CONFIG, batch
 

@@ -14,10 +14,10 @@ from jax.sharding import Mesh
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.devices import Devices, check_strategy
 from albert_tf.engines.jax.workers import JaxWorkers, join, runs_with_others
+from albert_tf.environment import quiet_import
 from albert_tf.errors import InputError
 from albert_tf.hardware.peaks import gpu_peak, tpu_peak_flops
 from albert_tf.hardware.precision import gpu_precision, tpu_precision, xla_cpu_precision
-from albert_tf.quiet import quiet_import
 
 # The axis of the mesh over which every batch is split.
 DATA = "data"

@@ -10,7 +10,7 @@ KIND = TaskKind(
     heads=(
         Head(
             name="tagger",
-            model="albert_tf.modeling.token_classification:AlbertForTokenClassification",
+            model="albert_tf.modeling.heads:AlbertForTokenClassification",
             scopes=("token_classifier/",),
             optional=("bert/pooler/",),
             labeled=True,

@@ -20,8 +20,8 @@ from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.companions import find_companions
 from albert_tf.interop.layout import LABELS_FILE
+from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
-from albert_tf.modeling.token_classification import AlbertForTokenClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.tagging import KIND
 from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
