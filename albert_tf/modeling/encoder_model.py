@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from keras import ops
+
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.modeling.attention import DEFAULT
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.execution import PLAIN, Execution
-from albert_tf.modeling.fitting import KerasTraining
-from albert_tf.modeling.inputs import ENCODER_FEATURES
+from albert_tf.modeling.inputs import ENCODER_FEATURES, renamed
 from albert_tf.modeling.kernels import Kernels
 from albert_tf.modeling.layers import SITES, dropout, forward_seed
+from albert_tf.modeling.losses import Objective
 from albert_tf.modeling.model import AlbertModel
 
+# Outputs of the encoder, which `predict` leaves out: for 10,000 texts of 512 tokens, all layers of
+# base take 200 GB.
+_ENCODER_OUTPUTS = ("sequence_output", "pooled_output", "encoder_outputs")
 
-class EncoderModel(KerasTraining, AlbertModel):
+
+class EncoderModel(AlbertModel):
     """An encoder and the heads of a task, which a subclass creates and calls in `heads`.
 
     Engines call a model as `model(features, training=..., heads_only=True, execution=...)`.
@@ -32,9 +38,15 @@ class EncoderModel(KerasTraining, AlbertModel):
         reads: what the heads read: "sequence_output", "pooled_output", or the name of a feature
             with the positions at which they read the sequence output. With `heads_only`, the last
             layer computes nothing else.
+        objectives: training with `fit` and without a `loss` has the loss of the first of these of
+            which all labels are given, as the commands do.
+        targets: label -> output that predicts it, for a `loss` and metrics of Keras. Labels in a
+            list or tuple have this order.
     """
 
     reads: ClassVar[str] = "sequence_output"
+    objectives: ClassVar[tuple[Objective, ...]] = ()
+    targets: ClassVar[dict[str, str]] = {"label_ids": "logits"}
 
     def __init__(
         self,
@@ -113,3 +125,100 @@ class EncoderModel(KerasTraining, AlbertModel):
         rate = self.classifier_dropout
         own = {} if rate is None else {"classifier_dropout": rate}
         return {**super().get_config(), **own}
+
+    def target_of(self, labels) -> str:
+        """Return the name of labels that `fit` gets as an array, for models with a single output.
+
+        Args:
+            labels: the array, or a batch of it.
+        """
+        return next(iter(self.targets))
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """Compute the loss of a batch, as `keras.Model.compute_loss`.
+
+        `sample_weight` `[batch]` weights the examples; the loss of an objective is their weighted
+        mean.
+
+        Raises:
+            InputError: If labels are missing or unknown.
+        """
+        # Heads that do not read the pooled output give the pooler a gradient of zero, as engines
+        # do. Without one, Keras on TensorFlow warns and leaves the pooler out of weight decay.
+        nothing = 0.0 * ops.sum(ops.cast(y_pred["pooled_output"], "float32"))
+        if self.loss is not None:
+            y, y_pred = self._paired(x, y, y_pred)
+            return super().compute_loss(x, y, y_pred, sample_weight, training) + nothing
+        batch = {**renamed(x), **self._named(y)}
+        if sample_weight is not None:
+            if isinstance(sample_weight, (Mapping, list, tuple)):
+                raise InputError(
+                    "`sample_weight`: must be one array [batch], unless `compile` gets a `loss`"
+                )
+            batch["is_real_example"] = ops.reshape(sample_weight, (-1,))
+        objective = self._objective(batch)
+        return objective.loss(objective.sums(y_pred, batch), objective.weights(batch)) + nothing
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Update the metrics, as `keras.Model.compute_metrics`."""
+        if self._compile_metrics is not None:
+            y, y_pred = self._paired(x, y, y_pred)
+        return super().compute_metrics(x, y, y_pred, sample_weight)
+
+    def predict_step(self, *args):
+        """Run one step of `predict`, which returns the outputs of the heads only."""
+        results = super().predict_step(*args)
+        # On JAX, variables follow the outputs.
+        outputs, *state = results if isinstance(results, tuple) else (results,)
+        outputs = {name: each for name, each in outputs.items() if name not in _ENCODER_OUTPUTS}
+        return (outputs, *state) if state else outputs
+
+    def _named(self, y) -> dict[str, Any]:
+        """Return the labels by name."""
+        if y is None:
+            return {}
+        by_output = {output: label for label, output in self.targets.items()}
+        if isinstance(y, Mapping):
+            if len(by_output) < len(self.targets) and set(y) & set(by_output):
+                return {self.target_of(values): values for values in y.values()}
+            return {str(by_output.get(n, n)): values for n, values in y.items()}
+        if isinstance(y, (list, tuple)):
+            if len(y) != len(self.targets):
+                raise InputError(f"`y`: contains {len(y)} arrays, but must be {self._wanted}")
+            return dict(zip(self.targets, y, strict=True))
+        if len(by_output) > 1:
+            raise InputError(f"`y`: is one array, but must be {self._wanted}")
+        name = self.target_of(y)
+        is_column = name != "label_sets" and len(y.shape) == 2 and y.shape[1] == 1
+        return {name: ops.reshape(y, (-1,)) if is_column else y}
+
+    def _paired(self, x, y, y_pred):
+        """Return labels and the outputs that predict them, as two tensors or two dictionaries."""
+        labels = {**renamed(x), **self._named(y)}
+        paired = {
+            output: labels[label] for label, output in self.targets.items() if label in labels
+        }
+        if not paired:
+            raise InputError(f"`y`: must be {self._wanted}")
+        if len(set(self.targets.values())) == 1:
+            ((output, values),) = paired.items()
+            return values, y_pred[output]
+        return paired, {output: y_pred[output] for output in paired}
+
+    def _objective(self, batch: Mapping[str, Any]) -> Objective:
+        for objective in self.objectives:
+            if all(name in batch for name in objective.labels):
+                return objective
+        needed = " or ".join(", ".join(objective.labels) for objective in self.objectives)
+        if not needed:
+            raise InputError(f"`loss`: must be given to `compile`, as {self._kind} has no own loss")
+        raise InputError(f"`y`: the loss of {self._kind} needs {needed}")
+
+    @property
+    def _wanted(self) -> str:
+        """What valid labels are."""
+        return f"{self._kind}'s labels {', '.join(self.targets)}, in this order or by name"
+
+    @property
+    def _kind(self) -> str:
+        return type(self).__name__
