@@ -6,7 +6,6 @@ import dataclasses
 
 import keras
 import numpy as np
-import pytest
 from keras import ops
 
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -17,22 +16,6 @@ from tests.support.tiny import CONFIG, LENGTH, batch
 
 def changed(**fields):
     return dataclasses.replace(CONFIG, **fields)
-
-
-def test_layers_share_parameters_within_a_group():
-    shared = AlbertEncoder(changed(num_hidden_layers=4)).weights
-    assert len(shared) == len(AlbertEncoder(changed(num_hidden_layers=8)).weights)
-    two_groups = AlbertEncoder(changed(num_hidden_layers=4, num_hidden_groups=2)).weights
-    assert len(two_groups) == len(shared) + 16
-
-
-@pytest.mark.parametrize(("groups", "inner"), [(1, 1), (2, 1), (1, 2)])
-def test_there_is_an_output_per_block(groups, inner):
-    config = changed(num_hidden_layers=4, num_hidden_groups=groups, inner_group_num=inner)
-    outputs = forward(AlbertEncoder(config), batch(2))
-    assert len(outputs["encoder_outputs"]) == 4 * inner
-    last = outputs["encoder_outputs"][-1]
-    np.testing.assert_array_equal(last, outputs["sequence_output"])
 
 
 def test_padding_does_not_reach_the_tokens():
@@ -54,14 +37,6 @@ def test_mask_and_segments_may_be_left_out():
         forward(model, full)["pooled_output"],
         atol=1e-6,
     )
-
-
-def test_predictions_belong_to_their_positions():
-    model = AlbertForPreTraining(CONFIG)
-    features = batch(3)
-    reverse = {**features, "masked_lm_positions": features["masked_lm_positions"][:, ::-1]}
-    one, two = (forward(model, each)["masked_lm_logits"] for each in (features, reverse))
-    np.testing.assert_allclose(two, one[:, ::-1], atol=1e-6)
 
 
 def test_bfloat16_keeps_variables_and_logits_in_float32():

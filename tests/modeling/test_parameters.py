@@ -1,4 +1,4 @@
-"""Which parameters a model has, which of them layers share, and that all are saved."""
+"""Which parameters a model has, which layers share, which training keeps; that all are saved."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 
+from albert_tf.errors import InputError
 from albert_tf.modeling.encoder import AlbertEncoder
 from albert_tf.modeling.heads import (
     AlbertForMultipleChoice,
@@ -18,6 +19,7 @@ from albert_tf.modeling.heads import (
     AlbertForTokenClassification,
 )
 from albert_tf.modeling.losses import PretrainingObjective
+from albert_tf.modeling.model import freeze
 from albert_tf.modeling.question_answering import AlbertForConditionalQuestionAnswering
 from tests.support.backends import as_numpy, gradient_function
 from tests.support.tiny import CONFIG, batch
@@ -156,3 +158,23 @@ def test_keras_saves_every_weight_and_loads_it_again(tmp_path, name, which):
     again.load_weights(path)
     for weight, saved in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight.numpy(), saved.numpy(), err_msg=weight.path)
+
+
+def test_matching_variables_are_frozen():
+    model = AlbertForSequenceClassification(CONFIG, num_labels=2)
+    frozen = freeze(model, ["bert/embeddings/*", "*/pooler/dense/bias"])
+    assert {path for path in frozen if not path.startswith("bert/embeddings/")} == {
+        "bert/pooler/dense/bias"
+    }
+    assert len(frozen) == 6
+    assert not {weight.path for weight in model.trainable_weights} & set(frozen)
+    assert len(model.trainable_weights) + len(frozen) == len(model.weights)
+
+
+def test_patterns_that_match_nothing_or_everything_are_errors():
+    model = AlbertForSequenceClassification(CONFIG, num_labels=2)
+    with pytest.raises(InputError, match="`patterns`=bert/embedding: matches no.*bert/embeddings/"):
+        freeze(model, ["classifier/*", "bert/embedding"])
+    with pytest.raises(InputError, match="leaves no variable to train"):
+        freeze(model, ["bert/*", "classifier/*"])
+    assert len(model.trainable_weights) == len(model.weights)

@@ -150,29 +150,21 @@ def options(**changes):
 
 def test_flags_know_every_schedule_and_hold_all_of_its_arguments():
     given = {"poly_power": 2.0, "cooldown_steps": 77}
+    common = {
+        "learning_rate": 0.5,
+        "num_train_steps": 900,
+        "num_warmup_steps": 11,
+        "start_warmup_step": 5,
+        "final_learning_rate_ratio": 0.25,
+    }
     for name, (_, arguments) in SCHEDULES.items():
         of_flags = {flag: given[flag] for flag in arguments.values()}
-        chosen = options(
-            schedule=name,
-            learning_rate=0.5,
-            num_train_steps=900,
-            num_warmup_steps=11,
-            start_warmup_step=5,
-            final_learning_rate_ratio=0.25,
-            **of_flags,
-        )
+        chosen = options(schedule=name, **common, **of_flags)
         chosen.check()
         config = create_schedule(name, **chosen.schedule_arguments()).get_config()
         del config["name"]
         own = {argument: given[flag] for argument, flag in arguments.items()}
-        assert config == {
-            "learning_rate": 0.5,
-            "num_train_steps": 900,
-            "num_warmup_steps": 11,
-            "start_warmup_step": 5,
-            "final_learning_rate_ratio": 0.25,
-            **own,
-        }
+        assert config == common | own
 
 
 @pytest.mark.parametrize(
