@@ -93,8 +93,9 @@ class EncoderModel(AlbertModel):
         seed = forward_seed(self.encoder.seed_generator) if has_dropout else None
         inputs = self.encoder_features(features)
         if heads_only and self.reads != "sequence_output":
-            nowhere = inputs["input_ids"][:, :0]
-            positions = features.get(self.reads, nowhere)
+            positions = features.get(self.reads)
+            if positions is None:
+                positions = inputs["input_ids"][:, :0]
             encoded = self.encoder.encode_at(inputs, positions, training, execution)
         else:
             encoded = self.encoder(inputs, training=training, execution=execution, **on_request)
