@@ -30,13 +30,12 @@ def run(options: InspectOptions) -> None:
     paths = record_files(options.input_file, "input_file")
     # They load TensorFlow, which takes longer than to see that a file is missing.
     from data_prep.inspect import reading, show, statistics
-    from data_prep.inspect.names import Names
     from data_prep.throughput import ThroughputLine
 
     if options.plot:
         files.make_folder(os.path.dirname(options.plot), "plot")
     features = reading.find_features(paths)
-    names = Names.find(paths, options.spm_model_file or options.vocab_file)
+    names = show.Names.find(paths, options.spm_model_file or options.vocab_file)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # the terminal may not support every character
     with _closed_pipes_ignored():

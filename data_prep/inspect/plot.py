@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from albert_tf import files
-from data_prep.inspect.names import Names
+from data_prep.inspect.show import Names
 from data_prep.inspect.statistics import MASK_OUTCOMES, MAX_RUN, Statistics
 
 _EXPECTED_SHARES = (0.8, 0.1, 0.1)  # as in BERT

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.input.features import Feature
-from data_prep.inspect.names import Names
 from data_prep.inspect.reading import Batch
-from data_prep.inspect.show import WIDTH
+from data_prep.inspect.show import WIDTH, Names
 
 FREQUENT_WORDS = 20
 MASK_OUTCOMES = ("[MASK]", "kept", "replaced")

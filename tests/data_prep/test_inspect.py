@@ -19,15 +19,14 @@ from albert_tf.tokenizers.normalization import Normalization
 from data_prep.inspect import __main__ as inspect
 from data_prep.inspect import reading, show
 from data_prep.inspect.inspect_options import InspectOptions
-from data_prep.inspect.names import Names
+from data_prep.inspect.show import Names
 from data_prep.inspect.statistics import Statistics
 from data_prep.pretraining_data import create_pretraining_data
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.tfrecords import read_examples, write_records
 from data_prep.vocabulary_types import prepare_wordpiece, train_wordpiece
+from tests.conftest import ROOT
 from tests.support import references
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
