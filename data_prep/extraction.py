@@ -22,6 +22,7 @@ from data_prep.corpora.base import CorpusFormat, Counts, Document, ReaderOptions
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.hidden_folder import tool_versions
 from data_prep.languages import resolve_language
 from data_prep.output_documents import (
     OutputDocument,
@@ -30,7 +31,7 @@ from data_prep.output_documents import (
     split_paragraphs,
 )
 from data_prep.sampling import DocumentSample
-from data_prep.sources import Source, find_inputs, fingerprint, parse_sources, tool_versions
+from data_prep.sources import TOOLS, Source, find_inputs, fingerprint, parse_sources
 from data_prep.throughput import ThroughputLine
 from data_prep.unfinished_corpus import UnfinishedCorpus, sources_file
 from data_prep.workers import start_workers
@@ -130,7 +131,7 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
         work.remove()  # the same input would fail again
         raise
     except BaseException:
-        work.give_up()
+        work.release()
         raise
 
 
@@ -274,7 +275,7 @@ class _Extraction:
             **self._counts.as_dict(),
             "left_out_by_max_megabytes": self._left_out_bytes,
             "seconds": round(time.monotonic() - self._start, 3),
-            "versions": tool_versions(),
+            "versions": tool_versions(TOOLS),
         }
         files.write_text(path, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
         self._work.remove()

@@ -1,13 +1,14 @@
-"""The hidden folder of unfinished work: locked by one process, and never someone else's.
+"""A hidden folder for unfinished work, locked by one process, and the fingerprint of that work.
 
-A file in it, written first and removed last, says whose work it is. A folder without it, or a link,
-is not touched. Records of finished work carry a checksum, so what a disk has damaged is not taken
-for finished.
+A marker file, written first and removed last, contains the fingerprint. A folder without a marker
+belongs to another program and is not touched, nor is a link. Records of finished work carry a
+checksum, so damaged work is repeated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import logging
@@ -15,6 +16,8 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Iterable
+from importlib import metadata
 from typing import Any
 
 from albert_tf import files
@@ -23,8 +26,32 @@ from albert_tf.locks import lock_folder
 
 logger = logging.getLogger(__name__)
 
+# Options that affect where and how fast the work is done, but not its result.
+_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"}
+
 _MARKER = "fingerprint"
 _NO_RUN = "0" * 64
+
+
+def fingerprint_of(options: Any, **made_from: Any) -> str:
+    """Return a hash of everything that affects the result of a run.
+
+    Args:
+        options: dataclass of the options of the run.
+        made_from: the rest, as values for JSON.
+    """
+    settings = dataclasses.asdict(options)
+    made_from["settings"] = {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT}
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+
+
+def tool_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    versions = {}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def hidden_folder(output_file: str, work_dir: str | None) -> str:

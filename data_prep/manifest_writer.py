@@ -9,7 +9,6 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from albert_tf.input.manifest import manifest_file, read_manifest
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.tokenizers.unknown import NOTABLE_SHARE
 from data_prep.example_maker import UNKNOWN_CHARACTER
+from data_prep.hidden_folder import tool_versions
 from data_prep.plan import Plan
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def build_manifest(
         "sha256": {name: shard["sha256"] for name, shard in zip(names, shards, strict=True)},
         "fingerprint": plan.fingerprint,
         "seconds": round(seconds, 3),
-        "versions": _versions(),
+        "versions": tool_versions(_TOOLS),
     }
 
 
@@ -214,11 +214,3 @@ def _corpora(paths: Iterable[str]) -> dict[str, Any]:
             with contextlib.suppress(InputError):
                 found[os.path.basename(path)] = read_json(summary, dict[str, Any])
     return found
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in _TOOLS:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
-    return versions

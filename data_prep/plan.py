@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Sequence
 
 from albert_tf import files
 from albert_tf.tokenizers import Tokenizer
+from data_prep.hidden_folder import fingerprint_of
 from data_prep.pretraining_data_options import PretrainingDataOptions
 from data_prep.text_units import TEXT_PER_COMPRESSED, TextUnit, split_into_units
 from data_prep.word_references import with_references
 
 # Incremented whenever the same options and input give other examples.
 VERSION = 3
-# Options that affect where and how fast the work is done, but not its result.
-_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "beam_options", "dask_scheduler"}
 
 # A token takes two bytes, so a bucket takes some 100 MB at most while it is shuffled and written.
 _TOKENS_PER_BUCKET = 32_000_000
@@ -54,7 +51,7 @@ class Plan:
 
 
 def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: Tokenizer) -> Plan:
-    """Plans a run; deterministic for the same options and input files."""
+    """Plan a run; deterministic for the same options and input files."""
     units = split_into_units(paths)
     references = files.expand_globs(options.chinese_ref_file, "chinese_ref_file")
     if references:
@@ -66,15 +63,10 @@ def make_plan(options: PretrainingDataOptions, paths: Sequence[str], tokenizer: 
     )
     tokens = text * options.dupe_factor // _BYTES_PER_TOKEN
     buckets = max(_MIN_BUCKETS, -(-tokens // _TOKENS_PER_BUCKET))
-    made_from = {
-        "version": VERSION,
-        "settings": {
-            name: value
-            for name, value in dataclasses.asdict(options).items()
-            if name not in _WITHOUT_EFFECT
-        },
-        "input": [[path, *files.file_identity(path)] for path in (*paths, *references)],
-        "vocabulary": [files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],
-    }
-    fingerprint = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+    fingerprint = fingerprint_of(
+        options,
+        version=VERSION,
+        input=[[path, *files.file_identity(path)] for path in (*paths, *references)],
+        vocabulary=[files.sha256_of(tokenizer.path), tokenizer.normalization.to_dict()],
+    )
     return Plan(options, tuple(paths), tuple(units), -(-buckets // outputs), fingerprint)

@@ -40,17 +40,17 @@ class _Sentences(NamedTuple):
 
     Attributes:
         draws: uint64 `[sentences]`.
-        places: int64 `[sentences, 2]`, index of the file and offset in it.
+        positions: int64 `[sentences, 2]`, index of the file and offset in it.
         texts: the sentences.
     """
 
     draws: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     texts: list[str]
 
     def take(self, chosen: np.ndarray) -> _Sentences:
         texts = [self.texts[index] for index in chosen.tolist()]
-        return _Sentences(self.draws[chosen], self.places[chosen], texts)
+        return _Sentences(self.draws[chosen], self.positions[chosen], texts)
 
 
 def sample_sentences(
@@ -103,7 +103,7 @@ def sample_sentences(
     sample = _joined(parts)
     if 0 < size < found:
         sample = _smallest(sample, size)
-    return sample.take(np.lexsort(sample.places.T[::-1])).texts
+    return sample.take(np.lexsort(sample.positions.T[::-1])).texts
 
 
 def _smallest(sentences: _Sentences, size: int) -> _Sentences:
@@ -113,7 +113,7 @@ def _smallest(sentences: _Sentences, size: int) -> _Sentences:
 def _joined(parts: Sequence[_Sentences]) -> _Sentences:
     return _Sentences(
         np.concatenate([np.empty(0, np.uint64), *(part.draws for part in parts)]),
-        np.concatenate([np.empty((0, 2), np.int64), *(part.places for part in parts)]),
+        np.concatenate([np.empty((0, 2), np.int64), *(part.positions for part in parts)]),
         [text for part in parts for text in part.texts],
     )
 
@@ -145,6 +145,6 @@ def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
             lines.append(line)
     draws = derive_seeds(_seed, unit.file, np.array(offsets, np.int64))
     chosen = np.flatnonzero(draws <= limit)
-    places = np.stack([np.full(len(offsets), unit.file), offsets], 1).astype(np.int64)
+    positions = np.stack([np.full(len(offsets), unit.file), offsets], 1).astype(np.int64)
     texts = [decoded(lines[index], offsets[index], unit.path) for index in chosen.tolist()]
-    return _Sentences(draws[chosen], places[chosen], texts), skipped
+    return _Sentences(draws[chosen], positions[chosen], texts), skipped

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 import os
 from collections.abc import Iterator, Sequence
-from importlib import metadata
 from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError
 from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.extraction_options import ExtractionOptions
+from data_prep.hidden_folder import fingerprint_of, tool_versions
 
 # Incremented whenever the same options and input give another corpus.
 _VERSION = 2
-# Options that affect where and how fast the work is done, but not its result.
-_WITHOUT_EFFECT = {"num_processes", "work_dir", "runner", "dask_scheduler"}
 # Packages that decide what is text and where a sentence ends.
-_TOOLS = (
+TOOLS = (
     "albert-tf",
     "sentencex",
     "langcodes",
@@ -130,30 +125,13 @@ def _files_below(path: str, ending: str) -> Iterator[str]:
 def fingerprint(
     options: ExtractionOptions, inputs: dict[str, list[int]], templates: str = ""
 ) -> str:
-    """A hash of everything that affects the corpus.
+    """Return a hash of everything that affects the corpus.
 
     Args:
         options: the options of the run.
         inputs: the input files, as `find_inputs` returns them.
         templates: content of the file `options.templates`.
     """
-    settings = dataclasses.asdict(options)
-    made_from = {
-        "version": _VERSION,
-        "settings": {k: v for k, v in settings.items() if k not in _WITHOUT_EFFECT},
-        "inputs": inputs,
-        "templates": templates,
-        "tools": tool_versions(),
-    }
-    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
-
-
-def tool_versions() -> dict[str, str]:
-    """Versions of the installed packages that affect the corpus."""
-    versions = {}
-    for name in _TOOLS:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    return fingerprint_of(
+        options, version=_VERSION, inputs=inputs, templates=templates, tools=tool_versions(TOOLS)
+    )

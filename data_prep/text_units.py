@@ -70,7 +70,7 @@ class TextUnit(NamedTuple):
 
     @property
     def text_end(self) -> float:
-        """The end of the range in the text; what a unit has of a compressed file is all its own."""
+        """The end of the range in the text; infinite in a compressed file, which is not divided."""
         return math.inf if self.is_compressed else self.end
 
 

@@ -1,4 +1,4 @@
-"""A corpus that is being written: its files and a journal in a hidden folder, kept across a kill.
+"""A corpus that is being written: files and a journal in a hidden folder, which survive a kill.
 
 Each line of the journal records how many units are done, and the sizes and checksums of the files
 at that point. A run that resumes truncates the files to the sizes of the last line up to which they
@@ -193,7 +193,7 @@ class UnfinishedCorpus:
             with contextlib.suppress(OSError):  # a full disk has been reported already
                 self._journal.close()
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """Closes the files, and removes them if the run cannot resume."""
         self.close()
         self._unlock()

@@ -51,7 +51,7 @@ def with_references(units: Sequence[TextUnit], paths: Sequence[str]) -> list[Tex
 
 
 def _with_references(units: list[TextUnit], path: str) -> Iterator[TextUnit]:
-    """Does so for the units of one file."""
+    """Find them for the units of one file."""
     waiting = iter(units)
     unit = next(waiting, None)
     whole = units[0]._replace(end=units[-1].end)
@@ -79,7 +79,7 @@ def _with_references(units: list[TextUnit], path: str) -> Iterator[TextUnit]:
 
 
 class WordReferences:
-    """The references of a unit; those of its documents must be asked for in order.
+    """The references of a unit, which are read in the order of its documents.
 
     Args:
         tokenizer: the tokenizer that the references were made with.

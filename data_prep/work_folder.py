@@ -1,4 +1,4 @@
-"""The hidden folder of an unfinished run, which keeps pieces of finished work across a kill.
+"""The hidden folder of an unfinished run: pieces of finished work, which survive a kill.
 
 A piece, such as the runs of unit 12, is finished when it has a record: a small JSON file, written
 after everything else that belongs to the piece. Pieces without a record are made again.

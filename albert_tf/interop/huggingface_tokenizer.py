@@ -27,13 +27,12 @@ from albert_tf.tokenizers import sentencepiece_model
 from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.sentencepiece import SentencePieceTokenizer
 from albert_tf.tokenizers.sentencepiece_model import CONTROL, UNUSED, USER_DEFINED
-from albert_tf.tokenizers.word_starts import WORD_START
+from albert_tf.tokenizers.word_starts import WORD_START, character_ranges
 from albert_tf.tokenizers.wordpiece import (
     CONTINUES,
     IDEOGRAPHS,
     LONGEST_WORD,
     WordPieceTokenizer,
-    character_ranges,
     without_controls,
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import string
 import unicodedata
+from collections.abc import Callable, Iterable
 
 import regex
 
@@ -66,3 +67,21 @@ def is_unspaced(character: str) -> bool:
 def unspaced_in(text: str) -> list[int]:
     """Where the letters and marks of scripts written without spaces are in a text."""
     return [found.start() for found in _UNSPACED.finditer(text)]
+
+
+def character_ranges(
+    characters: Iterable[int], write: Callable[[int], str] = r"\U{:08x}".format
+) -> str:
+    """Return the inside of a character class; as ranges, since beyond U+FFFF each entry costs time.
+
+    Args:
+        characters: code points.
+        write: how a regular expression writes one.
+    """
+    ranges: list[list[int]] = []
+    for character in sorted(characters):
+        if ranges and ranges[-1][1] == character - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)

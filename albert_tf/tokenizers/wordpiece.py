@@ -15,7 +15,7 @@ import re
 import string
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.tokenizers import alignment
 from albert_tf.tokenizers.base import TextPart, Tokenizer
 from albert_tf.tokenizers.normalization import UNRECORDED, Normalization
-from albert_tf.tokenizers.word_starts import starts_unspaced_word
+from albert_tf.tokenizers.word_starts import character_ranges, starts_unspaced_word
 
 if TYPE_CHECKING:
     from albert_tf.tokenizers.word_table import WordTable
@@ -290,24 +290,6 @@ def _characters_of_category() -> dict[str, list[int]]:
     for character in range(sys.maxunicode + 1):
         of_category[unicodedata.category(chr(character))].append(character)
     return of_category
-
-
-def character_ranges(
-    characters: Iterable[int], write: Callable[[int], str] = r"\U{:08x}".format
-) -> str:
-    """The inside of a character class; as ranges, since beyond U+FFFF each entry costs time.
-
-    Args:
-        characters: code points.
-        write: how a regular expression writes one.
-    """
-    ranges: list[list[int]] = []
-    for character in sorted(characters):
-        if ranges and ranges[-1][1] == character - 1:
-            ranges[-1][1] = character
-        else:
-            ranges.append([character, character])
-    return "".join(f"{write(first)}-{write(last)}" for first, last in ranges)
 
 
 def _words_pattern(alone: str, length: str) -> re.Pattern:

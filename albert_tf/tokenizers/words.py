@@ -17,7 +17,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from albert_tf.tokenizers.word_starts import unspaced_in
+from albert_tf.tokenizers.word_starts import character_ranges, unspaced_in
 
 _JOINERS = "-.\u2010\u2011"  # parts of a word between two characters that are neither
 
@@ -52,12 +52,16 @@ def character_sets() -> dict[str, str]:
     # Scanning all planes would take 0.2 s; above these are ideographs and their variants alone.
     categories = {code: unicodedata.category(chr(code))[0] for code in range(0x20000)}
     unspaced = unspaced_in("".join(map(chr, categories)))
+
+    def ranges(characters: Iterable[int]) -> str:
+        return character_ranges(characters, write=lambda code: re.escape(chr(code)))
+
     return {
         "space": r"\s",
-        "apart": _ranges(code for code in categories if categories[code] in "PS"),
-        "unspaced": _ranges(code for code in unspaced if categories[code] != "M")
+        "apart": ranges(code for code in categories if categories[code] in "PS"),
+        "unspaced": ranges(code for code in unspaced if categories[code] != "M")
         + "\U00020000-\U0003ffff",
-        "unspaced_marks": _ranges(code for code in categories if categories[code] == "M")
+        "unspaced_marks": ranges(code for code in categories if categories[code] == "M")
         + "\U000e0100-\U000e01ef",
         "joiners": re.escape(_JOINERS),
         "letters": "A-Za-z",
@@ -65,17 +69,6 @@ def character_sets() -> dict[str, str]:
         "digits": "0-9",
         "separators": ".,:",
     }
-
-
-def _ranges(codes: Iterable[int]) -> str:
-    """The inside of brackets for some characters; ranges are found faster than single ones."""
-    runs: list[list[int]] = []
-    for code in codes:
-        if runs and runs[-1][1] == code - 1:
-            runs[-1][1] = code
-        else:
-            runs.append([code, code])
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in runs)
 
 
 def pattern_of_words(sets: Mapping[str, str], joined: bool) -> str:
