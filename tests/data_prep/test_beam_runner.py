@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 
 import pytest
 
 from albert_tf.errors import InputError
 from data_prep import create_pretraining_data as command
-from data_prep import example_maker, plan, text_units
 from data_prep.pretraining_data_options import PretrainingDataOptions
+from tests.support.texts import contents_of_any_run
 
 
 @pytest.fixture
-def options(corpus, model_file, tmp_path) -> PretrainingDataOptions:
-    return PretrainingDataOptions(
-        input_file=(str(corpus),),
-        output_file=(str(tmp_path / "local" / "train.tfrecord"),),
-        spm_model_file=str(model_file),
-        max_seq_length=64,
-        max_predictions_per_seq=10,
-        dupe_factor=2,
-        num_shards=3,
-        num_processes=1,
-    )
+def options(options, tmp_path) -> PretrainingDataOptions:
+    output = (str(tmp_path / "local" / "train.tfrecord"),)
+    return dataclasses.replace(options, output_file=output, num_shards=3, num_processes=1)
 
 
 def on_beam(options: PretrainingDataOptions, tmp_path, **changes) -> PretrainingDataOptions:
@@ -33,26 +24,13 @@ def on_beam(options: PretrainingDataOptions, tmp_path, **changes) -> Pretraining
     return dataclasses.replace(options, output_file=output, runner="DirectRunner", **changes)
 
 
-def contents(folder) -> dict:
-    found = {path.name: path.read_bytes() for path in folder.iterdir()}
-    manifest = json.loads(found.pop("train.manifest.json"))
-    for name in ("output_file", "runner", "beam_options"):
-        del manifest["settings"][name]
-    del manifest["seconds"], manifest["fingerprint"]
-    return {**found, "manifest": manifest}
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("changes", [{}, {"masking": "dynamic", "pair_objective": "nsp"}])
-def test_the_files_are_those_of_the_local_runner(options, tmp_path, monkeypatch, changes):
-    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 20_000)
-    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
-    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
-    monkeypatch.setattr(example_maker, "_TOKENS_AT_ONCE", 2_000)
+def test_the_files_are_those_of_the_local_runner(options, tmp_path, small_pieces, changes):
     options = dataclasses.replace(options, **changes)
     command.run(options)
     command.run(on_beam(options, tmp_path))
-    assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+    assert contents_of_any_run(tmp_path / "beam") == contents_of_any_run(tmp_path / "local")
 
 
 def test_bad_input_is_an_input_error_and_leaves_nothing(options, tmp_path):

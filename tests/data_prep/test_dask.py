@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import subprocess
@@ -15,15 +14,14 @@ import dask
 import pytest
 
 from albert_tf.errors import InputError
-from data_prep import dask_workers, local_runner, plan, text_units
+from data_prep import dask_workers, local_runner
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.sentence_sample import sample_sentences
 from data_prep.vocabulary import VocabularyOptions
 from data_prep.work_folder import WorkFolder
 from tests.conftest import ROOT
-from tests.support import texts
-from tests.support.texts import create
+from tests.support.texts import contents_of_any_run, create
 
 pytestmark = pytest.mark.integration
 
@@ -54,14 +52,6 @@ class Cluster:
             process.wait()
 
 
-def contents(folder: pathlib.Path) -> dict[str, object]:
-    """All files of a folder, without what names the folder."""
-    found: dict[str, object] = dict(texts.contents(folder))
-    manifest = json.loads(found["train.manifest.json"])
-    del manifest["settings"], manifest["fingerprint"]
-    return found | {"train.manifest.json": manifest}
-
-
 @pytest.fixture
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
@@ -70,13 +60,10 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def expected(options, tmp_path, monkeypatch) -> dict[str, object]:
+def expected(options, tmp_path, small_pieces) -> dict[str, object]:
     """What this machine writes, in many pieces of work."""
-    monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 20_000)
-    monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
-    monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)
     create(options)
-    return contents(tmp_path / "out")
+    return contents_of_any_run(tmp_path / "out")
 
 
 def on_dask(options, tmp_path, cluster: Cluster):
@@ -107,7 +94,7 @@ def test_a_worker_killed_changes_nothing(options, expected, tmp_path, cluster, m
     create(on_dask(other, tmp_path / "other", cluster))
     at_result(monkeypatch, 3, cluster.workers[0].kill)
     create(on_dask(options, tmp_path, cluster))
-    assert contents(tmp_path / "dask") == expected
+    assert contents_of_any_run(tmp_path / "dask") == expected
     assert cluster.workers[0].poll() is not None
 
 
@@ -125,7 +112,7 @@ def test_a_run_resumes_after_its_scheduler_is_lost(
     create(on_dask(options, tmp_path, other))
     other.stop()
     assert "resuming the unfinished run" in capsys.readouterr().out
-    assert contents(tmp_path / "dask") == expected
+    assert contents_of_any_run(tmp_path / "dask") == expected
 
 
 def test_extraction(tmp_path, cluster, corpus):
@@ -157,7 +144,7 @@ def test_the_sample_of_a_vocabulary(cluster, corpus):
 def test_a_cluster_of_its_own(options, expected, tmp_path):
     output = (str(tmp_path / "dask" / "train.tfrecord"),)
     create(dataclasses.replace(options, output_file=output, runner="dask", num_processes=2))
-    assert contents(tmp_path / "dask") == expected
+    assert contents_of_any_run(tmp_path / "dask") == expected
 
 
 def test_errors_are_those_of_the_work(options, tmp_path, cluster):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.conftest import ROOT
 
 
 def run(*arguments: str, **options) -> subprocess.CompletedProcess:

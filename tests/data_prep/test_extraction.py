@@ -21,9 +21,9 @@ from data_prep import extract_corpus, output_documents, parallel, unfinished_cor
 from data_prep.corpora import text
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
+from tests.conftest import ROOT
 from tests.data_prep.corpora.test_wikipedia import dump, page
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests.support.texts import Killed
 
 
 @pytest.fixture
@@ -151,10 +151,6 @@ def test_the_summary_describes_input_and_output(options, inputs, capsys):
     assert "documents" in capsys.readouterr().out
 
 
-class Killed(BaseException):
-    """Stands for a kill, inside the process of the test."""
-
-
 @pytest.mark.parametrize("after", [0, 1, 7, 14])
 @pytest.mark.parametrize("torn", [False, True])
 def test_an_interrupted_run_resumes(options, tmp_path, monkeypatch, capsys, after, torn):
@@ -226,7 +222,7 @@ def test_two_runs_do_not_write_the_same_files(options):
     work = unfinished_corpus.UnfinishedCorpus([options.output_file], None, "f" * 64, resumable=True)
     with pytest.raises(InputError, match="`output_file`: another process is already writing"):
         extract_corpus.run(options)
-    work.give_up()
+    work.release()
     extract_corpus.run(options)
 
 

@@ -18,6 +18,7 @@ from data_prep import near_duplicates, parallel, unfinished_corpus
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.near_duplicates import PERMUTATIONS, find_near_duplicates, signature
+from tests.support.texts import Killed
 
 THRESHOLD = 0.8
 
@@ -186,10 +187,6 @@ def test_the_number_of_processes_changes_nothing(options):
     expected = contents(options)
     extract(dataclasses.replace(options, num_processes=2))
     assert contents(options) == expected
-
-
-class Killed(BaseException):
-    """Stands for a kill, inside the process of the test."""
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,9 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep import local_runner, pretraining_data, shards, work_folder
 from tests.conftest import slow
-from tests.support.texts import contents, create
+from tests.support.texts import Killed, contents, create
 
 pytestmark = pytest.mark.integration
-
-
-class Killed(BaseException):
-    """Stands for a kill, inside the process of the test."""
 
 
 @pytest.mark.parametrize("after", [1, 12, *slow(0, 5, 20, 30)])

@@ -117,45 +117,31 @@ def test_chunks_end_where_the_original_ends_them(lengths):
         assert a_end - a_begin + b_end - b_begin == sum(document)
         assert max(a_begin, b_begin) in documents.sentence_offsets
 
-    expected = []
-    for document in lengths:
-        chunk: list[int] = []
-        for number, sentence in enumerate(document):
-            chunk.append(sentence)
-            if sum(chunk) >= 17 or number == len(document) - 1:
-                expected.append(min(17, sum(chunk)))
-                chunk = []
-    pairs = cut(documents, Pairing(20, "sop", 0.0, "split"), 0)
-    found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
-    assert found.tolist() == [length for length in expected if length > 1]
-
 
 @settings(deadline=None)
-@given(lengths=LENGTHS)
-def test_chunks_can_end_before_a_sentence_that_does_not_fit(lengths):
+@given(lengths=LENGTHS, packing=st.sampled_from(["original", "fit"]))
+def test_chunks_end_at_the_length_or_before_a_sentence_that_does_not_fit(lengths, packing):
     documents, expected = numbered(lengths), []
     for document in lengths:
         chunk: list[int] = []
         for number, sentence in enumerate(document):
             chunk.append(sentence)
             following = document[number + 1 : number + 2]
-            if (
-                not following
-                or sum(chunk) >= 17
-                or (len(chunk) > 1 and sum(chunk) + following[0] > 17)
-            ):
+            too_long = packing == "fit" and len(chunk) > 1 and sum(chunk + following) > 17
+            if not following or sum(chunk) >= 17 or too_long:
                 expected.append(min(17, sum(chunk)))
                 chunk = []
-    pairs = cut(documents, Pairing(20, "sop", 0.0, "split", "fit"), 0)
+    pairs = cut(documents, Pairing(20, "sop", 0.0, "split", packing), 0)
     found = pairs.spans[:, 1] - pairs.spans[:, 0] + pairs.spans[:, 3] - pairs.spans[:, 2]
     assert found.tolist() == [length for length in expected if length > 1]
     lost = pairs.truncated_tokens + pairs.dropped_chunks
     assert lost == len(documents.ids) - found.sum()
 
 
-def test_half_of_the_pairs_are_swapped_and_all_split_points_occur():
+@pytest.mark.parametrize("objective", ["sop", "nsp"])
+def test_half_of_the_pairs_have_label_1_and_all_split_points_occur(objective):
     documents = numbered([[1, 2, 3, 4]] * 4000)
-    pairs = cut(documents, Pairing(64, "sop", 0.0), 5)
+    pairs = cut(documents, Pairing(64, objective, 0.0), 5)
     assert abs(pairs.labels.mean() - 0.5) < 0.03
     second = np.maximum(pairs.spans[:, 0], pairs.spans[:, 2]) % 10
     assert np.unique(second).tolist() == [1, 3, 6]
@@ -218,19 +204,20 @@ def test_as_many_examples_of_the_same_lengths_as_the_original(name, shared):
 @pytest.mark.integration
 def test_assembled_examples(tokenizer):
     ids = np.array(tokenizer.encode("one two three four five six"), np.int32)
-    spans = np.array([[0, 2, 2, 5], [3, 6, 0, 3]])
+    spans = np.array([[0, 2, 2, 5], [3, 6, 0, 3], [0, 4, 4, 4]])
     examples = assemble(ids, spans, tokenizer, tokenizer.word_starts, 12)
     cls, sep, pad = tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id
     for row, (a_begin, a_end, b_begin, b_end) in enumerate(spans):
         a, b = ids[a_begin:a_end].tolist(), ids[b_begin:b_end].tolist()
-        tokens = [cls, *a, sep, *b, sep]
+        tokens = [cls, *a, sep, *b, sep] if b else [cls, *a, sep]
         padding = [pad] * (12 - len(tokens))
         assert examples.input_ids[row].tolist() == tokens + padding
-        segments = [0] * (len(a) + 2) + [1] * (len(b) + 1) + [0] * len(padding)
+        segments = [0] * (len(a) + 2) + [1] * (len(b) + bool(b)) + [0] * len(padding)
         assert examples.segment_ids[row].tolist() == segments
         assert examples.lengths[row] == len(tokens)
         starts = [1 if id in (cls, sep) else int(tokenizer.word_starts[id]) for id in tokens]
         assert examples.token_boundary[row].tolist() == starts + [0] * len(padding)
+    assert {array.dtype for array in examples} == {np.dtype(np.int32)}
 
 
 @settings(deadline=None)
@@ -248,18 +235,6 @@ def test_without_pairs_a_chunk_is_one_segment(lengths, max_seq_length, seed):
     ends = documents.sentence_offsets[documents.document_offsets]
     for (begin, end, _, _), document in zip(pairs.spans, pairs.documents, strict=True):
         assert ends[document] <= begin < end <= ends[document + 1]
-
-
-def test_an_example_of_one_segment(tokenizer):
-    ids = np.array(tokenizer.encode("one two three"), np.int32)
-    examples = assemble(
-        ids, np.array([[0, len(ids), len(ids), len(ids)]]), tokenizer, tokenizer.word_starts, 12
-    )
-    length = len(ids) + 2
-    tokens = [tokenizer.cls_id, *ids, tokenizer.sep_id] + [tokenizer.pad_id] * (12 - length)
-    assert examples.input_ids[0].tolist() == tokens
-    assert examples.lengths[0] == length
-    assert not examples.segment_ids.any()
 
 
 @settings(deadline=None)
@@ -284,17 +259,3 @@ def test_exchanged_segments_come_from_another_document(lengths, max_seq_length, 
         assert b_begin < b_end
         assert (a_end - a_begin) + (b_end - b_begin) <= max_seq_length - 3
         assert (document_of_token[a_begin] != document_of_token[b_begin]) == label
-
-
-def test_half_of_the_next_sentences_come_from_another_document():
-    documents = numbered([[1, 2, 3, 4]] * 2000)
-    pairs = cut(documents, Pairing(64, "nsp", 0.0), 5)
-    assert abs(pairs.labels.mean() - 0.5) < 0.04
-
-
-@pytest.mark.parametrize("property", ["input_ids", "segment_ids", "token_boundary"])
-def test_assembled_arrays_are_int32(tokenizer, property):
-    examples = assemble(
-        np.array([5, 6], np.int32), np.array([[0, 1, 1, 2]]), tokenizer, tokenizer.word_starts, 5
-    )
-    assert getattr(examples, property).dtype == np.int32

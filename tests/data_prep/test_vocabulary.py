@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import collections
 import json
-import pathlib
 import re
 import subprocess
 import sys
@@ -21,9 +20,7 @@ from data_prep import parallel, sentence_sample, text_units, train_vocabulary, v
 from data_prep.accents import accent_loss
 from data_prep.vocabulary import VocabularyOptions
 from data_prep.vocabulary_types import VOCABULARY_TYPES
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
+from tests.conftest import ROOT
 
 # How every vocabulary of the published English models begins.
 FIRST_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *'()"-.–£€']

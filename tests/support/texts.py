@@ -19,6 +19,10 @@ from data_prep.text_units import TextUnit, read_unit
 from data_prep.tfrecords import read_examples
 
 
+class Killed(BaseException):
+    """Stands for a kill, inside the process of the test."""
+
+
 def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
     """The documents of a text file."""
     documents = list(read_unit(TextUnit(str(path), 0, 0, os.path.getsize(path)), Counter()))
@@ -46,3 +50,11 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
             del manifest["seconds"], manifest["settings"]["num_processes"]
             found[path.name] = json.dumps(manifest).encode()
     return found
+
+
+def contents_of_any_run(folder: pathlib.Path) -> dict[str, object]:
+    """All files of a folder, without what names the folder and the runner."""
+    found: dict[str, object] = dict(contents(folder))
+    manifest = json.loads(found["train.manifest.json"])
+    del manifest["settings"], manifest["fingerprint"]
+    return found | {"train.manifest.json": manifest}
