@@ -15,7 +15,8 @@ from collections.abc import Iterator
 # Tensors of a step are freed, and allocated again in the next one. glibc would return them to the
 # system in between, which then zeroes every page: 44,000 page faults per step of a small model on
 # JAX. Kept in large pages, there are about 500. `mallopt` has no large pages, and with its other
-# settings alone, the aligned blocks of XLA fragment the heap (twice the memory).
+# settings alone, the aligned blocks of XLA fragment the heap (twice the memory); so do they in a
+# single arena. Without large pages, the arenas of threads return their memory all the same.
 KEPT_MEMORY = ":".join(
     (
         "glibc.malloc.hugetlb=1",
