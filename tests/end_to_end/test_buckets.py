@@ -16,11 +16,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import RECORD_FLAGS, TRAIN_FLAGS, VOCAB_SIZE
-from tests.support.ports import free_addresses
-
-pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
-
 from tests.support.bucket import Bucket, error
+from tests.support.ports import free_addresses
 
 pytestmark = pytest.mark.integration
 

@@ -18,9 +18,6 @@ from albert_tf.errors import InputError, StorageUnavailable
 from albert_tf.files import remote
 from albert_tf.interop.checkpoint_folders import check_engine
 from tests.conftest import ROOT
-
-pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
-
 from tests.support.bucket import Bucket, error
 
 FOLDER = "gs://bucket/run"

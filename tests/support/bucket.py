@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import importlib
+import importlib.util
 import itertools
 import json
 import re
@@ -24,7 +26,11 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import google_crc32c
-from aiohttp import web
+import pytest
+
+if importlib.util.find_spec("gcsfs") is None:  # with which aiohttp comes
+    pytest.skip("gcsfs is not installed (the extra `gcs`)", allow_module_level=True)
+web = importlib.import_module("aiohttp.web")
 
 _NAME = "bucket"
 _PATH = re.compile(r"(?:/download|(/upload))?/storage/v1/b/([^/]+)(/o)?(?:/([^/]+)(?:/(.+))?)?")

@@ -9,8 +9,6 @@ from albert_tf.training import log as training_log
 from albert_tf.training.log import AppendedFile
 from tests.support.bucket import error
 
-pytest.importorskip("aiohttp", reason="gcsfs is not installed (the extra `gcs`)")
-
 PATH = "gs://bucket/run/log"
 
 
