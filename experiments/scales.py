@@ -40,6 +40,7 @@ class Scale:
 # Defaults of create_pretraining_data, written out: a variant that asks for one of them is then the
 # same run as those of other studies that do not mention it.
 DATA = {"pair_objective": "sop", "ngram": 3, "do_whole_word_mask": True}
+DYNAMIC = {**DATA, "masking": "dynamic", "dupe_factor": 1}
 
 # Two cores, ten minutes a run: one pass over 65 MB of text.
 TINY = Scale(
@@ -53,13 +54,7 @@ TINY = Scale(
         intermediate_size=256,
         initializer_range=0.07,  # 0.02 at H = 768, scaled with 1 / sqrt(H)
     ),
-    data={
-        **DATA,
-        "max_seq_length": 64,
-        "max_predictions_per_seq": 10,
-        "masking": "dynamic",
-        "dupe_factor": 1,
-    },
+    data={**DYNAMIC, "max_seq_length": 64, "max_predictions_per_seq": 10},
     training={
         "train_batch_size": 64,
         "learning_rate": 0.008,
@@ -81,13 +76,7 @@ TINY = Scale(
 SMALL = Scale(
     name="small",
     config=AlbertConfig.preset("base"),
-    data={
-        **DATA,
-        "max_seq_length": 512,
-        "max_predictions_per_seq": 76,
-        "masking": "dynamic",
-        "dupe_factor": 1,
-    },
+    data={**DYNAMIC, "max_seq_length": 512, "max_predictions_per_seq": 76},
     training={
         "train_batch_size": 256,
         "learning_rate": 0.00176 / 4,  # the square-root rule
