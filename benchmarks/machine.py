@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import importlib.metadata
 import os
 import platform
@@ -50,11 +49,6 @@ def versions() -> dict[str, str]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return found
-
-
-def today() -> str:
-    """2026-01-31"""
-    return datetime.date.today().isoformat()
 
 
 def _read(path: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.files import write_text
-from benchmarks.machine import describe, today, versions
+from benchmarks.machine import describe, versions
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.pictures import Panel, draw
 
@@ -60,7 +61,7 @@ def write(result: Result, folder: str, name: str, command: str, quick: bool) -> 
         "part": name,
         "title": result.title,
         "command": command,
-        "date": today(),
+        "date": datetime.date.today().isoformat(),
         "quick": quick,
         "machine": describe(),
         "versions": versions(),

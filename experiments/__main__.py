@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import datetime
 import functools
 import json
 import os
@@ -27,11 +28,11 @@ from albert_tf.files import make_folder, write_text
 from albert_tf.locks import folder_of_one
 from albert_tf.options import command, option
 from albert_tf.progress import ProgressLine, duration
-from benchmarks.machine import describe, today, versions
+from benchmarks.machine import describe, versions
 from experiments import pictures, report, speed
-from experiments.results import Row, to_json
+from experiments.results import Row
 from experiments.runs import Run, Tasks, by_formula, config_of, in_rounds
-from experiments.scales import SCALES, find_scale
+from experiments.scales import SCALES
 from experiments.study import Study, find_study, study_names
 from experiments.workspace import Corpus, Workspace, digest, once
 
@@ -86,7 +87,7 @@ class Options:
 def run(options: Options) -> None:
     options.check()
     studies = {pathlib.Path(name).stem: find_study(name) for name in options.studies}
-    scale = find_scale(options.scale)
+    scale = SCALES[options.scale]
     scale = dataclasses.replace(scale, training={**scale.training, **options.training})
     trains = any(study.trains for study in studies.values())
     if trains and not options.input_file:
@@ -217,10 +218,10 @@ class Laboratory:
             "study": self._name,
             "scale": self._workspace.scale.name,
             "command": shlex.join(["python", "-m", "experiments", *words, "--output_dir=out"]),
-            "date": today(),
+            "date": datetime.date.today().isoformat(),
             "machine": describe(),
             "versions": versions(),
-            "rows": to_json(rows),
+            "rows": [dataclasses.asdict(row) for row in rows],
         }
         write_text(str(self._folder / "results.json"), json.dumps(results, indent=1) + "\n")
         write_text(str(self._folder / "table.md"), text + "\n")

@@ -16,7 +16,7 @@ import pathlib
 from albert_tf.files import make_folder, read_text, write_text
 from albert_tf.options import command, option
 from experiments import pictures, report
-from experiments.results import from_json
+from experiments.results import Row
 from experiments.scales import SCALES
 from experiments.study import Study, find_study, study_names
 
@@ -78,7 +78,7 @@ def files() -> dict[pathlib.Path, str]:
 
 def _pictures(study: Study, name: str, scale: str, results: dict) -> dict[str, tuple[str, str]]:
     """File name -> description and SVG text."""
-    rows = from_json(results["rows"])
+    rows = [Row(**row) for row in results["rows"]]
     made = {}
     for picture in study.pictures:
         svg = pictures.draw(study, picture, rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.results import Agreement, Difference, Estimate, Row, agreement, from_json
+from experiments.results import Agreement, Difference, Estimate, Row, agreement
 from experiments.study import Column, Study
 
 
@@ -102,7 +102,7 @@ def section(
         results: content of its `results.json`.
         pictures: (path, description) of each.
     """
-    rows = from_json(results["rows"])
+    rows = [Row(**row) for row in results["rows"]]
     # Speeds have a value for each round, whatever the number of seeds.
     seeds = max(len(row.curves) for row in rows)
     rounds = max(len(values) for row in rows for values in row.values.values())

@@ -149,11 +149,3 @@ def agreement(study: Study, rows: Sequence[Row]) -> Agreement:
         else:
             disagree.append((better[0].name, better[1].name))
     return Agreement(pairs, clear, agree, disagree)
-
-
-def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(row) for row in rows]
-
-
-def from_json(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    return [Row(**row) for row in rows]

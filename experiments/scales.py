@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,14 +116,3 @@ PAPER = Scale(
     timed_batch=(8, 512),
 )
 SCALES = {scale.name: scale for scale in (TINY, SMALL, PAPER)}
-
-
-def find_scale(name: str) -> Scale:
-    """The scale called `name`.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    if name not in SCALES:
-        raise InputError(f"`scale`={name}: must be one of {', '.join(SCALES)}")
-    return SCALES[name]

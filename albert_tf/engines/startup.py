@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 
-from albert_tf.hub.cache import cache_folder
+from albert_tf.environment import cache_folder
 
 # `ALBERT_TF_COMPILATION_CACHE=off` compiles everything in each process.
 CACHE_VARIABLE = "ALBERT_TF_COMPILATION_CACHE"
@@ -71,7 +71,7 @@ def _without_garbage_collection() -> Iterator[None]:
 def keep_compiled_programs() -> None:
     """Makes JAX, which must not be loaded yet, keep compiled programs on disk for other processes.
 
-    The programs are in the folder `compiled` of `albert_tf.hub.cache.cache_folder`, at most
+    The programs are in the folder `compiled` of `albert_tf.environment.cache_folder`, at most
     `CACHE_BYTES` of them for each kind of processor. Without a writable folder, or with
     `ALBERT_TF_COMPILATION_CACHE=off`, everything is compiled in each process. A folder that the
     user gives JAX is left to JAX.

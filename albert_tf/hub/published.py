@@ -5,18 +5,22 @@ The addresses are those that the original project, TF-Hub and Kaggle document.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import logging
 import os
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from filelock import lock_descriptor
+
+from albert_tf.environment import cache_folder
 from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, remove, sha256_of
 from albert_tf.hub.archives import unpack
-from albert_tf.hub.cache import cache_folder, one_at_a_time
 from albert_tf.hub.fetching import Unavailable, fetch
 
 logger = logging.getLogger(__name__)
@@ -139,13 +143,23 @@ def fetch_archive(name: str, archive: Archive, argument: str) -> str:
     cache = cache_folder()
     os.makedirs(cache, exist_ok=True)
     folder = os.path.join(cache, archive.key)
-    with one_at_a_time(folder):
+    with _one_at_a_time(folder):
         if not exists(folder):
             _fetch_and_unpack(name, archive, folder, argument)
     source = source_in(folder)
     if source:
         logger.info("%s: %s, %s, in %s", name, source.address, source.revision, folder)
     return _inner_folder(folder)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: str) -> Iterator[None]:
+    """Wait until no other process is in this block for the same folder."""
+    parent, name = os.path.split(folder)
+    with open(os.path.join(parent, f".{name}.lock"), "w") as lock:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            lock_descriptor(lock.fileno(), blocking=True)
+        yield
 
 
 def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -> None:

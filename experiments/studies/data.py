@@ -1,14 +1,6 @@
 """Figure 2a and table 7: more text, with the same number of steps."""
 
-from experiments.study import (
-    DOWNSTREAM,
-    MASKED_LM,
-    MASKED_LM_LOSS,
-    SENTENCE_ORDER,
-    Curves,
-    Study,
-    Variant,
-)
+from experiments.study import LEARNED, MASKED_LM_LOSS, Curves, Study, Variant
 
 
 def variants(scale):
@@ -28,6 +20,6 @@ STUDY = Study(
     source="figure 2a and table 7",
     question="The same number of steps on more text: what does it gain?",
     variants=variants,
-    columns=(MASKED_LM, MASKED_LM_LOSS, SENTENCE_ORDER, DOWNSTREAM),
+    columns=(*LEARNED, MASKED_LM_LOSS),
     pictures=(Curves(),),
 )

@@ -1,14 +1,6 @@
 """Figure 2b and table 8: training without dropout."""
 
-from experiments.study import (
-    DOWNSTREAM,
-    MASKED_LM,
-    MASKED_LM_LOSS,
-    SENTENCE_ORDER,
-    Curves,
-    Study,
-    Variant,
-)
+from experiments.study import LEARNED, MASKED_LM_LOSS, Curves, Study, Variant
 
 
 def _with_dropout(rate):
@@ -35,6 +27,6 @@ STUDY = Study(
     source="figure 2b and table 8",
     question="ALBERT's layers share their parameters. Do they still need dropout?",
     variants=variants,
-    columns=(MASKED_LM, MASKED_LM_LOSS, SENTENCE_ORDER, DOWNSTREAM),
+    columns=(*LEARNED, MASKED_LM_LOSS),
     pictures=(Curves(),),
 )

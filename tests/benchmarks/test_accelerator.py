@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.flops import pretraining_flops
 from benchmarks import accelerator, comparison
 from benchmarks.interleaving import ProcessFailed
+from tests.benchmarks.test_suite import Actor
 from tests.conftest import ROOT
 from tests.support import tiny
 
@@ -82,43 +83,34 @@ def test_the_command_runs_without_tensorflow_and_writes_what_it_measured(
         assert made["mfu"] == pytest.approx(flops * sum(rates) / 2 / 1e9)
 
 
-class FakeImplementation:
+class OnGpu(Actor):
     """A step takes a second, and ten the first time; a product a microsecond."""
 
     failing: dict[str, str] = {}
     platforms: dict[str, str] = {}
 
-    def __init__(self, name, workload):
-        self.name, self.workload, self.runs, self.peak_memory = name, workload, 0, 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        pass
-
     def run(self, steps):
         if self.name in self.failing:
             raise ProcessFailed(self, self.failing[self.name], 1)
-        self.runs += 1
+        self.count += 1
         self.device = {
             "platform": self.platforms.get(self.name, "gpu"),
             "name": "NVIDIA H100 80GB HBM3",
             "peak_memory": 3 * 2**30,
         }
-        if self.workload.task == "products":
+        if self.name == "matrix products on JAX":
             return steps * 1e-6
-        return steps * (1.0 if self.runs > 1 else 10.0)
+        return steps * (1.0 if self.count > 1 else 10.0)
 
 
 @pytest.fixture
 def fakes(monkeypatch, tmp_path):
     """Implementations that take a given time, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(comparison, "Implementation", FakeImplementation)
-    monkeypatch.setattr(FakeImplementation, "failing", {})
-    monkeypatch.setattr(FakeImplementation, "platforms", {})
-    return FakeImplementation
+    monkeypatch.setattr(comparison, "Implementation", OnGpu)
+    monkeypatch.setattr(OnGpu, "failing", {})
+    monkeypatch.setattr(OnGpu, "platforms", {})
+    return OnGpu
 
 
 def results(tmp_path):
