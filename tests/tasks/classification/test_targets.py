@@ -237,6 +237,9 @@ def test_probabilities_of_large_logits_are_finite():
     for kind in ("classification", "multi_label"):
         target = TARGETS[kind](task(kind), ("a", "b"))
         np.testing.assert_allclose(target.values(logits), [[1, 0], [0, 1]], atol=1e-300)
+    target = TARGETS["classification"](task("classification"), ("a", "b"))
+    losses = target.losses(np.array([1, 1]), logits)
+    np.testing.assert_allclose(losses, [-np.log(np.finfo(float).eps), 0], atol=1e-15)
 
 
 @pytest.mark.parametrize(
