@@ -200,12 +200,16 @@ class TrainingState(Protocol):
     """What is saved and restored.
 
     Attributes:
+        step: number of updates made so far.
         tree: `{"params": {variable path: value}, "optimizer": {variable path: value},
             "step": value}`, values being of the framework. Assigning a tree of NumPy arrays
             replaces the state.
     """
 
     tree: dict[str, Any]
+
+    @property
+    def step(self) -> int: ...
 
 
 class Checkpoints(AbstractContextManager):
@@ -287,7 +291,7 @@ class Checkpoints(AbstractContextManager):
             OSError: If the previous checkpoint could not be written.
         """
         self.wait()
-        path = f"{self.folder.path}/{NAME}-{int(self.state.tree['step'])}"
+        path = f"{self.folder.path}/{NAME}-{self.state.step}"
         with self._writing(path):
             self._copy(path)
         self._pending = self._writer.submit(self._finish, path)

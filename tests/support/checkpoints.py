@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,17 @@ from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
 from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW, CheckpointFormat
 
 WEIGHT, BIAS = "bert/pooler/dense/kernel", "bert/pooler/dense/bias"
+
+
+class State:
+    """A state of training, without a model."""
+
+    def __init__(self, tree: dict[str, Any]):
+        self.tree = tree
+
+    @property
+    def step(self) -> int:
+        return int(np.asarray(self.tree["step"]))
 
 
 class Kind(NamedTuple):
@@ -38,7 +48,7 @@ class Kind(NamedTuple):
             kind: {path: self.value(values) for path, values in arrays.items()}
             for kind, arrays in (("params", params), ("optimizer", moments))
         }
-        return types.SimpleNamespace(tree={**tree, "step": self.value(np.int32(step))})
+        return State({**tree, "step": self.value(np.int32(step))})
 
     def save(self, folder, steps, **options) -> None:
         state = self.state(0)

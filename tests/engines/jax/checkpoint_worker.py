@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 import warnings
 
 warnings.simplefilter("error")
@@ -16,6 +15,7 @@ from albert_tf.engines.checkpoints import CheckpointFolder  # noqa: E402
 from albert_tf.engines.jax.checkpoints import Checkpoints  # noqa: E402
 from albert_tf.engines.workers import Workers  # noqa: E402
 from albert_tf.interop.checkpoint_folders import ORBAX  # noqa: E402
+from tests.support.checkpoints import State  # noqa: E402
 
 options = dict(argument.split("=", 1) for argument in sys.argv[1:])
 process, width = int(options.get("process", 0)), int(options.get("width", 3))
@@ -56,7 +56,7 @@ def tree(step: int) -> dict:
     }
 
 
-state = types.SimpleNamespace(tree=tree(0))
+state = State(tree(0))
 folder = CheckpointFolder(options["folder"], ORBAX, workers)
 with Checkpoints(folder, state, int(options.get("keep", 5))) as checkpoints:
     for step in map(int, options["steps"].split(",")):
