@@ -26,7 +26,7 @@ from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask
 from albert_tf.training.records import Records, checked_file, with_trained_lengths
 from albert_tf.training.run import (
-    check_trained,
+    find_trained,
     iter_checkpoints,
     prepare,
     restore_trained,
@@ -189,8 +189,8 @@ def _find_records(
             argument = "eval_input_file" if options.eval_input_file else "input_file"
             eval_records = Records.find(engine, options, argument, config)
         with engine.workers.synchronized():
-            if not options.do_train:
-                check_trained(engine, options.output_dir)
+            if not (options.do_train or engine.checkpoints_in(options.output_dir).all()):
+                find_trained(engine, options.output_dir)  # raises the error
             _check_masks(engine, train_records, eval_records)
     return train_records, eval_records
 

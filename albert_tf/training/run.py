@@ -352,12 +352,6 @@ def find_trained(engine: Engine, output_dir: str) -> str:
     return engine.checkpoints_in(output_dir).find("output_dir")
 
 
-def check_trained(engine: Engine, output_dir: str) -> None:
-    """Raises InputError for a folder without checkpoints; reads none."""
-    if not engine.checkpoints_in(output_dir).all():
-        find_trained(engine, output_dir)
-
-
 def trained_step(engine: Engine, output_dir: str) -> int:
     """Step of the latest checkpoint in a folder.
 
