@@ -139,6 +139,11 @@ class CorpusFormat(NamedTuple):
     ending: str = ""
 
 
+def names_in(table: str) -> frozenset[str]:
+    """Return the names in a table of rows such as `see also|references`."""
+    return frozenset(filter(None, table.replace("\n", "|").split("|")))
+
+
 def find_files(patterns: Sequence[str]) -> list[str]:
     """The files that match some globs, for a format that does not read folders.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from data_prep.corpora.base import names_in
+
 _TEMPLATES = """
 disambiguation|disambig|disamb|dab|disambiguation page|disambiguation cleanup|disambig-cleanup
 hndis|human name disambiguation|geodis|place name disambiguation|airport disambiguation|hospitaldis
@@ -42,12 +44,8 @@ täsmennyssivu|rozcestník|egyértelműsítő lap|anlam ayrımı|dezambiguizare|
 """
 
 
-def _names(table: str) -> frozenset[str]:
-    return frozenset(name for line in table.split("\n") for name in line.split("|") if name)
-
-
-_MARKS = _names(_TEMPLATES)
-_IN_TITLE = re.compile(rf"[(（](?:{'|'.join(map(re.escape, sorted(_names(_TITLES))))})[)）]$")
+_MARKS = names_in(_TEMPLATES)
+_IN_TITLE = re.compile(rf"[(（](?:{'|'.join(map(re.escape, sorted(names_in(_TITLES))))})[)）]$")
 _TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|\n]+?)\s*(?=[|}\n])")
 
 

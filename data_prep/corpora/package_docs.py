@@ -8,6 +8,7 @@ formats), so text that packages copy from each other, or from a template, occurs
 from __future__ import annotations
 
 import ast
+import collections
 import email.parser
 import importlib.metadata
 import inspect
@@ -135,24 +136,19 @@ def _find_files() -> list[PackageFile]:
 
 
 def _packages_of_distributions() -> dict[str, str]:
-    """The main package of each distribution: `scikit_learn` -> `sklearn`.
+    """Return the main package of each distribution: `scikit_learn` -> `sklearn`.
 
     It is the package of the same name if there is one, else the first public one.
     """
-    packages: dict[str, str] = {}
-    for distribution in importlib.metadata.distributions():
-        name = _normalized(distribution.metadata["Name"] or "")
-        # From its files: `packages_distributions` uses them only since Python 3.11.
-        folders = {
-            path.parts[0]
-            for path in distribution.files or ()
-            if path.suffix == ".py" and len(path.parts) > 1 and path.parts[0].isidentifier()
-        }
-        public = sorted(folder for folder in folders if not folder.startswith("_"))
-        if public:
-            same = [folder for folder in public if _normalized(folder) == name]
-            packages[name] = (same or public)[0]
-    return packages
+    packages = collections.defaultdict(list)
+    for package, distributions in importlib.metadata.packages_distributions().items():
+        if package.isidentifier() and not package.startswith("_"):
+            for distribution in distributions:
+                packages[_normalized(distribution)].append(package)
+    return {
+        name: min(found, key=lambda package: (_normalized(package) != name, package))
+        for name, found in packages.items()
+    }
 
 
 def _normalized(distribution: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from data_prep.corpora.base import names_in
 from data_prep.corpora.templates import ANY_GAP, GAP_CHARACTERS, UNKNOWN
 
 # Marks a heading, repeated as often as its level. XML cannot contain this character.
@@ -56,11 +57,7 @@ anmerkungen|quellen|belege|notes|annexes|notas|bibliografía|fuentes|note|biblio
 """
 
 
-def _titles(table: str) -> frozenset[str]:
-    return frozenset(title for line in table.split("\n") for title in line.split("|") if title)
-
-
-_POINTER_TITLES, _LIST_TITLES = _titles(_POINTERS), _titles(_LISTS)
+_POINTER_TITLES, _LIST_TITLES = names_in(_POINTERS), names_in(_LISTS)
 
 
 class _Section(NamedTuple):

@@ -23,6 +23,7 @@ from data_prep.corpora.templates.numbers import (
     value,
 )
 
+_MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮"}
 _ARROWS = re.compile(r"<-+>|<=+>|<->|-+>")
 
 
@@ -33,34 +34,6 @@ def chemical_formula(text: str) -> str:
     return " ".join(re.sub(r"[_{}$]|\\\w+", "", text).split())
 
 
-def _sup(text: str, locale: Locale) -> str:
-    return superscript(text)
-
-
-def _sub(text: str, locale: Locale) -> str:
-    return subscript(text)
-
-
-def _chem(text: str, locale: Locale) -> str:
-    return chemical_formula(text)
-
-
-def _lower(text: str, locale: Locale) -> str:
-    return text.lower()
-
-
-def _upper(text: str, locale: Locale) -> str:
-    return text.upper()
-
-
-def _lower_first(text: str, locale: Locale) -> str:
-    return text[0].lower() + text[1:]
-
-
-def _upper_first(text: str, locale: Locale) -> str:
-    return text[0].upper() + text[1:]
-
-
 def _month(text: str, locale: Locale) -> str:
     """The name of a month that is given as a number."""
     is_number = text.isdecimal() and 1 <= int(text) <= 12 and locale.months
@@ -68,13 +41,13 @@ def _month(text: str, locale: Locale) -> str:
 
 
 TRANSFORMS: Mapping[str, Transform] = {
-    "sup": _sup,
-    "sub": _sub,
-    "chem": _chem,
-    "lower": _lower,
-    "upper": _upper,
-    "lower_first": _lower_first,
-    "upper_first": _upper_first,
+    "sup": lambda text, locale: superscript(text),
+    "sub": lambda text, locale: subscript(text),
+    "chem": lambda text, locale: chemical_formula(text),
+    "lower": lambda text, locale: text.lower(),
+    "upper": lambda text, locale: text.upper(),
+    "lower_first": lambda text, locale: text[0].lower() + text[1:],
+    "upper_first": lambda text, locale: text[0].upper() + text[1:],
     "number": number_text,
     "month": _month,
 }
@@ -182,10 +155,6 @@ def _plural(arguments: Arguments, word: str) -> str:
     return words[0] if arguments[1] == "1" else words[-1]
 
 
-def _music(arguments: Arguments, word: str) -> str:
-    return {"flat": "♭", "sharp": "♯", "natural": "♮"}.get(arguments[1], "")
-
-
 def _biography(arguments: Arguments, word: str) -> str:
     """The first sentence of Italian biographies, which {{Bio}} writes from its arguments."""
     parts = [arguments[name] for name in ("Titolo", "Nome", "Cognome")]
@@ -215,14 +184,6 @@ def _biography(arguments: Arguments, word: str) -> str:
     return f"{text} {verb} {article}{listed}{origin}{arguments['PostNazionalità']}."
 
 
-def _if(arguments: Arguments, word: str) -> str:
-    return arguments[2] if arguments[1] else arguments[3]
-
-
-def _page_name(arguments: Arguments, word: str) -> str:
-    return arguments.title
-
-
 DATE_ORDERS = ("dmy", "mdy", "ymd")
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -234,10 +195,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "format_number": _format_number,
     "fraction": fraction,
     "french_centuries": _french_centuries,
-    "if": _if,
-    "music": _music,
+    "if": lambda arguments, word: arguments[2 if arguments[1] else 3],
+    "music": lambda arguments, word: _MUSIC.get(arguments[1], ""),
     "old_style": _old_style,
-    "page_name": _page_name,
+    "page_name": lambda arguments, word: arguments.title,
     "plural": _plural,
     "ship": _ship,
     "unit": unit,
