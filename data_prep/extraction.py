@@ -23,7 +23,7 @@ from data_prep.corpora.formats import CORPUS_FORMATS
 from data_prep.corpora.templates import check_rows
 from data_prep.extraction_options import ExtractionOptions
 from data_prep.hidden_folder import tool_versions
-from data_prep.languages import resolve_language
+from data_prep.languages import check_known, language_share, resolve_language
 from data_prep.output_documents import (
     OutputDocument,
     Paragraph,
@@ -89,8 +89,6 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
     sources = parse_sources(options)
     language = resolve_language(options.language)
     if options.language_share:
-        from data_prep.language_share import check_known
-
         check_known(language)
     outputs = [path for path in (options.output_file, options.eval_output_file) if path]
     argument = "input_file" if options.format else "source"
@@ -326,8 +324,6 @@ def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
 def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
     if not options.language_share:
         return True
-    from data_prep.language_share import language_share  # loads a model
-
     language = resolve_language(options.language)
     return language_share(document.paragraphs, language) >= options.language_share
 

@@ -112,9 +112,6 @@ def _interrupts_deferred() -> Iterator[None]:
 
     A process that is still loading its modules would print a traceback.
     """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -127,8 +124,7 @@ def _prepare(initializer: Callable[..., None] | None, initargs: tuple[Any, ...])
     # have been started with the signal ignored.
     if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     if initializer:
         initializer(*initargs)

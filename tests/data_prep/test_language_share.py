@@ -13,7 +13,7 @@ import pytest
 from albert_tf.errors import InputError
 from data_prep.extraction import extract
 from data_prep.extraction_options import ExtractionOptions
-from data_prep.language_share import language_share
+from data_prep.languages import language_share
 
 TEXTS = {
     "en": "The river rises in the mountains and flows through several old towns before it reaches "
@@ -129,7 +129,6 @@ def test_invalid_options(options, changes, message):
 
 
 def test_a_missing_library_is_named_first(options, monkeypatch):
-    monkeypatch.delitem(sys.modules, "data_prep.language_share", raising=False)
     monkeypatch.setitem(sys.modules, "py3langid", None)
     with pytest.raises(InputError, match="py3langid is not installed; pip install 'albert-tf.cl"):
         extract(options)
