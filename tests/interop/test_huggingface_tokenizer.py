@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import pathlib
 import subprocess
 import sys
 
 import pytest
-import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +17,7 @@ from albert_tf.interop.huggingface_tokenizer import write_tokenizer
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.normalization import Normalization
 from tests.support import references
+from tests.support.vocabularies import trained_sentencepiece
 
 KEPT = Normalization(keep_accents=True, unicode_form="NFKC")
 KEPT_WORDS = Normalization(keep_accents=True, tokenize_chinese_chars=False, unicode_form="NFC")
@@ -128,15 +127,13 @@ def test_pairs_and_prompts(pair):
 
 
 def test_user_defined_pieces_and_commas(tmp_path):
-    model = io.BytesIO()
     lines = ["the cat (sat) on 1, 2, 19, 20, or [MASK] mats 19,", "a dog <br> ran 20, hills"]
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines * 50), model_writer=model, vocab_size=70, pad_id=0, unk_id=1,
-        hard_vocab_limit=False, bos_id=-1, eos_id=-1, minloglevel=3, control_symbols="[CLS],[SEP]",
-        user_defined_symbols="[MASK],<br>,(", split_digits=False,
-    )  # fmt: skip
     path = tmp_path / "small.model"
-    path.write_bytes(model.getvalue())
+    path.write_bytes(
+        trained_sentencepiece(
+            lines * 50, 70, "[CLS],[SEP]", user_defined_symbols="[MASK],<br>,(", split_digits=False
+        )
+    )
     tokenizer = Tokenizer.load(str(path))
     assert any(len(p) > 1 and p[-1] == "," and p[-2].isdigit() for p in tokenizer.pieces)
     write_tokenizer(tokenizer, str(tmp_path / "out"))
@@ -147,13 +144,8 @@ def test_user_defined_pieces_and_commas(tmp_path):
 
 
 def test_other_models_than_unigram_are_refused(tmp_path):
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sat on the mat"] * 20), model_writer=model, vocab_size=25,
-        pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, minloglevel=3, model_type="bpe",
-        control_symbols="[CLS],[SEP],[MASK]", hard_vocab_limit=False,
-    )  # fmt: skip
-    (tmp_path / "bpe.model").write_bytes(model.getvalue())
+    model = trained_sentencepiece(["the cat sat on the mat"] * 20, 25, model_type="bpe")
+    (tmp_path / "bpe.model").write_bytes(model)
     with pytest.raises(InputError, match=r"bpe\.model: .*unigram"):
         write_tokenizer(Tokenizer.load(str(tmp_path / "bpe.model")), str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import pathlib
 import random
 
-import sentencepiece
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.tokenizers import Tokenizer
 from tests.support.models import random_model
+from tests.support.vocabularies import trained_sentencepiece
 
 WORDS = (
     "the cat sat on a mat while 1,000 dogs ate Café crème _ in São Paulo; who knew? 1999, said I"
@@ -66,21 +65,8 @@ def assert_nothing_is_answered(signature, answer: dict, **shapes: list[int]) -> 
 
 def write_vocabulary(folder) -> Tokenizer:
     """A SentencePiece vocabulary of the words above."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(texts(400, 20, seed=1)),
-        model_writer=model,
-        vocab_size=90,
-        hard_vocab_limit=False,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        minloglevel=2,
-    )
     path = folder / "small.model"
-    path.write_bytes(model.getvalue())
+    path.write_bytes(trained_sentencepiece(texts(400, 20, seed=1), 90))
     return Tokenizer.load(str(path))
 
 

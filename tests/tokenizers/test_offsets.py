@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import unicodedata
 
@@ -20,6 +19,7 @@ from albert_tf.tokenizers.normalization import (
 )
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS, normalize_with_spans
 from tests.support import references
+from tests.support.vocabularies import trained_sentencepiece
 
 NASTY = st.text(
     st.one_of(
@@ -51,7 +51,8 @@ def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
         return Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
     if request.param == "bytes":
         path = folder / "bytes.model"
-        path.write_bytes(train(byte_fallback=True, vocab_size=300))
+        lines = ["the cat sat on 19, mats", "a dog ran over 1, 2,"] * 20
+        path.write_bytes(trained_sentencepiece(lines, 300, byte_fallback=True))
         return Tokenizer.load(str(path))
     if request.param in ("wordpiece", "composed"):
         path = folder / "vocab.txt"
@@ -60,21 +61,6 @@ def tokenizer(request, shared, tmp_path_factory) -> Tokenizer:
         kept = COMPOSED if request.param == "composed" else Normalization()
         return Tokenizer.load(str(path), False, kept)
     return Tokenizer.load(str(shared("data/chinese/vocab.txt")))
-
-
-def train(**settings) -> bytes:
-    import sentencepiece
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        **{
-            "sentence_iterator": iter(["the cat sat on 19, mats", "a dog ran over 1, 2,"] * 20),
-            "model_writer": model, "vocab_size": 40, "hard_vocab_limit": False, "pad_id": 0,
-            "unk_id": 1, "bos_id": -1, "eos_id": -1, "control_symbols": "[CLS],[SEP],[MASK]",
-            "minloglevel": 3, **settings,
-        }
-    )  # fmt: skip
-    return model.getvalue()
 
 
 def check(tokenizer: Tokenizer, text: str) -> np.ndarray:

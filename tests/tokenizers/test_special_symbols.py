@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 import numpy as np
 import pytest
@@ -14,18 +13,16 @@ from hypothesis import strategies as st
 from albert_tf.tokenizers import Tokenizer, sentencepiece_model
 from albert_tf.tokenizers.wordpiece import SPECIAL_SYMBOLS
 from tests.support import references
+from tests.support.vocabularies import trained_sentencepiece
 
 SYMBOLS = "[CLS],[SEP],[MASK],<pad>"
 
 
-def train(**settings) -> bytes:
-    model = io.BytesIO()
-    lines = ["the cat [MASK] sat (on) the mat, 12, or [CLS] not", "a dog [SEP] ran <pad> hills"]
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines * 20), model_writer=model, vocab_size=60, pad_id=0, unk_id=1,
-        hard_vocab_limit=False, bos_id=-1, eos_id=-1, minloglevel=3, **settings,
-    )  # fmt: skip
-    return model.getvalue()
+LINES = ["the cat [MASK] sat (on) the mat, 12, or [CLS] not", "a dog [SEP] ran <pad> hills"] * 20
+
+
+def train(control_symbols: str | None = None, **settings) -> bytes:
+    return trained_sentencepiece(LINES, 60, control_symbols, **settings)
 
 
 @pytest.fixture(scope="module", params=["user-defined", "control", "wordpiece"])
@@ -78,19 +75,6 @@ def test_names_on_request_are_symbols(tokenizer):
     assert tokenizer.encode(mask * 2, special_symbols=True) == [tokenizer.mask_id] * 2
 
 
-def test_a_prompt_of_the_english_vocabulary(shared):
-    tokenizer = Tokenizer.load(str(shared(references.ENGLISH_VOCABULARY)))
-    text = "[CLS] The capital of France is [MASK].[SEP] [MASK]s, 1999, [mask]"
-    assert tokenizer.tokenize(text, special_symbols=True) == [
-        "[CLS]", "▁the", "▁capital", "▁of", "▁france", "▁is", "[MASK]", ".", "[SEP]", "[MASK]",
-        "s", ",", "▁1999", ",", "▁[", "mask", "]",
-    ]  # fmt: skip
-    ids, offsets = tokenizer.encode_with_offsets(text, special_symbols=True)
-    assert ids.tolist() == tokenizer.encode(text, special_symbols=True)
-    assert text[slice(*offsets[6])] == "[MASK]"
-    assert text[slice(*offsets[7])] == "."
-
-
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
 def test_any_text_with_symbols(tokenizer, data):
@@ -117,6 +101,8 @@ def test_a_prompt():
     ]  # fmt: skip
     ids, offsets = tokenizer.encode_with_offsets(text, special_symbols=True)
     assert ids.tolist() == tokenizer.encode(text, special_symbols=True)
+    assert text[slice(*offsets[7])] == "[MASK]"
+    assert text[slice(*offsets[8])] == "."
 
 
 def test_a_model_file_is_read_as_the_library_reads_it():

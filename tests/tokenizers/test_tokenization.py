@@ -17,6 +17,7 @@ from albert_tf.tokenizers.base import Tokenizer
 from albert_tf.tokenizers.normalization import DEFAULT_NORMALIZATION, Normalization, preprocess
 from albert_tf.tokenizers.word_starts import starts_word
 from tests.support import references
+from tests.support.vocabularies import trained_sentencepiece
 
 
 @pytest.fixture(scope="module", params=references.NAMES)
@@ -162,18 +163,8 @@ def test_unusable_vocabularies_are_named(tmp_path):
 
 
 def test_a_vocabulary_without_control_symbols_is_refused(tmp_path):
-    import sentencepiece
-
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["the cat sat on the mat", "a dog ran over the hill"] * 20),
-        model_prefix=str(tmp_path / "plain"),
-        vocab_size=20,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        minloglevel=3,
-    )
+    lines = ["the cat sat on the mat", "a dog ran over the hill"] * 20
+    (tmp_path / "plain.model").write_bytes(trained_sentencepiece(lines, 20, control_symbols=None))
     with pytest.raises(InputError, match=r"plain\.model: the vocabulary lacks"):
         Tokenizer.load(str(tmp_path / "plain.model"))
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import pathlib
 
 import numpy as np
 import pytest
-import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
@@ -17,6 +15,7 @@ from albert_tf.tokenizers import Tokenizer, word_table
 from albert_tf.tokenizers import sentencepiece as sentencepiece_tokenizer
 from albert_tf.tokenizers.normalization import Normalization
 from tests.support import references
+from tests.support.vocabularies import trained_sentencepiece
 
 SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 WORDPIECES = [
@@ -67,14 +66,8 @@ def check(tokenizer: Tokenizer, texts: list[str]) -> None:
 
 
 def train(**options) -> bytes:
-    model = io.BytesIO()
     lines = ["the cat sat on the mat , it sat", "a dog ran and the dog sat on it", "1,2 or 3,4"]
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines * 20), model_writer=model, vocab_size=320, pad_id=0, unk_id=1,
-        hard_vocab_limit=False, bos_id=-1, eos_id=-1, minloglevel=3, control_symbols=SYMBOLS,
-        **options,
-    )  # fmt: skip
-    return model.getvalue()
+    return trained_sentencepiece(lines * 20, 320, **options)
 
 
 @settings(deadline=None, max_examples=300)
