@@ -14,13 +14,8 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.question_answering.answers import null_of_class, predict_answers
 from albert_tf.tasks.question_answering.averaging import mean_of_spans
-from albert_tf.tasks.question_answering.readers import SquadQuestion
-from albert_tf.tasks.question_answering.spans import conditional_spans
-from albert_tf.tasks.question_answering.windows import Window
 
-CONTEXT = "a b c d e f"
 POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes
 
 
@@ -84,26 +79,6 @@ def test_spans_have_the_mean_of_their_probabilities(seed):
             expected = sum(each.get(span, 0.0) for each in singles) / 3
             assert found.pop(span) == pytest.approx(expected, rel=1e-9)
         assert set(found) <= {(0, 0)}  # pads the shorter row
-
-
-def test_a_model_with_itself_answers_as_alone():
-    question = SquadQuestion("1", "?", CONTEXT, ())
-    offsets = np.array([[2 * n, 2 * n + 1] for n in range(6)])
-    windows = [Window(question, POSITION, 0, offsets, np.ones(6, bool))]
-    outputs = proposals(np.random.default_rng(3), 1)
-
-    def answered(outputs):
-        return predict_answers(windows, outputs, conditional_spans, null_of_class, 6, 20)["1"]
-
-    alone, twice = answered(outputs), answered(mean_of_spans([outputs, outputs]))
-    assert len(alone.candidates) > 1
-    assert [each.text for each in twice.candidates] == [each.text for each in alone.candidates]
-    for name in ("start_score", "end_score"):
-        np.testing.assert_allclose(
-            [getattr(each, name) for each in twice.candidates],
-            [getattr(each, name) for each in alone.candidates],
-        )
-    assert twice.null_score == alone.null_score
 
 
 def test_folders_and_flags_that_do_not_suit_are_named(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import albert_tf
 from albert_tf.text_models.fit_arguments import Epochs, FitArguments
 from albert_tf.text_models.inputs import as_texts, as_texts_or_pairs
-from tests.support.as_command import write_weights
+from tests.support.kinds_of_tasks import write_weights
 
 
 class Series:
