@@ -141,9 +141,13 @@ class TextModel(abc.ABC):
         """The compiled forward pass of the current model."""
         step, model = self._prediction_steps.get(outputs, (None, None))
         if step is None or model is not self.model:
-            step = self._engine.create_prediction_step(self.model, outputs)
+            step = self._engine.create_prediction_step(self._predicting_model(), outputs)
             self._prediction_steps[outputs] = (step, self.model)
         return step
+
+    def _predicting_model(self) -> keras.Model:
+        """Return what computes the outputs of `_predict`: the model, or a part of it."""
+        return self.model
 
     @functools.cached_property
     def _prediction_steps(self) -> dict[tuple[str, ...], tuple[PredictionStep, keras.Model]]:

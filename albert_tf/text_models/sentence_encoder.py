@@ -9,7 +9,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError
 from albert_tf.input.examples import Features
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -160,12 +159,8 @@ class SentenceEncoder(TextModel):
             raise InputError("`pooling`=pooler: the weights have no pooler; use mean or cls")
         return layer
 
-    def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
-        step, model = self._prediction_steps.get(outputs, (None, None))
-        if step is None or model is not self.model:
-            step = self._engine.create_prediction_step(_PooledEncoder(self.model), outputs)
-            self._prediction_steps[outputs] = (step, self.model)
-        return step
+    def _predicting_model(self) -> keras.Model:
+        return _PooledEncoder(self.model)
 
 
 class _PooledEncoder(keras.Model):

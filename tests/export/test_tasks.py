@@ -136,7 +136,7 @@ def test_concurrent_requests_get_the_answers_of_single_ones(exported):
     [pytest.param("regression", 1, marks=pytest.mark.slow), ("multi_label", 3)],
 )
 def test_numbers_and_several_labels(trained, kind, outputs):
-    given = trained("classifier", ClassificationSettings(kind, False, 16), outputs)
+    given = trained("classifier", ClassificationSettings(kind, False, max_seq_length=16), outputs)
     served = signature_of(given)
     lines = texts(30, 12)
     logits = expected_logits(given, lines)
@@ -178,7 +178,7 @@ def test_blanks_are_filled_as_in_python(race, blank):
 @pytest.mark.parametrize("task", ["json", *slow("race")])
 def test_choices_are_those_of_the_program(trained, task):
     length, most = LONGEST, 8
-    given = trained("choice", MultipleChoiceSettings(task, length, most))
+    given = trained("choice", MultipleChoiceSettings(task, most, max_seq_length=length))
     contexts, asked = texts(12, 30), texts(12, 8, seed=4)
     choices = [[text.strip() or "x" for text in texts(4, 4, seed)] for seed in range(12)]
     if task == "json":  # where some questions have fewer
@@ -209,7 +209,7 @@ def test_choices_are_those_of_the_program(trained, task):
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["span", "conditional_span"])
 def test_answers_are_those_of_the_program(trained, head):
-    settings = QuestionAnsweringSettings(True, LONGEST, 8, 6, 5, null_score_diff_threshold=None)
+    settings = QuestionAnsweringSettings(True, 8, 6, 5, max_seq_length=LONGEST)
     given = trained(head, settings)
     contexts = ["", " \n", *texts(48, 60, seed=5)]  # up to a dozen windows
     asked = texts(50, 12, seed=6)

@@ -164,8 +164,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             labels: of each text: a text or a number; for `target="multi_label"` a list of labels,
                 which may be empty. A model without a head learns its labels here, and orders them.
             validation_data: texts and labels to evaluate after every epoch.
-            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
-                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+            **arguments: `epochs`, `batch_size`, ..., as described in `FitArguments`.
 
         Returns:
             Keras' `History`, with the loss and, except for numbers, the accuracy of every epoch.

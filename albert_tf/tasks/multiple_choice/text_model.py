@@ -134,8 +134,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
                 letter, from A.
             validation_data: questions, contexts, options and answers; their loss is computed after
                 every epoch.
-            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
-                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+            **arguments: `epochs`, `batch_size`, ..., as described in `FitArguments`.
 
         Returns:
             Keras' `History`, with the loss of every epoch.

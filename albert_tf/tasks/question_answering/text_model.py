@@ -181,8 +181,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
                 answers are a list; training uses the first that the context contains.
             validation_data: questions, contexts and answers; their loss is computed after every
                 epoch.
-            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
-                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+            **arguments: `epochs`, `batch_size`, ..., as described in `FitArguments`.
 
         Returns:
             Keras' `History`, with the loss of every epoch.

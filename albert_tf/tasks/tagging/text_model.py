@@ -177,8 +177,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
                 each list of words, their tags, such as `["B-PER", "O", "O", "B-LOC"]`. An entity
                 that overlaps an earlier one cannot be learned and is left out.
             validation_data: texts and entities; their loss is computed after every epoch.
-            **arguments: `epochs` or `steps`, `batch_size`, `learning_rate`, `warmup_proportion`,
-                `optimizer`, `callbacks`, `seed` and `verbose`, as described in `FitArguments`.
+            **arguments: `epochs`, `batch_size`, ..., as described in `FitArguments`.
 
         Returns:
             Keras' `History`, with the loss of every epoch.
