@@ -111,11 +111,6 @@ class TaskKind:
     predict_exported: str = ""
     kept_results: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The last part of the name of the package, such as "multiple_choice"."""
-        return self.package.rpartition(".")[2]
-
     def load(self, part: str) -> Any:
         """Import a part, such as "task"; None if the kind does not have it."""
         name = getattr(self, part)

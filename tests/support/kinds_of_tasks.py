@@ -40,13 +40,13 @@ TRAINS_ALIKE = {
     "train_batch_size": 8,
     "train_step": 20,
     "warmup_step": 2,
-    "learning_rate": 1e-3,
+    "learning_rate": 1e-4,
     "do_train": True,
     "do_eval": True,
     "do_predict": True,
     **NO_DROPOUT,
 }
-FIT = {"steps": 20, "batch_size": 8, "learning_rate": 1e-3, "warmup_proportion": 0.1, "verbose": 0}
+FIT = {"steps": 20, "batch_size": 8, "learning_rate": 1e-4, "warmup_proportion": 0.1, "verbose": 0}
 
 
 class Case(NamedTuple):
