@@ -173,14 +173,14 @@ class MeanObjective(Objective):
 
     def sums(self, outputs, batch, kernels: Kernels = PLAIN_KERNELS):
         examples = _example_weights(batch)
-        values = self.values(outputs, batch, kernels)
+        values = self._values(outputs, batch, kernels)
         return {
             quantity: ops.sum(examples * value)
             for quantity, value in zip(self.quantities, values, strict=True)
         }
 
     @abc.abstractmethod
-    def values(self, outputs, batch, kernels: Kernels) -> tuple:
+    def _values(self, outputs, batch, kernels: Kernels) -> tuple:
         """Return the quantities of each example, `[batch]`."""
 
 
@@ -199,7 +199,7 @@ class ClassificationObjective(MeanObjective, part="classification"):
 
     labels = ("label_ids",)
 
-    def values(self, outputs, batch, kernels):
+    def _values(self, outputs, batch, kernels):
         logits, labels = outputs["logits"], batch["label_ids"]
         return kernels.cross_entropy(logits, labels), _correct(logits, labels, kernels)
 
@@ -229,7 +229,7 @@ class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
 
     labels = ("label_ids",)
 
-    def values(self, outputs, batch, kernels):
+    def _values(self, outputs, batch, kernels):
         logits, labels = outputs["logits"], batch["label_ids"]
         if "choice_mask" in batch:
             logits = ops.where(batch["choice_mask"] > 0, logits, MISSING_CHOICE)
@@ -282,7 +282,7 @@ class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
 
     labels = ("label_values",)
 
-    def values(self, outputs, batch, kernels):
+    def _values(self, outputs, batch, kernels):
         return (ops.square(outputs["logits"][:, 0] - batch["label_values"]),)
 
 
@@ -303,7 +303,7 @@ class MultiLabelObjective(MeanObjective, part="multi_label"):
 
     labels = ("label_sets",)
 
-    def values(self, outputs, batch, kernels):
+    def _values(self, outputs, batch, kernels):
         labels, logits = batch["label_sets"], outputs["logits"]
         # -log of the probability that the sigmoid of the logit assigns to the truth.
         losses = ops.softplus(logits) - labels * logits
@@ -332,7 +332,7 @@ class SpanObjective(MeanObjective, part="span"):
 
     labels = ("start_positions", "end_positions")
 
-    def values(self, outputs, batch, kernels):
+    def _values(self, outputs, batch, kernels):
         starts, ends = batch["start_positions"], batch["end_positions"]
         start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
         # The number of classes is the sequence length, which may be unknown when tracing.
