@@ -10,12 +10,12 @@ import pytest
 from absl import flags
 
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
+from albert_tf.task_kinds import task_kinds
 from tests.conftest import ROOT
-from tests.docs.test_finetuning_recipes import PROGRAMS
+from tests.docs.test_finetuning_recipes import KINDS
 
 PAGES = [ROOT / "docs/clue.md", *sorted((ROOT / "docs/zh").glob("*.md"))]
 OPTIONS = {
-    **PROGRAMS,
     "run_pretraining.py": ("albert_tf.training.options", "PretrainingOptions"),
     "data_prep.extract_corpus": ("data_prep.extraction_options", "ExtractionOptions"),
     "data_prep.train_vocabulary": ("data_prep.vocabulary", "VocabularyOptions"),
@@ -25,6 +25,14 @@ OPTIONS = {
     ),
     "data_prep.inspect": ("data_prep.inspect.inspect_options", "InspectOptions"),
 }
+
+
+def options_class_of(program: str):
+    """Return the class of a program's options."""
+    if program in KINDS:
+        return next(kind for kind in task_kinds() if kind.name == KINDS[program]).load("options")
+    module, name = OPTIONS[program]
+    return getattr(importlib.import_module(module), name)
 
 
 def commands(page) -> list[list[str]]:
@@ -42,8 +50,7 @@ def test_commands_are_accepted(page, tmp_path, monkeypatch):
     found = commands(page)
     assert found
     for words in found:
-        module, name = OPTIONS[words[0]]
-        options_class = getattr(importlib.import_module(module), name)
+        options_class = options_class_of(words[0])
         values = flags.FlagValues()
         define_flags(options_class, values)
         assert values(with_recipe_paths(words)) == words[:1]

@@ -87,7 +87,7 @@ def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **ch
     engine = types.SimpleNamespace(
         workers=workers or Workers(),
         iterate=lambda stream, step: iter(stream),
-        device_memory_peak=lambda: None,
+        devices=types.SimpleNamespace(memory_peak=lambda: None),
     )
     health = types.SimpleNamespace(metrics=lambda results, step: {}, check=lambda: None)
     options = PretrainingOptions(
