@@ -10,7 +10,6 @@ import pytest
 from absl import flags
 
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
-from albert_tf.task_kinds import task_kinds
 from tests.conftest import ROOT
 from tests.docs.test_finetuning_recipes import KINDS
 
@@ -30,7 +29,7 @@ OPTIONS = {
 def options_class_of(program: str):
     """Return the class of a program's options."""
     if program in KINDS:
-        return next(kind for kind in task_kinds() if kind.name == KINDS[program]).load("options")
+        return KINDS[program].load("options")
     module, name = OPTIONS[program]
     return getattr(importlib.import_module(module), name)
 

@@ -10,7 +10,7 @@ from absl import flags
 
 from albert_tf.config import AlbertConfig
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
-from albert_tf.task_kinds import task_kinds
+from albert_tf.tasks import classification, multiple_choice, question_answering, tagging
 from albert_tf.tasks.classification.clue.tasks import CLUE
 from albert_tf.tasks.classification.glue.tasks import GLUE
 from tests.conftest import ROOT
@@ -18,10 +18,10 @@ from tests.conftest import ROOT
 RECIPES = sorted((ROOT / "configs/finetuning").glob("*.cfg"))
 
 KINDS = {
-    "run_classifier.py": "classification",
-    "run_squad.py": "question_answering",
-    "run_race.py": "multiple_choice",
-    "run_tagger.py": "tagging",
+    "run_classifier.py": classification.KIND,
+    "run_squad.py": question_answering.KIND,
+    "run_race.py": multiple_choice.KIND,
+    "run_tagger.py": tagging.KIND,
 }
 
 # The paper's table 14: learning rate, batch, dropout of ALBERT and of the classifier, steps,
@@ -68,8 +68,7 @@ ALL = TABLE | CLUE_TABLE | TAGGING_TABLE
 
 def options_of(words: list[str]):
     """What the flags of a command come to."""
-    (kind,) = (kind for kind in task_kinds() if kind.name == KINDS[words[1]])
-    options_class = kind.load("options")
+    options_class = KINDS[words[1]].load("options")
     values = flags.FlagValues()
     define_flags(options_class, values)
     assert values(with_recipe_paths(words[1:])) == [words[1]]
