@@ -59,52 +59,26 @@ def metrics_of(folder: str) -> dict[str, list[float]]:
 
 
 def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str, str]:
-    """Draws the charts of pretraining; returns SVG text by name."""
+    """Draw the charts of pretraining; return SVG text by name."""
     metrics = metrics_of(pretrained)
     step = metrics["step"]
-
-    def line(name, quantity):
-        return Line(name, step, smooth(metrics[quantity]))
-
-    held_out_color = "#047857"
-
-    def held_out_mark(quantity):
-        return Mark("held-out documents, at the end", held_out[quantity], held_out_color)
-
-    return {
-        "masked_lm_loss": chart(
-            "Masked tokens: loss (nats)",
-            [line("training", "masked_lm_loss")],
-            [held_out_mark("masked_lm_loss")],
-        ),
-        "masked_lm_accuracy": chart(
-            "Masked tokens: accuracy",
-            [line("training", "masked_lm_accuracy")],
-            [
-                held_out_mark("masked_lm_accuracy"),
-                Mark("most frequent token", check["most_frequent_token_accuracy"]),
-            ],
-            percent=True,
-        ),
-        "sentence_order_loss": chart(
-            "Sentence order: loss (nats)",
-            [line("training", "sentence_order_loss")],
-            [held_out_mark("sentence_order_loss")],
-        ),
-        "sentence_order_accuracy": chart(
-            "Sentence order: accuracy",
-            [line("training", "sentence_order_accuracy")],
-            [held_out_mark("sentence_order_accuracy"), Mark("chance", 0.5)],
-            percent=True,
-        ),
-        "learning_rate": chart(
-            "Learning rate", [Line("learning rate", step, metrics["learning_rate"])]
-        ),
-        "examples_per_second": chart(
-            "Sequences per second",
-            [Line("sequences per second", step[1:], metrics["examples_per_second"][1:])],
-        ),
-    }
+    frequent = Mark("most frequent token", check["most_frequent_token_accuracy"])
+    drawn = {}
+    for objective, title, reference in (
+        ("masked_lm", "Masked tokens", frequent),
+        ("sentence_order", "Sentence order", Mark("chance", 0.5)),
+    ):
+        for quantity, unit in (("loss", " (nats)"), ("accuracy", "")):
+            name, percent = f"{objective}_{quantity}", quantity == "accuracy"
+            line = Line("training", step, smooth(metrics[name]))
+            marks = [Mark("held-out documents, at the end", held_out[name], "#047857")]
+            marks += [reference] * percent
+            drawn[name] = chart(f"{title}: {quantity}{unit}", [line], marks, percent=percent)
+    rate = Line("learning rate", step, metrics["learning_rate"])
+    drawn["learning_rate"] = chart("Learning rate", [rate])
+    rates = Line("sequences per second", step[1:], metrics["examples_per_second"][1:])
+    drawn["examples_per_second"] = chart("Sequences per second", [rates])
+    return drawn
 
 
 def rate_of(stage: str, seconds: float, folder: str) -> str:

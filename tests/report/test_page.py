@@ -11,7 +11,15 @@ from albert_tf.report import charts
 from albert_tf.report.breakdowns import by_group, by_length
 from albert_tf.report.intervals import wilson
 from albert_tf.report.page import Page, Result, render
-from albert_tf.report.sections import MOST_ERRORS, Section, Shade, Table, error_section, excerpt
+from albert_tf.report.sections import (
+    MOST_ERRORS,
+    Section,
+    Shade,
+    Table,
+    error_section,
+    excerpt,
+    text_table,
+)
 from tests.support.html import Reader, read_page
 
 NASTY = "<script>alert(1)</script> & \"q\" 'a' $x_{$ \u4e2d"
@@ -88,6 +96,14 @@ def test_line_breaks_and_shades_stay():
     assert "one\ntwo" in text
     assert 'class="number"' in text
     assert "rgba(37, 99, 235, 0.500)" in text
+
+
+def test_tables_as_text_align_numbers_to_the_right():
+    rows = [("one", 1), ("twelve", "12"), ("", 3)]
+    assert text_table(("name", "count"), rows, {1}) == (
+        "name    count\none         1\ntwelve     12\n            3"
+    )
+    assert text_table(("name", "count"), rows) == "name    count\none     1\ntwelve  12\n        3"
 
 
 def test_errors_are_counted_and_the_first_shown():
