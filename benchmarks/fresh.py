@@ -21,7 +21,7 @@ from albert_tf.errors import InputError
 
 
 class Clock:
-    """Seconds of consecutive parts."""
+    """Seconds of named parts."""
 
     def __init__(self):
         self.seconds: dict[str, float] = {}
@@ -30,7 +30,7 @@ class Clock:
     def part(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        self.seconds[name] = time.perf_counter() - start
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 def _import_tensorflow(clock: Clock) -> None:

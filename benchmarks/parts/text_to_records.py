@@ -7,7 +7,6 @@ comparison; and the rate and peak memory of the commands, also as the corpus gro
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import functools
 import multiprocessing
 import os
@@ -15,9 +14,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import sentencepiece
@@ -25,6 +22,7 @@ import sentencepiece
 from albert_tf.input.masking import derive_seeds, draw_masks
 from benchmarks import corpus
 from benchmarks.comparison import Suite
+from benchmarks.fresh import Clock
 from benchmarks.interleaving import interleave
 from benchmarks.measurements import Measurement, reference_of
 from benchmarks.pictures import Bar, Panel
@@ -178,19 +176,6 @@ def _command_table(commands: list[Measurement]) -> Table:
     return Table("Commands, start-up included; memory of the largest process", heads, rows)
 
 
-class Stages:
-    """Seconds of named stages."""
-
-    def __init__(self):
-        self.seconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def timed(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
 def time_stages(
     text: pathlib.Path, data: corpus.Corpus, length: int, folder: str
 ) -> dict[str, float]:
@@ -206,34 +191,34 @@ def time_stages(
         _BUCKETS,
     )
     tokenizer = maker.tokenizer
-    stages = Stages()
-    with stages.timed("read"):
+    clock = Clock()
+    with clock.part("read"):
         documents = list(read_unit(TextUnit(str(text), 0, 0, text.stat().st_size), Counter()))
     sentences = [sentence for document in documents for sentence in document.sentences]
-    with stages.timed("tokenize"):
+    with clock.part("tokenize"):
         encoded = tokenizer.encode_flat(sentences)
     prepared = [tokenizer.preprocess(sentence) for sentence in sentences]
     processor = sentencepiece.SentencePieceProcessor(model_file=data.spm_model_file)
-    with stages.timed(SENTENCEPIECE):
+    with clock.part(SENTENCEPIECE):
         processor.encode(prepared, num_threads=1)
     joined = join_documents(documents, [encoded], maker.token_dtype)
     seeds = derive_seeds(1, 0, np.array([document.offset for document in documents]))
-    with stages.timed("pair"):
+    with clock.part("pair"):
         pairs = make_pairs(joined, tokenizer.word_starts, maker.pairing, seeds)
-    with stages.timed("shuffle"):
+    with clock.part("shuffle"):
         write_run(f"{folder}/run", make_run(joined.ids, [pairs], seeds, 1, _BUCKETS))
     with open(f"{folder}/out", "wb") as file:
         for bucket in range(_BUCKETS):
-            with stages.timed("shuffle"):
+            with clock.part("shuffle"):
                 parts = read_buckets([f"{folder}/run"], bucket, _BUCKETS, maker.token_dtype)
                 merged, order = merge(list(parts), 1)
             sizes = merged.examples["first"].astype(np.int64) + merged.examples["second"]
             ends = np.cumsum(sizes)
             middles = (ends - merged.examples["second"])[order]
             spans = np.stack([(ends - sizes)[order], middles, middles, ends[order]], 1)
-            with stages.timed("assemble"):
+            with clock.part("assemble"):
                 examples = assemble(merged.tokens, spans, tokenizer, maker.word_starts, length)
-            with stages.timed("mask"):
+            with clock.part("mask"):
                 masked = draw_masks(
                     examples.input_ids,
                     examples.lengths,
@@ -255,9 +240,9 @@ def time_stages(
                 "masked_lm_ids": masked.ids,
                 "masked_lm_weights": masked.weights,
             }
-            with stages.timed("serialize"):
+            with clock.part("serialize"):
                 write_records(file, features)
-    return stages.seconds
+    return clock.seconds
 
 
 def run_command(*words: str) -> tuple[float, float]:
