@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.engines.device_options import ENGINE_NAMES
+from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
 from albert_tf.options import check_limits, option
 from albert_tf.tokenizers.packing import MIN_LENGTH
@@ -39,7 +39,7 @@ class ModelOptions(OutputOptions):
         None, "Whether to lower-case text; by default as recorded next to the weights."
     )
     engine: str | None = option(
-        None, "tensorflow or jax; by default the one that is installed.", ENGINE_NAMES
+        None, "tensorflow or jax; by default the one that is installed.", tuple(ENGINES)
     )
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.engines.registry import ENGINES
 from albert_tf.options import option
-
-# Keys of `albert_tf.engines.registry.ENGINES`, which are also names of Keras's backends.
-ENGINE_NAMES = ("tensorflow", "jax")
 
 # --dtype -> the Keras policy: bfloat16 products with float32 variables.
 DTYPE_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
@@ -20,7 +18,7 @@ class DeviceOptions:
     engine: str = option(
         "tensorflow",
         "What computes: tensorflow (CPU, GPU, TPU v2 to v5p) or jax (CPU, GPU, TPU v4 and later).",
-        choices=ENGINE_NAMES,
+        choices=tuple(ENGINES),
     )
     strategy: str = option(
         "auto",

@@ -8,11 +8,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from albert_tf.engines.device_options import ENGINE_NAMES, DeviceOptions
 from albert_tf.errors import InputError
 
 if TYPE_CHECKING:
     from albert_tf.engines.base import Engine
+    from albert_tf.engines.device_options import DeviceOptions
 
 
 class _Entry(NamedTuple):
@@ -23,18 +23,24 @@ class _Entry(NamedTuple):
         name: of the class.
         requires: packages that must be installed.
         extras: of this project, that install them.
+        unused: packages that its framework imports where they are installed, without need.
     """
 
     module: str
     name: str
     requires: tuple[str, ...]
     extras: str
+    unused: tuple[str, ...] = ()
 
 
 # Each is called like the backend of Keras that it runs on.
 ENGINES: dict[str, _Entry] = {
     "tensorflow": _Entry(
-        "albert_tf.engines.tensorflow.engine", "TensorFlowEngine", ("tensorflow",), "cpu, gpu, tpu"
+        "albert_tf.engines.tensorflow.engine",
+        "TensorFlowEngine",
+        ("tensorflow",),
+        "cpu, gpu, tpu",
+        unused=("jax",),  # to convert JAX models to TFLite
     ),
     "jax": _Entry(
         "albert_tf.engines.jax.engine",
@@ -43,7 +49,6 @@ ENGINES: dict[str, _Entry] = {
         "jax, jax-cuda, jax-tpu",
     ),
 }
-assert tuple(ENGINES) == ENGINE_NAMES
 
 
 def select_engine(name: str) -> None:

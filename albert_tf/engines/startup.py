@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 
+from albert_tf.engines.registry import ENGINES
 from albert_tf.environment import cache_folder
 
 # `ALBERT_TF_COMPILATION_CACHE=off` compiles everything in each process.
@@ -38,9 +39,8 @@ def load_keras() -> None:
         # For etils, which opens JAX's files: it decides once whether gs:// loads TensorFlow.
         os.environ.setdefault("EPATH_USE_TF", "false")
         keep_compiled_programs()
-    # For the conversion of JAX models to TFLite, TensorFlow imports JAX.
-    others = ("jax",) if backend == "tensorflow" else ()
-    with _not_installed((*_OPTIONAL, *others)), _without_garbage_collection():
+    unused = ENGINES[backend].unused if backend in ENGINES else ()
+    with _not_installed((*_OPTIONAL, *unused)), _without_garbage_collection():
         importlib.import_module("keras")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.engines.device_options import DTYPE_POLICIES, ENGINE_NAMES
+from albert_tf.engines.device_options import DTYPE_POLICIES
+from albert_tf.engines.registry import ENGINES
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM
 from albert_tf.options import check_limits, option
@@ -74,7 +75,7 @@ class PredictOptions:
     )
     dtype: str = option("float32", "Precision of matrix products.", choices=DTYPE_POLICIES)
     engine: str | None = option(
-        None, "tensorflow or jax; by default the one that is installed.", ENGINE_NAMES
+        None, "tensorflow or jax; by default the one that is installed.", tuple(ENGINES)
     )
 
     def __post_init__(self):

@@ -136,19 +136,16 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
 
     def _checksums(self) -> tuple[list[str], np.ndarray]:
         variables = [*self.model.weights, *self.moments]
+        return [variable.path for variable in variables], self._sums_of_bits().numpy()
 
+    @tf.function(autograph=False)
+    def _sums_of_bits(self) -> tf.Tensor:
         def of_replica():
-            sums = [
-                tf.reduce_sum(tf.cast(tf.bitcast(variable.value, tf.int32), tf.int64))
-                for variable in variables
-            ]
-            return tf.stack(sums)[tf.newaxis]
+            values = [variable.value for variable in (*self.model.weights, *self.moments)]
+            bits = [tf.cast(tf.bitcast(value, tf.int32), tf.int64) for value in values]
+            return tf.stack([tf.reduce_sum(each) for each in bits])[tf.newaxis]
 
-        @tf.function
-        def of_all():
-            return gather_in_order(self.strategy, self.strategy.run(of_replica))
-
-        return [variable.path for variable in variables], of_all().numpy()
+        return gather_in_order(self.strategy, self.strategy.run(of_replica))
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _steps(self, iterator, count: tf.Tensor) -> dict[str, Any]:

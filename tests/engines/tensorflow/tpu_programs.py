@@ -25,7 +25,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.tpu.tpu_system_metadata import TPUSystemMetadata
 
-from albert_tf.engines.tensorflow import replicas
+from albert_tf.engines.tensorflow.step import TrainingStep
 from albert_tf.errors import InputError
 from albert_tf.finetuning.run import fine_tune
 from albert_tf.tasks.classification.task import ClassificationTask
@@ -88,14 +88,14 @@ def check(work: Callable[[Any], Any], options: Any, kind: str) -> None:
     assert problem.startswith(f"the {kind} step failed: {NO_KERNEL}"), problem
 
 
-def traced(checksums: Callable, strategy: tf.distribute.Strategy, variables: Any) -> np.ndarray:
+def traced(step: TrainingStep, checksums: Callable) -> tuple[list[str], np.ndarray]:
     """The same checksum of all replicas, after the program that computes them was traced."""
     try:
-        checksums(strategy, variables)
+        checksums(step)
     except tf.errors.InvalidArgumentError as error:
         if NO_KERNEL not in str(error):
             raise
-    return np.zeros((CORES, 1), np.int64)
+    return ["all"], np.zeros((CORES, 1), np.int64)
 
 
 def check_pretraining(folder: pathlib.Path) -> None:
@@ -145,11 +145,10 @@ def main() -> None:
     tf.config.set_logical_device_configuration(cpu, parts)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         patch = mock.patch.object
+        checksums = functools.partialmethod(traced, checksums=TrainingStep._checksums)
         stack.enter_context(patch(tf.distribute.cluster_resolver, "TPUClusterResolver", _Resolver))
         stack.enter_context(patch(tf.tpu.experimental, "initialize_tpu_system"))
-        stack.enter_context(
-            patch(replicas, "checksums", functools.partial(traced, replicas.checksums))
-        )
+        stack.enter_context(patch(TrainingStep, "_checksums", checksums))
         folder = pathlib.Path(name)
         check_pretraining(folder)
         finetuning.write_files(folder)
