@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.input import record_reader
+from albert_tf.input import dynamic, record_reader
 from albert_tf.input.features import limited, unmasked_features
 from albert_tf.input.manifest import DynamicMasks
 from albert_tf.input.masking import Masking
@@ -59,6 +59,15 @@ def test_training_batches_are_those_of_tensorflow(
     stream = RecordStream(index, features, batch_size, 3, masks, shuffle_buffer_size)
     for (shard, replicas), first in [(PIPELINES[0], 0), *((each, count - 3) for each in PIPELINES)]:
         assert_tensorflow_has(stream, shard, replicas, first, count)
+
+
+def test_an_evaluation_draws_other_masks_than_training(index):
+    features, positions = unmasked_features(LENGTH), np.arange(8)
+    examples = RecordStream(index, features, 8).batches()[0]
+    for buffer, purpose in ((None, dynamic.EVALUATION), (4, dynamic.TRAINING)):
+        stream = RecordStream(index, features, 8, 3, MASKS, buffer)
+        expected = dynamic.draw(examples, positions, MASKS, 3, purpose)
+        assert_same(stream.draw_masks(examples, positions), expected)
 
 
 def test_evaluation_reads_blocks_once_but_between_windows(index, monkeypatch):

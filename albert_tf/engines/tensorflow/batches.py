@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.engines.tensorflow.records import record_batches
 from albert_tf.input.record_batches import RecordStream
-from albert_tf.input.streams import ENDLESS, WHOLE, BatchStream, Shard
+from albert_tf.input.streams import WHOLE, BatchStream, Shard
 
 
 def dataset(
@@ -69,10 +69,8 @@ def _computed_here(source, first_step: int) -> tf.data.Dataset:
             for array, (name, (shape, _)) in zip(arrays, spec.items(), strict=True)
         }
 
+    # Up to `ENDLESS`, TensorFlow takes it for infinite; strategies use such a data set as it is.
     steps = tf.data.Dataset.range(first_step, len(source))
-    if len(source) == ENDLESS:
-        # Strategies with several replicas use an endless data set as it is.
-        steps = steps.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
     return steps.map(load, num_parallel_calls=tf.data.AUTOTUNE).prefetch(4)
 
 
