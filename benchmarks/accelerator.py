@@ -108,7 +108,7 @@ def run(options: Options) -> None:
 
 
 def _models(options: Options) -> list[tuple[str, AlbertConfig]]:
-    """The models by name; also checks all flags."""
+    """Return the models by name; also checks all flags."""
     check_limits(options)
     if options.albert_config_file:
         path = options.albert_config_file
@@ -140,7 +140,7 @@ def _report(
     left_out: dict[str, str],
     reference: str | None,
 ) -> tuple[Result, list[str]]:
-    """The results so far, and the files that they were written to."""
+    """Return the results so far, and the files that they were written to."""
     device = {**measurements[0].details["device"]}
     del device["peak_memory"]
     on_gpu = device["platform"] == "gpu"

@@ -74,7 +74,7 @@ class Case(NamedTuple):
 def products(
     dtype: str, shape: tuple[int, int, int] = PRODUCT_SHAPE, implementation: str = PRODUCTS
 ) -> Case:
-    """The lower bound of a step: its matrix products alone, at this machine's own rate.
+    """Return the lower bound of a step: its matrix products alone, at this machine's own rate.
 
     Args:
         dtype: precision of the products.
@@ -92,7 +92,7 @@ def compare(
     left_out: dict[str, str],
     bound: Case | None = None,
 ) -> list[Measurement]:
-    """Measures cases in interleaved rounds, together with the machine's rate of matrix products.
+    """Measure cases in interleaved rounds, together with the machine's rate of matrix products.
 
     Args:
         suite: settings.
@@ -152,7 +152,7 @@ class _Running:
 
     @classmethod
     def warmed_up(cls, case: Case, implementation: Implementation, suite: Suite) -> _Running:
-        """Runs steps that warm up compilers and caches, and finds the number for a round."""
+        """Run steps that warm up compilers and cache, and find the number for a round."""
         first = implementation.run(1)
         implementation.run(1)
         if case.steps:
@@ -166,7 +166,7 @@ class _Running:
         return cls(case, implementation, first, steps)
 
     def measured(self, rates: list[float]) -> Measurement:
-        """The measurement, given the rate of matrix products (operations/s) in each round."""
+        """Return the measurement, given the operations/s of matrix products in each round."""
         case, workload = self.case, self.case.workload
         sequences = self.steps * workload.batch_size
         lower_bound = [sequences * case.flops / rate for rate in rates] if case.flops else None

@@ -48,7 +48,7 @@ def small(folder: str, vocab_size: int = 1000) -> Corpus:
 def large(
     folder: str, books: str | None, spm_model_file: str | None, vocab_size: int = 8000
 ) -> Corpus:
-    """The .txt files of a folder, or without one the documentation of installed packages."""
+    """Return the .txt files of a folder, or without one the documentation of installed packages."""
     name = "books" if books else "documentation of installed packages"
     if books is None:
         books = os.path.join(folder, "books")
@@ -81,7 +81,7 @@ def records(
     masking: str = "static",
     num_shards: int = 1,
 ) -> list[str]:
-    """TFRecords of a corpus."""
+    """Return TFRecords of a corpus."""
     path = os.path.join(folder, f"{masking}-{length}.tfrecord")
     _run(
         "create_pretraining_data",

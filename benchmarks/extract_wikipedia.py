@@ -62,7 +62,7 @@ def run(options: Options) -> None:
 
 
 def _make_dump(options: Options, folder: str) -> tuple[str, int]:
-    """A dump with the pages several times, a hundred to a stream; its path and size as XML."""
+    """Return path and XML size of a dump with the pages several times, a hundred a stream."""
     with open(options.input_file, "rb") as file:
         xml = file.read()
     xml = bz2.decompress(xml) if xml.startswith(b"BZh") else xml

@@ -109,7 +109,7 @@ def run(options: Options) -> None:
 
 
 def _sentences(options: Options, config: AlbertConfig, longest: int, folder: str) -> dict[str, str]:
-    """Writes the token ids of both splits; returns their files."""
+    """Write the token ids of both splits; return their files."""
     tokenizer = Tokenizer.load(options.spm_model_file)
     config.check_vocabulary(tokenizer.vocab_size, options.spm_model_file)
     files = {}

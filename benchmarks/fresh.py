@@ -42,7 +42,7 @@ def _import_tensorflow(clock: Clock) -> None:
 
 
 def first_step(config: dict, files: list[str], batch_size: int, length: int, predictions: int):
-    """Everything up to the first pretraining step on TFRecords, as in the command."""
+    """Return everything up to the first pretraining step on TFRecords, as in the command."""
     clock = Clock()
     _import_tensorflow(clock)
     with clock.part("import albert_tf"):
@@ -72,7 +72,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
 
 
 def compiling(config: dict, batch_size: int, length: int, predictions: int, xla: bool):
-    """Everything up to the first pretraining step on a batch in memory, with or without XLA."""
+    """Time everything up to the first pretraining step on a batch in memory."""
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
@@ -107,7 +107,7 @@ def _steps(clock: Clock, step) -> None:
 
 
 def load_export(folder: str, length: int):
-    """Loads a SavedModel and calls it once."""
+    """Load a SavedModel and call it once."""
     clock = Clock()
     _import_tensorflow(clock)
     import tensorflow as tf
@@ -125,7 +125,7 @@ def load_export(folder: str, length: int):
 
 
 def load_preprocessing(folder: str):
-    """Loads the tokenizer of an export and tokenizes a text."""
+    """Load the tokenizer of an export and tokenize a text."""
     clock = Clock()
     _import_tensorflow(clock)
     with clock.part("import TensorFlow Text"):
@@ -158,7 +158,7 @@ def load_weights(folder: str, length: int):
 
 
 def hugging_face(folder: str, length: int):
-    """Hugging Face's model with the weights of the same folder, and its first forward pass."""
+    """Time the first forward pass of Hugging Face's model, loading included."""
     clock = Clock()
     with clock.part("import PyTorch"):
         import torch
@@ -182,10 +182,10 @@ TASKS = {
 
 
 def start(name: str, **arguments: Any) -> dict[str, float]:
-    """Runs a task in a new process; returns seconds of its parts and, as "all", of the process.
+    """Run a task in a new process; return seconds of its parts and, as "all", of the process.
 
     Raises:
-        InputError: if it fails; the message contains the last line of its error output.
+        InputError: If it fails; the message contains the last line of its error output.
     """
     words = [sys.executable, "-m", "benchmarks.fresh", name, json.dumps(arguments)]
     began = time.perf_counter()
@@ -195,10 +195,10 @@ def start(name: str, **arguments: Any) -> dict[str, float]:
 
 
 def run_quietly(words: list[str], variables: Mapping[str, str] | None = None) -> str:
-    """The output of a command, with `variables` in addition to the environment.
+    """Return the output of a command, with `variables` in addition to the environment.
 
     Raises:
-        InputError: if it fails; the message contains the last line of its error output.
+        InputError: If it fails; the message contains the last line of its error output.
     """
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **(variables or {})}
     done = subprocess.run(words, capture_output=True, text=True, env=environment)

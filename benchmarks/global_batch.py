@@ -40,7 +40,7 @@ class Options:
 
 
 def train(folder: str, records: str, length: int, batch: int, micro: int, steps: int, minutes=None):
-    """Runs the recipe; returns its peak memory in GiB and the metrics of its steps.
+    """Run the recipe; return its peak memory in GiB and the metrics of its steps.
 
     Args:
         folder: for its output.
@@ -84,13 +84,13 @@ def train(folder: str, records: str, length: int, batch: int, micro: int, steps:
 
 
 def _reason(lines: list[str]) -> str:
-    """The line of a program's output with the reason why it ended."""
+    """Return the line of a program's output with the reason why it ended."""
     named = [line for line in lines if re.search(r"^\S*error:", line, re.IGNORECASE)]
     return (named or lines or ["no error message"])[-1]
 
 
 def _peak_gib(pid: int) -> float:
-    """Peak resident memory of a process so far; 0 where it has just ended."""
+    """Return peak resident memory of a process so far; 0 where it has just ended."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as file:
         if found := re.search(r"VmHWM:\s*(\d+) kB", file.read()):
             return int(found[1]) / 2**20

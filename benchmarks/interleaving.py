@@ -71,7 +71,7 @@ class Implementation:
         workload: the work that it does.
 
     Raises:
-        ProcessFailed: if it ends before the first step.
+        ProcessFailed: If it ends before the first step.
     """
 
     def __init__(self, name: str, workload: Workload):
@@ -101,10 +101,10 @@ class Implementation:
         self._stderr.close()
 
     def run(self, steps: int) -> float:
-        """Runs steps and returns the seconds that they took.
+        """Run steps and return the seconds that they took.
 
         Raises:
-            ProcessFailed: if the process ended.
+            ProcessFailed: If the process ended.
         """
         self._process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):  # it has ended, and so has its output
@@ -127,7 +127,7 @@ class Implementation:
 
 
 def interleave(functions: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Calls every function once per round; every other round goes in reverse order.
+    """Call every function once per round; every other round goes in reverse order.
 
     Returns:
         The results of each function, one per round.

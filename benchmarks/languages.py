@@ -70,7 +70,7 @@ def main(options: Options) -> None:
 
 
 def measure(folder: pathlib.Path, language: dict[str, str]) -> dict[str, Any]:
-    """Returns the row of a language."""
+    """Return the row of a language."""
     text = (folder / f"{language['code']}.txt").read_text("utf-8")
     paragraphs = [line for line in text.splitlines() if line.strip()]
     code = language["lang"]
@@ -124,7 +124,7 @@ def _measure_vocabulary(corpus: pathlib.Path, model_type: str, lines: list[str])
 
 
 def _train(corpus: pathlib.Path, model_type: str) -> Tokenizer:
-    """Trains the largest vocabulary of up to 1,000 pieces that the text yields."""
+    """Train the largest vocabulary of up to 1,000 pieces that the text yields."""
     size = _VOCAB_SIZE
     while True:
         options = VocabularyOptions(
@@ -145,21 +145,21 @@ def _train(corpus: pathlib.Path, model_type: str) -> Tokenizer:
 
 
 def _letters(lines: list[str]) -> int:
-    """The number of letters and marks, decomposed."""
+    """Return the number of letters and marks, decomposed."""
     text = unicodedata.normalize("NFKD", "".join(lines)).lower()
     counts = collections.Counter(text)
     return sum(count for c, count in counts.items() if unicodedata.category(c)[0] in "LM")
 
 
 def _merged(lines: list[str], normalized: list[str]) -> float:
-    """The share of words that another word becomes equal to, other than by case."""
+    """Return the share of words that another word becomes equal to, other than by case."""
     words = {word for line in lines for word in unicodedata.normalize("NFKC", line.lower()).split()}
     left = {word for line in normalized for word in unicodedata.normalize("NFKC", line).split()}
     return max(0.0, 1 - len(left) / len(words))
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Returns a table by script."""
+    """Return a table by script."""
     scripts: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
     for row in rows:
         scripts[row["script"]].append(row)

@@ -68,7 +68,7 @@ class Measured:
 
 
 def make_raw_text(books: str, folder: pathlib.Path, size: float) -> list[pathlib.Path]:
-    """Writes changed copies of the books until there are `size` bytes; returns their folders."""
+    """Write changed copies of the books until there are `size` bytes; return their folders."""
     texts = {path.name: path.read_bytes() for path in sorted(pathlib.Path(books).glob("*.txt"))}
     paragraphs = {name: text.replace(b"\r", b"").split(b"\n\n") for name, text in texts.items()}
     made, copies = 0, []
@@ -92,7 +92,7 @@ def make_raw_text(books: str, folder: pathlib.Path, size: float) -> list[pathlib
 
 
 def run_command(words: list[str], folder: pathlib.Path, kill_after: list[float]) -> Measured:
-    """Runs `python -m data_prep...`, killing it after some seconds of each of its first starts."""
+    """Run `python -m data_prep...`, killing it after some seconds of each of its first starts."""
     measured = Measured()
     for limit in [*kill_after, float("inf")]:
         start = time.monotonic()
@@ -120,7 +120,7 @@ def run_command(words: list[str], folder: pathlib.Path, kill_after: list[float])
 
 
 def _memory_of_session(session: int) -> Iterator[tuple[int, float]]:
-    """The peak memory so far, in MB, of each process of a session."""
+    """Yield the peak memory so far, in MB, of each process of a session."""
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -134,7 +134,7 @@ def _memory_of_session(session: int) -> Iterator[tuple[int, float]]:
 
 
 def _megabytes(path: pathlib.Path) -> float:
-    """The size of a file or of the files in a folder, which may vanish meanwhile."""
+    """Return the size of a file or of the files in a folder, which may vanish meanwhile."""
     total = 0
     for each in path.rglob("*") if path.is_dir() else [path]:
         with contextlib.suppress(FileNotFoundError):

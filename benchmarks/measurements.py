@@ -51,13 +51,13 @@ class Measurement:
         return Spread.of(low / own for low, own in zip(self.lower_bound, self.seconds, strict=True))
 
     def times_as_long(self, reference: Measurement) -> Spread:
-        """Seconds per unit over those of `reference`, in each round."""
+        """Return seconds per unit over those of `reference`, in each round."""
         per_unit = reference.amount / self.amount
         pairs = zip(self.seconds, reference.seconds, strict=True)
         return Spread.of(per_unit * own / other for own, other in pairs)
 
     def to_dict(self, reference: Measurement | None = None) -> dict[str, Any]:
-        """All values for JSON, with the ratio to `reference` if there is one."""
+        """Return all values for JSON, with the ratio to `reference` if there is one."""
         values: dict[str, Any] = {
             "work": self.work,
             "implementation": self.implementation,
@@ -82,7 +82,7 @@ class Measurement:
 def reference_of(
     measurement: Measurement, measurements: Sequence[Measurement], implementation: str
 ) -> Measurement | None:
-    """The measurement of `implementation` for the same work, with which `measurement` is compared.
+    """Return the measurement of `implementation` for the same work.
 
     Returns:
         None if it is missing or is `measurement` itself, or if it was not measured in the same

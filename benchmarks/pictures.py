@@ -62,7 +62,7 @@ class Panel(NamedTuple):
 
 
 def draw(title: str, panels: Sequence[Panel]) -> str:
-    """SVG text of one panel or more under a title, two in a row."""
+    """Return SVG text of one panel or more under a title, two in a row."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     heights = [max(map(_height, panels[row * columns :][:columns])) for row in range(rows)]

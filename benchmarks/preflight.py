@@ -74,7 +74,7 @@ class Options:
 
 
 def recipe(name: str, where: Slice, options: Options) -> PreflightOptions:
-    """The preflight's options of a recipe on a slice."""
+    """Return the preflight's options of a recipe on a slice."""
     values = flags.FlagValues()
     define_flags(PreflightOptions, values)
     values(
@@ -92,7 +92,7 @@ def recipe(name: str, where: Slice, options: Options) -> PreflightOptions:
 def largest(
     options: PreflightOptions, where: Slice, sizes: Sequence[int]
 ) -> Iterator[tuple[int, bool, Compiled]]:
-    """Sizes from the first on, up to the first that fits."""
+    """Yield sizes from the first on, up to the first that fits."""
     compiler = Compiler(options)
     for remat in (False, True):
         for micro in sizes:
@@ -103,7 +103,7 @@ def largest(
 
 
 def cells(name: str, where: Slice, batch: int, micro: int, remat: bool, compiled: Compiled):
-    """A row of the table."""
+    """Return a row of the table."""
     memory = f"{compiled.memory / GIB:.2f} of {(compiled.available or where.data.memory) / GIB:.2f}"
     start = (
         name, f"`{where.name}` ({where.accelerator})", where.replicas, batch // where.replicas,

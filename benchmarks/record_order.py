@@ -52,7 +52,7 @@ class Options:
 
 
 def make_files(options: Options, folder: str) -> list[str]:
-    """The files of an epoch, one file under many names."""
+    """Return the files of an epoch, one file under many names."""
     random = np.random.default_rng(_SEED)
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
     count = options.examples // options.num_files
@@ -76,7 +76,7 @@ def make_files(options: Options, folder: str) -> list[str]:
 
 
 def seconds_to_first_batch(options: Options, files: list[str], step: int) -> float:
-    """Time to find the index of the files and to make the batch of a step."""
+    """Return time to find the index of the files and to make the batch of a step."""
     with quiet_import():
         import tensorflow as tf  # noqa: F401
 
@@ -93,7 +93,7 @@ def seconds_to_first_batch(options: Options, files: list[str], step: int) -> flo
 
 
 def read_share(options: Options, files: list[str], hosts: int) -> tuple[float, float]:
-    """Bytes that the last of some hosts reads for three windows.
+    """Return bytes that the last of some hosts reads for three windows.
 
     Returns:
         GB, and the ratio to the bytes of the records that it uses.

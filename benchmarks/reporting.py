@@ -56,7 +56,7 @@ class Result:
 
 
 def write(result: Result, folder: str, name: str, command: str, quick: bool) -> list[str]:
-    """Writes NAME.json and NAME.svg atomically and returns their paths."""
+    """Write NAME.json and NAME.svg atomically and return their paths."""
     content = {
         "part": name,
         "title": result.title,
@@ -84,7 +84,7 @@ def write(result: Result, folder: str, name: str, command: str, quick: bool) -> 
 def comparison_table(
     title: str, measurements: Sequence[Measurement], reference: str, milliseconds: bool = False
 ) -> Table:
-    """A row per measurement: speed, comparison with the reference, lower bound and memory.
+    """Return a row per measurement: speed, comparison with the reference, lower bound and memory.
 
     Args:
         title: title of the table.
@@ -122,5 +122,5 @@ def _scaled(spread, factor: float) -> dict[str, float]:
 
 
 def decimals(value: float) -> str:
-    """A format for about three significant digits: 0.123, 1.23, 12.3, 123."""
+    """Return a format for about three significant digits: 0.123, 1.23, 12.3, 123."""
     return f".{max(0, 2 - sum(value >= limit for limit in (10, 100)) + (value < 1))}f"

@@ -62,7 +62,7 @@ def main(options: Options) -> None:
 
 
 def prepare(options: Options, folder: pathlib.Path) -> None:
-    """Makes text, vocabulary and TFRecords; what is finished is not made again."""
+    """Make text, vocabulary and TFRecords; what is finished is not made again."""
     run(
         "-m", "data_prep.extract_corpus", "--format=books", f"--input_file={options.books}/*.txt",
         f"--output_file={folder}/all.txt", f"--eval_output_file={folder}/eval.txt",
@@ -92,7 +92,7 @@ def prepare(options: Options, folder: pathlib.Path) -> None:
 
 
 def swap_half(source: str, target: str) -> None:
-    """Writes the examples of a file with half of the pairs swapped, for good."""
+    """Write the examples of a file with half of the pairs swapped, for good."""
     examples = read_examples(source, unmasked_features(LENGTH))
     examples = {name: values.astype(np.int32) for name, values in examples.items()}
     swapped = np.random.default_rng(0).random(len(examples["input_ids"])) < 0.5
@@ -117,7 +117,7 @@ def swap_half(source: str, target: str) -> None:
 def train(
     options: Options, folder: pathlib.Path, variant: str, seed: int, steps_per_pass: int
 ) -> list[dict]:
-    """Trains and evaluates a model; returns its evaluations, one a pass."""
+    """Train and evaluate a model; return its evaluations, one a pass."""
     output = folder / f"{variant}-{seed}"
     run(
         "run_pretraining.py", "--flagfile=small_cpu", f"--input_file={folder}/{variant}.tfrecord",
@@ -141,7 +141,7 @@ def train(
 
 
 def report(folder: pathlib.Path, results: dict, steps_per_pass: int, manifest: dict) -> None:
-    """Writes what is known so far."""
+    """Write what is known so far."""
     described = {
         "examples": manifest["examples"],
         "text_bytes": manifest["text_bytes"],
@@ -176,7 +176,7 @@ def report(folder: pathlib.Path, results: dict, steps_per_pass: int, manifest: d
 
 
 def run(*words: str) -> None:
-    """Runs a command of the project."""
+    """Run a command of the project."""
     run_quietly([sys.executable, *words])
 
 

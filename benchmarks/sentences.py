@@ -64,7 +64,7 @@ def _f1(expected: Sequence[str], found: Sequence[str]) -> float:
 
 
 def _boundaries(sentences: Sequence[str]) -> set[int]:
-    """Where sentences end, other than the last one, in characters without white space."""
+    """Return where sentences end, other than the last one, in characters without white space."""
     lengths = [len("".join(sentence.split())) for sentence in sentences]
     ends = list(itertools.accumulate(lengths))
     return {end for end in ends if end < ends[-1]}

@@ -27,10 +27,10 @@ class CurveOptions:
 
 
 def columns_of(path: str) -> dict[str, list[float]]:
-    """The columns of a file of JSON lines, without lines that hold no loss.
+    """Return the columns of a file of JSON lines, without lines that hold no loss.
 
     Raises:
-        InputError: there is no such file, or nothing in it.
+        InputError: If there is no such file, or nothing in it.
     """
     rows = [json.loads(line) for line in read_lines(path)] if exists(path) else []
     rows = [row for row in rows if "masked_lm_loss" in row]
@@ -40,7 +40,7 @@ def columns_of(path: str) -> dict[str, list[float]]:
 
 
 def draw(options: CurveOptions) -> None:
-    """Writes a file for each of `CURVES`."""
+    """Write a file for each of `CURVES`."""
     training = columns_of(f"{options.output_dir}/metrics.jsonl")
     held_out = columns_of(f"{options.output_dir}/evaluations.jsonl")
     for quantity, (title, chance) in CURVES.items():

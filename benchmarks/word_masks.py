@@ -74,7 +74,7 @@ def _train(lines: list[str], vocab_size: int, path: str) -> Tokenizer:
 
 
 def _below_budget(tokenizer: Tokenizer, ids: np.ndarray, starts: np.ndarray) -> float:
-    """The share of examples with fewer masks than they should have."""
+    """Return the share of examples with fewer masks than they should have."""
     count = len(ids) // (_LENGTH - 2)
     examples = np.full((count, _LENGTH), tokenizer.sep_id, np.int32)
     examples[:, 0] = tokenizer.cls_id

@@ -55,7 +55,7 @@ class AccentLoss(NamedTuple):
         )
 
     def describe(self, kept: bool) -> str:
-        """Returns a line on what was decided, and why."""
+        """Return a line on what was decided, and why."""
         words, affected = self.words + self.capitalized, self.affected + self.capitalized_affected
         shown = [f"{a} → {b}" for a, b in (self.merged or self.changed)[:_MOST_SHOWN]]
         examples = f", such as {', '.join(shown)}" if shown else ""
@@ -70,7 +70,7 @@ class AccentLoss(NamedTuple):
 def accent_loss(
     sentences: Sequence[str], form: Literal["NFC", "NFKC"], bare: Callable[[str], str]
 ) -> AccentLoss:
-    """Measures what sentences would lose, on at most 100,000 of them.
+    """Measure what sentences would lose, on at most 100,000 of them.
 
     Args:
         sentences: the text.

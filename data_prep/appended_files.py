@@ -36,17 +36,17 @@ class AppendedFiles:
         self.written = dict.fromkeys(statistics, 0)
 
     def open(self) -> None:
-        """Opens the files to append to them."""
+        """Open the files to append to them."""
         self._files = [open(path, "ab") for path in self.partial]  # noqa: SIM115
 
     def append(self, *contents: bytes) -> None:
-        """Appends to each file."""
+        """Append to each file."""
         for file, digest, content in zip(self._files, self._digests, contents, strict=True):
             file.write(content)
             digest.update(content)
 
     def flushed(self) -> FilesState:
-        """Flushes the files; returns the size in bytes and the checksum of each."""
+        """Flush the files; return the size in bytes and the checksum of each."""
         for file in self._files:
             file.flush()
         return [
@@ -55,7 +55,7 @@ class AppendedFiles:
         ]
 
     def count_intact(self, states: Sequence[FilesState]) -> int:
-        """How many of the first states the unfinished files still contain as they were written."""
+        """Return how many of the first states are intact in the unfinished files."""
         intact = len(states)
         for number, path in enumerate(self.partial):
             digests = _digests_at(path, [state[number][0] for state in states[:intact]])
@@ -67,7 +67,7 @@ class AppendedFiles:
         return intact
 
     def is_complete(self, state: FilesState) -> bool:
-        """Whether the files, here or under their final names, are in the last state."""
+        """Return whether the files, here or under their final names, are in the last state."""
         for partial, path, (size, checksum) in zip(self.partial, self._final, state, strict=True):
             place = partial if os.path.exists(partial) else path
             if not files.exists(place) or (files.size(place), files.sha256_of(place)) != (
@@ -78,7 +78,7 @@ class AppendedFiles:
         return True
 
     def truncate(self, state: FilesState, written: dict[str, int]) -> None:
-        """Restores an earlier state of the unfinished files."""
+        """Restore an earlier state of the unfinished files."""
         for number, (path, (size, _)) in enumerate(zip(self.partial, state, strict=True)):
             os.truncate(path, size)
             (self._digests[number],) = _digests_at(path, [size])
@@ -92,7 +92,7 @@ class AppendedFiles:
 
 
 def _digests_at(path: str, sizes: Iterable[int]) -> Iterator[Any]:
-    """Yields the SHA-256 of the first bytes of a file, for ascending numbers of bytes it has."""
+    """Yield the SHA-256 of the first bytes of a file, for ascending numbers of bytes it has."""
     digest = hashlib.sha256()
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         for size in sizes:

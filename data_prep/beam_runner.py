@@ -41,13 +41,13 @@ SerializedSlice = tuple[tuple[int, int], bytes, bytes]
 
 @contextlib.contextmanager
 def make_shards(plan: Plan) -> Iterator[WorkFolder]:
-    """Makes all output files of a plan.
+    """Make all output files of a plan.
 
     Yields:
         The folder that contains the files, with the bytes that `local_runner.make_shards` writes.
 
     Raises:
-        InputError: if the text is not UTF-8 or yields no example, or if the runner is unknown.
+        InputError: If the text is not UTF-8 or yields no example, or if the runner is unknown.
     """
     first = plan.options.output_files[0]
     folder = plan.options.work_dir or os.path.dirname(first)

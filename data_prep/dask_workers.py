@@ -52,7 +52,7 @@ class DaskWorkers:
         initargs: arguments of `initializer`.
 
     Raises:
-        InputError: if there is no scheduler at the address, or if no worker connects to it.
+        InputError: If there is no scheduler at the address, or if no worker connects to it.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class DaskWorkers:
             self._resources = stack.pop_all()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yields `function(item)` for every item, in the order of the items.
+        """Yield `function(item)` for every item, in the order of the items.
 
         Only a few items are taken, and a few results kept, at a time.
 
         Raises:
-            ChildProcessError: if the scheduler is lost, or workers are lost again and again.
+            ChildProcessError: If the scheduler is lost, or workers are lost again and again.
         """
         waiting: deque[distributed.Future] = deque()
         for item in items:
@@ -113,7 +113,7 @@ class DaskWorkers:
 
     @contextlib.contextmanager
     def _losses_reported(self) -> Iterator[None]:
-        """Reports the loss of the scheduler and of workers; errors of calls are passed on."""
+        """Report the loss of the scheduler and of workers; errors of calls are passed on."""
         try:
             yield
         except _CallError as error:
@@ -181,7 +181,7 @@ def _connect(
 
 
 def _be_quiet() -> None:
-    """Leaves reports of lost connections to this module."""
+    """Leave reports of lost connections to this module."""
     for name in ("distributed", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -191,7 +191,7 @@ _current_run = ""
 
 
 def _call(setup: _Setup, function: Callable[[Item], Result], item: Item) -> Result:
-    """Calls a function in a worker process."""
+    """Call a function in a worker process."""
     global _current_run
     with _lock:
         if _current_run != setup.run:

@@ -25,7 +25,7 @@ class DocumentStore(AppendedFiles):
         super().__init__(paths, paths, ("documents",))
 
     def add(self, document: OutputDocument) -> None:
-        """Adds a document."""
+        """Add a document."""
         text = document.text.encode("utf-8", "replace")
         numbers = (len(text), document.sentences, document.words, document.copies)
         fields = [*map(str, numbers), str(int(document.held_out)), document.source, document.name]
@@ -34,7 +34,7 @@ class DocumentStore(AppendedFiles):
         self.written["documents"] += 1
 
     def without_near_duplicates(self, similarity: float) -> Iterator[OutputDocument]:
-        """Yields the documents that are no near duplicates of an earlier one.
+        """Yield the documents that are no near duplicates of an earlier one.
 
         Args:
             similarity: that of near duplicates, at least.

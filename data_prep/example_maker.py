@@ -73,7 +73,7 @@ class ExampleMaker:
         self.token_dtype = token_dtype(len(self.word_starts))
 
     def runs_of(self, unit: TextUnit, counts: Counter[str]) -> Iterator[Run]:
-        """Tokenizes and cuts the documents of a unit; usually yields a single run.
+        """Tokenize and cut the documents of a unit; usually yields a single run.
 
         Args:
             unit: the text to read.
@@ -117,7 +117,7 @@ class ExampleMaker:
     def _count_unknown(
         self, texts: list[str], ids: np.ndarray, lengths: np.ndarray, counts: Counter[str]
     ) -> None:
-        """Counts unknown tokens, and the unknown characters of the texts with the first of them."""
+        """Count unknown tokens, and the unknown characters of the texts with the first of them."""
         positions = np.flatnonzero(ids == self.tokenizer.unk_id)
         counts["unknown_tokens"] += len(positions)
         counts["characters"] += sum(map(len, texts))
@@ -161,7 +161,7 @@ class ExampleMaker:
     def examples_of(
         self, slices: Sequence[Bucket], counts: Counter[str]
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Shuffles and masks the examples of a bucket.
+        """Shuffle and masks the examples of a bucket.
 
         Args:
             slices: the content of the bucket, in the order of the units.
@@ -251,7 +251,7 @@ def join_documents(
     encoded: Sequence[tuple[np.ndarray, np.ndarray]],
     dtype: type[np.unsignedinteger],
 ) -> TokenizedDocuments:
-    """Joins tokenized documents into one flat array.
+    """Join tokenized documents into one flat array.
 
     Sentences without tokens (only control characters) are dropped.
 
@@ -293,10 +293,10 @@ def masking_of(options: PretrainingDataOptions) -> Masking:
 
 
 def load_tokenizer(options: PretrainingDataOptions) -> Tokenizer:
-    """Loads the tokenizer of `spm_model_file`, or of `vocab_file` alone.
+    """Load the tokenizer of `spm_model_file`, or of `vocab_file` alone.
 
     Raises:
-        InputError: if a file is missing or is not a vocabulary, or if the two files differ.
+        InputError: If a file is missing or is not a vocabulary, or if the two files differ.
     """
     path = options.spm_model_file or options.vocab_file
     assert path is not None  # ensured by `PretrainingDataOptions.check`
@@ -312,5 +312,5 @@ def load_tokenizer(options: PretrainingDataOptions) -> Tokenizer:
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
-    """Where each of consecutive items begins, and the end: int64 `[items + 1]`."""
+    """Return where each of consecutive items begins, and the end: int64 `[items + 1]`."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

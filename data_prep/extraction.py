@@ -75,14 +75,14 @@ class _ExtractedUnit(NamedTuple):
 
 
 def extract(options: ExtractionOptions) -> dict[str, Any]:
-    """Writes a corpus and its summary.
+    """Write a corpus and its summary.
 
     Returns:
         The summary.
 
     Raises:
-        InputError: if an option or an input file is invalid, or if an output would be empty.
-        OSError: if the output cannot be written. Finished work is kept for the next call.
+        InputError: If an option or an input file is invalid, or if an output would be empty.
+        OSError: If the output cannot be written. Finished work is kept for the next call.
     """
     start = time.monotonic()
     options.check()
@@ -134,10 +134,10 @@ def extract(options: ExtractionOptions) -> dict[str, Any]:
 
 
 def _read_templates(options: ExtractionOptions, sources: Sequence[Source]) -> str:
-    """The content of the user's table of templates, which the workers may not be able to read.
+    """Return the content of the user's table of templates, which workers may not reach.
 
     Raises:
-        InputError: if it is invalid, or no source has templates.
+        InputError: If it is invalid, or no source has templates.
     """
     if not options.templates:
         return ""
@@ -175,10 +175,10 @@ class _Extraction:
         self._left_out_bytes = 0
 
     def write_all(self) -> None:
-        """Writes everything that is not written yet.
+        """Write everything that is not written yet.
 
         Raises:
-            InputError: if there is no text for an output.
+            InputError: If there is no text for an output.
         """
         options, work = self._job.options, self._work
         # Formats without input files do not know the amount of text in advance.
@@ -226,7 +226,7 @@ class _Extraction:
         work.close()
 
     def _output_of(self, extracted: _ExtractedUnit) -> Iterator[OutputDocument]:
-        """Yields what a unit contributes to the corpus."""
+        """Yield what a unit contributes to the corpus."""
         yield from extracted.output
         for document, paragraphs in extracted.documents:
             new = []
@@ -241,7 +241,7 @@ class _Extraction:
     def _write_distinct(
         self, store: DocumentStore, write: Callable[[OutputDocument], None]
     ) -> None:
-        """Writes the stored documents except near duplicates, and counts those."""
+        """Write the stored documents except near duplicates, and count those."""
         kept = 0
         for document in store.without_near_duplicates(self._job.options.near_duplicates):
             write(document)
@@ -249,7 +249,7 @@ class _Extraction:
         self._counts.left_out["near duplicates"] = store.written["documents"] - kept
 
     def _state(self, units: int) -> dict[str, Any]:
-        """What the journal records after a number of units."""
+        """Return what the journal records after a number of units."""
         return {
             "units": units,
             "counts": self._counts.as_dict(),
@@ -257,7 +257,7 @@ class _Extraction:
         }
 
     def finish(self, inputs: dict[str, list[int]]) -> dict[str, Any]:
-        """Moves the files to their final names, then writes the summary, and returns it."""
+        """Move the files to their final names, then write the summary, and return it."""
         path = summary_file(self._job.options.output_file)
         files.remove(path)  # it does not describe the new files
         for output in self._work.outputs:
@@ -286,7 +286,7 @@ def summary_file(output_file: str) -> str:
 
 
 def _tasks(job: _Job) -> Iterator[tuple[int, Any]]:
-    """Yields (index of the source, unit) for all units."""
+    """Yield (index of the source, unit) for all units."""
     argument = "input_file" if job.options.format else "source"
     for number, (source, format) in enumerate(zip(job.sources, job.formats, strict=True)):
         with arguments_renamed(input_file=argument):
@@ -303,7 +303,7 @@ def _prepare(job: _Job) -> None:
 
 
 def _extract_unit(task: tuple[int, Any]) -> _ExtractedUnit:
-    """Reads a unit and splits it into sentences, in any process."""
+    """Read a unit and splits it into sentences, in any process."""
     number, unit = task
     source, format, options = _job.sources[number], _job.formats[number], _job.options
     counts = Counts()
@@ -329,7 +329,7 @@ def _is_in_language(document: Document, options: ExtractionOptions) -> bool:
 
 
 def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
-    """Why an output would be empty, and what to change."""
+    """Return why an output would be empty, and what to change."""
     if path == options.eval_output_file:
         return (
             f"`eval_fraction`={options.eval_fraction}: no document was drawn for {path}; raise "
@@ -349,7 +349,7 @@ def _why_empty(path: str, options: ExtractionOptions, counts: Counts) -> str:
 
 
 def published_checksum(path: str) -> str | None:
-    """The checksum that a server publishes for a file.
+    """Return the checksum that a server publishes for a file.
 
     Returns:
         `sha256:...` for large files of the Hugging Face Hub, `etag:...` for other servers; None for

@@ -90,10 +90,10 @@ class ExtractionOptions:
     )
 
     def check(self) -> None:
-        """Checks the values that can be checked on their own.
+        """Check the values that can be checked on their own.
 
         Raises:
-            InputError: if one is out of range.
+            InputError: If one is out of range.
         """
         check_limits(self)
         check_dask(self.runner, self.dask_scheduler)

@@ -55,7 +55,7 @@ def tool_versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def hidden_folder(output_file: str, work_dir: str | None) -> str:
-    """The local folder for the unfinished work on an output file.
+    """Return the local folder for the unfinished work on an output file.
 
     Args:
         output_file: the (first) file to write.
@@ -63,7 +63,7 @@ def hidden_folder(output_file: str, work_dir: str | None) -> str:
             among the temporary files, takes the place of a remote one.
 
     Raises:
-        InputError: if that folder belongs to another user.
+        InputError: If that folder belongs to another user.
     """
     folder, name = os.path.split(output_file)
     if work_dir or not files.is_remote(folder):
@@ -73,7 +73,7 @@ def hidden_folder(output_file: str, work_dir: str | None) -> str:
 
 
 def _private_folder() -> str:
-    """A folder for temporary files that no other user can write to."""
+    """Return a folder for temporary files that no other user can write to."""
     path = os.path.join(tempfile.gettempdir(), f"albert_tf-{os.getuid()}")
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -87,7 +87,7 @@ def _private_folder() -> str:
 
 
 def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | None, bool]:
-    """Creates and locks a folder for unfinished work, or takes over that of an earlier run.
+    """Create and lock a folder for unfinished work, or take over that of an earlier run.
 
     Args:
         path: the folder; a remote one is not locked.
@@ -98,7 +98,7 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | No
         A file descriptor whose end releases the lock, and whether there is work to continue.
 
     Raises:
-        InputError: if the folder is a link or contains files of others, if another process is
+        InputError: If the folder is a link or contains files of others, if another process is
             using it, or if it cannot be created.
     """
     is_local = not files.is_remote(path)
@@ -141,7 +141,7 @@ def claim(path: str, fingerprint: str, resumable: bool = True) -> tuple[int | No
 
 
 def _read_marker(path: str) -> str | None:
-    """The fingerprint in a marker; None if it is not one."""
+    """Return the fingerprint in a marker; None if it is not one."""
     with files.open_file(path, "rb") as file:
         content = file.read(100)
     # Empty or of zeros: a disk that lost power after the file was created.
@@ -151,13 +151,13 @@ def _read_marker(path: str) -> str | None:
 
 
 def seal(record: dict[str, Any]) -> str:
-    """A record as a line of text with a checksum."""
+    """Return a record as a line of text with a checksum."""
     text = json.dumps(record)
     return f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
 
 
 def unseal(line: bytes) -> dict[str, Any] | None:
-    """The record in a line that `seal` made; None if the line is damaged or incomplete."""
+    """Return the record in a line that `seal` made; None if the line is damaged or incomplete."""
     checksum, _, text = line.strip().partition(b" ")
     if hashlib.sha256(text).hexdigest().encode() != checksum:
         return None

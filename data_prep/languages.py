@@ -46,7 +46,7 @@ _SAME = {
 
 @functools.cache
 def resolve_language(code: str) -> str:
-    """Finds the language that a code stands for.
+    """Find the language that a code stands for.
 
     Args:
         code: a BCP 47 tag (`pt-BR`, `zh-Hant`, `sr_Latn`), a code of ISO 639-1, 639-2 or 639-3
@@ -57,7 +57,7 @@ def resolve_language(code: str) -> str:
         The shortest code of the language, in lower case, without its script and region: `pt`, `zh`.
 
     Raises:
-        InputError: if there is no such language.
+        InputError: If there is no such language.
     """
     normal = code.strip().lower().replace("_", "-")
     if normal in _WIKIPEDIAS:

@@ -38,13 +38,13 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def make_shards(plan: Plan) -> Iterator[WorkFolder]:
-    """Makes all output files of a plan, resuming an interrupted run.
+    """Make all output files of a plan, resuming an interrupted run.
 
     Yields:
         The folder that contains the files, locked until the block ends.
 
     Raises:
-        InputError: if the text is not UTF-8 or yields no example, or if another process is using
+        InputError: If the text is not UTF-8 or yields no example, or if another process is using
             the folder.
     """
     with WorkFolder.resume(plan) as work:
@@ -57,10 +57,10 @@ def make_shards(plan: Plan) -> Iterator[WorkFolder]:
 
 
 def make_files(plan: Plan, work: WorkFolder) -> None:
-    """Makes the runs, parts and whole files that do not exist yet.
+    """Make the runs, parts and whole files that do not exist yet.
 
     Raises:
-        InputError: if the text is not UTF-8 or yields no example.
+        InputError: If the text is not UTF-8 or yields no example.
     """
     units = [unit for unit in range(len(plan.units)) if not work.record(unit_name(unit))]
     shards = [
@@ -91,7 +91,7 @@ def make_files(plan: Plan, work: WorkFolder) -> None:
 
 
 def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
-    """Runs pass 1 for some units."""
+    """Run pass 1 for some units."""
     sizes = [unit.end - unit.begin for unit in plan.units]
     before = plan.text_bytes - sum(sizes[unit] for unit in units)
     done = documents = examples = 0
@@ -107,12 +107,12 @@ def _make_runs(plan: Plan, units: list[int], workers: AnyWorkers) -> None:
 def _make_parts(
     work: WorkFolder, buckets: list[int], runs: list[str], workers: AnyWorkers
 ) -> Iterator[int]:
-    """Runs pass 2 for some buckets; yields the numbers of their examples.
+    """Run pass 2 for some buckets; yield the numbers of their examples.
 
     Runs that a disk has damaged or lost since they were written are made again.
 
     Raises:
-        OSError: if that happens to the same run twice.
+        OSError: If that happens to the same run twice.
     """
     remade: set[str] = set()
     while buckets:
@@ -189,5 +189,5 @@ def _make_part(task: tuple[int, list[str]]) -> int | str:
 
 
 def _make_shard(shard: int) -> None:
-    """Joins the parts of an output file."""
+    """Join the parts of an output file."""
     join_parts(_worker.plan, _worker.work, shard)

@@ -37,7 +37,7 @@ def build_manifest(
     shards: list[dict[str, Any]],
     seconds: float,
 ) -> dict[str, Any]:
-    """The content of `<first output>.manifest.json`: settings, input, statistics, versions.
+    """Return the content of `<first output>.manifest.json`: settings, input, statistics, versions.
 
     Args:
         plan: the plan of the run.
@@ -103,7 +103,7 @@ def build_manifest(
 def _unknown(
     plan: Plan, counts: Counter[str], unit_counts: Sequence[Counter[str]]
 ) -> dict[str, Any]:
-    """The number of unknown tokens, frequent characters behind them, and the files with many."""
+    """Return the number of unknown tokens, their characters, and the files with many."""
     characters = {
         name.removeprefix(UNKNOWN_CHARACTER): count
         for name, count in counts.items()
@@ -131,7 +131,7 @@ def write_manifest(plan: Plan, manifest: dict[str, Any]) -> None:
 
 
 def finished_manifest(plan: Plan) -> dict[str, Any] | None:
-    """The manifest of this plan, if a run has finished and its files are unchanged."""
+    """Return the manifest of this plan, if a run has finished and its files are unchanged."""
     path = manifest_file(plan.options.output_files[0])
     if not files.exists(path):
         return None
@@ -148,14 +148,14 @@ def finished_manifest(plan: Plan) -> dict[str, Any] | None:
 
 
 def check_examples(plan: Plan, counts: Counter[str]) -> None:
-    """Checks that the text of a plan yields examples.
+    """Check that the text of a plan yields examples.
 
     Args:
         plan: the plan of the run.
         counts: sum of the counts of all units.
 
     Raises:
-        InputError: if it yields none.
+        InputError: If it yields none.
     """
     if counts["examples"]:
         return
@@ -176,7 +176,7 @@ def check_examples(plan: Plan, counts: Counter[str]) -> None:
 
 
 def check_labels(plan: Plan, counts: Counter[str]) -> None:
-    """Checks that examples have both labels of next sentence prediction.
+    """Check that examples have both labels of next sentence prediction.
 
     Args:
         plan: the plan of the run.
@@ -184,7 +184,7 @@ def check_labels(plan: Plan, counts: Counter[str]) -> None:
             the documents of a small corpus may all stay apart.
 
     Raises:
-        InputError: if no example has the label 1.
+        InputError: If no example has the label 1.
     """
     options = plan.options
     if options.objective != "nsp" or counts["positive_labels"]:
@@ -198,14 +198,14 @@ def check_labels(plan: Plan, counts: Counter[str]) -> None:
 
 
 def as_ranges(numbers: Iterable[int]) -> list[list[int]]:
-    """Ascending numbers as half-open ranges: [5, 6, 7, 9] -> [[5, 8], [9, 10]]."""
+    """Return ascending numbers as half-open ranges: [5, 6, 7, 9] -> [[5, 8], [9, 10]]."""
     values = np.array(list(numbers))
     cuts = np.flatnonzero(np.diff(values) > 1) + 1
     return [[int(part[0]), int(part[-1]) + 1] for part in np.split(values, cuts) if len(part)]
 
 
 def _corpora(paths: Iterable[str]) -> dict[str, Any]:
-    """The summaries that `extract_corpus` wrote for the input files, by file name."""
+    """Return the summaries that `extract_corpus` wrote for the input files, by file name."""
     found = {}
     for path in paths:
         text_file, _ = files.split_compression(path)

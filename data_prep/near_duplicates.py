@@ -44,7 +44,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def signature(text: str) -> bytes:
-    """Computes the signature of a text, uint16 `[PERMUTATIONS]` in little-endian order."""
+    """Compute the signature of a text, uint16 `[PERMUTATIONS]` in little-endian order."""
     shingles = shingle_hashes(text)
     (row,) = RMinHash.digest_matrix_from_flat_token_hashes(
         shingles, [0, len(shingles)], PERMUTATIONS, 0
@@ -54,7 +54,7 @@ def signature(text: str) -> bytes:
 
 
 def shingle_hashes(text: str) -> np.ndarray:
-    """The hashes of the shingles of a text, in order.
+    """Return the hashes of the shingles of a text, in order.
 
     Returns:
         uint64 `[shingles]`; a single one for fewer tokens than a shingle has.
@@ -65,7 +65,7 @@ def shingle_hashes(text: str) -> np.ndarray:
 
 @functools.cache
 def _kinds() -> np.ndarray:
-    """What each character is, uint8 `[characters]`."""
+    """Return what each character is, uint8 `[characters]`."""
     kinds = np.full(0x110000, _WORD, np.uint8)
     for code in range(0x33480):  # the planes above have no text
         category = unicodedata.category(chr(code))
@@ -108,7 +108,7 @@ def _shingle_hashes(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 
 
 def bands(similarity: float) -> list[slice]:
-    """The columns of the bands by which nearly all pairs of a similarity become candidates.
+    """Return the columns of the bands by which nearly all pairs of a similarity become candidates.
 
     The larger the bands, the fewer other pairs become candidates.
     """
@@ -119,7 +119,7 @@ def bands(similarity: float) -> list[slice]:
 
 
 def find_near_duplicates(signatures: np.ndarray, similarity: float) -> np.ndarray:
-    """Finds the documents that are near duplicates of an earlier one.
+    """Find the documents that are near duplicates of an earlier one.
 
     No two of the others are near duplicates. One that is similar to a near duplicate, but not to
     what that is similar to, may be among them.
@@ -167,7 +167,7 @@ def _mark(
     is_duplicate: np.ndarray,
     max_compared: int,
 ) -> None:
-    """Marks the near duplicates among documents that have the key of a band in common.
+    """Mark the near duplicates among documents that have the key of a band in common.
 
     Args:
         signatures: the signatures.

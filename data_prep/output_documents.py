@@ -58,7 +58,7 @@ class Paragraph(NamedTuple):
 def split_paragraphs(
     document: Document, language: str, has_sentences: bool, counts: Counts
 ) -> Iterator[Paragraph]:
-    """Yields the paragraphs of a document, split into sentences.
+    """Yield the paragraphs of a document, split into sentences.
 
     Args:
         document: the document.
@@ -85,7 +85,7 @@ def make_output_documents(
     weight: float,
     options: ExtractionOptions,
 ) -> Iterator[OutputDocument]:
-    """Yields a document as it is written; a long one as several, split between paragraphs.
+    """Yield a document as it is written; a long one as several, split between paragraphs.
 
     Args:
         document: name and source of the document.
@@ -141,24 +141,24 @@ def _signature(text: str) -> bytes:
 
 
 def _more_ideographs(text: str) -> int:
-    """The number of ideographs after another one, where spaces do not separate words."""
+    """Return the number of ideographs after another one, where spaces do not separate words."""
     return 0 if text.isascii() else sum(len(run) - 1 for run in _IDEOGRAPHS.findall(text))
 
 
 def _tsv_field(text: str) -> str:
-    """A name without the characters that separate the fields and rows of a TSV file."""
+    """Return a name without the characters that separate the fields and rows of a TSV file."""
     return " ".join(text.split()) if any(c in text for c in "\t\r\n") else text
 
 
 def _copies(name: str, weight: float, seed: int) -> int:
-    """A weight of 2.5 gives 2 or 3 copies, with equal probability."""
+    """Return a weight of 2.5 gives 2 or 3 copies, with equal probability."""
     whole = int(weight)
     rest = weight - whole
     return whole + (rest > 0 and document_hash(name, "weight", seed) < rest)
 
 
 def document_hash(name: str, purpose: str, seed: int) -> float:
-    """A number in [0, 1) that depends on the name of a document, not on its position."""
+    """Return a number in [0, 1) that depends on the name of a document, not on its position."""
     digest = hashlib.blake2b(
         f"{seed}\t{purpose}\t{name}".encode("utf-8", "replace"), digest_size=8
     ).digest()

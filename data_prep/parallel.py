@@ -30,7 +30,7 @@ _MIN_BYTES_PER_PROCESS = 2_000_000
 
 
 def process_count(num_processes: int, input_bytes: int | None = None) -> int:
-    """The number of processes to start.
+    """Return the number of processes to start.
 
     Args:
         num_processes: the number requested; 0 stands for the cores available to this process.
@@ -73,12 +73,12 @@ class Workers:
             initializer(*initargs)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yields `function(item)` for every item, in the order of the items.
+        """Yield `function(item)` for every item, in the order of the items.
 
         Only a few items are taken, and a few results kept, at a time.
 
         Raises:
-            ChildProcessError: if a worker process died.
+            ChildProcessError: If a worker process died.
         """
         if self._executor is None:
             yield from map(function, items)
@@ -108,7 +108,7 @@ class Workers:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Defers Ctrl-C in this process, and blocks it in processes started meanwhile.
+    """Defer Ctrl-C in this process, and blocks it in processes started meanwhile.
 
     A process that is still loading its modules would print a traceback.
     """
@@ -131,7 +131,7 @@ def _prepare(initializer: Callable[..., None] | None, initargs: tuple[Any, ...])
 
 
 def _exit_with_parent() -> None:
-    """Exits when the parent process is gone; otherwise this process would wait forever."""
+    """Exit when the parent process is gone; otherwise this process would wait forever."""
     if parent := multiprocessing.parent_process():
         parent.join()
     os._exit(1)

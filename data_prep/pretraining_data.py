@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
-    """Writes TFRecord files of pretraining examples and their manifest, all or none of them.
+    """Write TFRecord files of pretraining examples and their manifest, all or none of them.
 
     An interrupted run resumes when the function is called again with the same options and input.
     A finished run is not repeated if the files are unchanged.
@@ -47,7 +47,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
         The manifest.
 
     Raises:
-        InputError: if an option is invalid; if an input file is missing, empty or not UTF-8; if
+        InputError: If an option is invalid; if an input file is missing, empty or not UTF-8; if
             the vocabulary does not match; if the output cannot be written; or if the text yields
             no example.
     """
@@ -79,7 +79,7 @@ def create_pretraining_data(options: PretrainingDataOptions) -> dict[str, Any]:
 
 
 def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) -> dict[str, Any]:
-    """Moves the finished files to their final names and writes their index and manifest.
+    """Move the finished files to their final names and write their index and manifest.
 
     Args:
         plan: the plan of the run.
@@ -114,7 +114,7 @@ def publish(plan: Plan, work: WorkFolder, tokenizer: Tokenizer, start: float) ->
 
 
 def _warn_about_stale_shards(outputs: Sequence[str]) -> None:
-    """Warns of shards from a run with another `num_shards`, which a glob would also match."""
+    """Warn of shards from a run with another `num_shards`, which a glob would also match."""
     pattern = re.sub(r"-\d{5}-of-\d{5}$", "-*-of-*", outputs[0])
     stale = set(files.matches(pattern)) - set(outputs) if pattern != outputs[0] else set()
     if stale:

@@ -133,10 +133,10 @@ class PretrainingDataOptions:
         return self.masking == "dynamic" and self.objective == "sop"
 
     def check(self) -> None:
-        """Checks everything that can be checked without reading a file.
+        """Check everything that can be checked without reading a file.
 
         Raises:
-            InputError: if an option is missing, out of range or contradicts another one.
+            InputError: If an option is missing, out of range or contradicts another one.
         """
         if not (self.spm_model_file or self.vocab_file):
             raise InputError(

@@ -71,7 +71,7 @@ class ReadingSetOptions(Protocol):
 
 
 def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
-    """Creates the examples of `eval_reading_set` in a folder of `output_dir`.
+    """Create the examples of `eval_reading_set` in a folder of `output_dir`.
 
     The examples have static masks, every passage is used once, and they do not depend on the seed
     of training. The name of the folder contains a hash of input and settings; an existing folder
@@ -86,7 +86,7 @@ def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
         Path of the TFRecord file, which has its manifest next to it.
 
     Raises:
-        InputError: if the vocabulary or the text is missing or invalid, or if an option
+        InputError: If the vocabulary or the text is missing or invalid, or if an option
             contradicts a manifest.
     """
     text_options = ExtractionOptions(
@@ -127,7 +127,7 @@ def make_reading_set(options: ReadingSetOptions, manifests: Manifests) -> str:
 
 
 def _settings(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
-    """The `_SETTINGS` that the options or the manifests specify."""
+    """Return the `_SETTINGS` that the options or the manifests specify."""
     settings: dict[str, Any] = {}
     for name in _SETTINGS:
         recorded = {
@@ -144,7 +144,7 @@ def _settings(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any
 
 
 def _language(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
-    """The language that the option or the manifests specify."""
+    """Return the language that the option or the manifests specify."""
     recorded = {
         corpus["settings"]["language"]
         for manifest in manifests.values()
@@ -161,7 +161,7 @@ def _language(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any
 
 
 def _agreed(options: ReadingSetOptions, name: str, recorded: dict[str, Any]) -> dict[str, Any]:
-    """The value of a setting; {} if neither the option of its name nor a manifest has one.
+    """Return the value of a setting; {} if neither the option of its name nor a manifest has one.
 
     Args:
         options: the options of training.
@@ -169,7 +169,7 @@ def _agreed(options: ReadingSetOptions, name: str, recorded: dict[str, Any]) -> 
         recorded: values in the manifests, by path.
 
     Raises:
-        InputError: if the values differ.
+        InputError: If the values differ.
     """
     given = getattr(options, name, None)
     for path, value in recorded.items():
@@ -189,10 +189,10 @@ def _agreed(options: ReadingSetOptions, name: str, recorded: dict[str, Any]) -> 
 
 
 def _vocabulary(options: ReadingSetOptions, manifests: Manifests) -> dict[str, Any]:
-    """The option that names the vocabulary, as given or else from a manifest.
+    """Return the option that names the vocabulary, as given or else from a manifest.
 
     Raises:
-        InputError: if there is none, or it is not the vocabulary of the training data.
+        InputError: If there is none, or it is not the vocabulary of the training data.
     """
     candidates: Iterable[Mapping[str, Any]] = (
         {name: getattr(options, name) for name in _VOCABULARIES},
@@ -228,7 +228,7 @@ def _vocabulary(options: ReadingSetOptions, manifests: Manifests) -> dict[str, A
 
 
 def _digest(text_options: ExtractionOptions, example_options: PretrainingDataOptions) -> str:
-    """A hash of everything that affects the examples."""
+    """Return a hash of everything that affects the examples."""
     made_from = dataclasses.asdict(example_options)
     paths = [made_from.pop(name) for name in _VOCABULARIES]
     inputs = find_inputs(parse_sources(text_options), "eval_reading_set")
@@ -241,7 +241,7 @@ def _digest(text_options: ExtractionOptions, example_options: PretrainingDataOpt
 
 
 def _intact_manifest(records: str) -> dict[str, Any] | None:
-    """The manifest of a TFRecord file, if both exist and the file is unchanged."""
+    """Return the manifest of a TFRecord file, if both exist and the file is unchanged."""
     path = manifest_file(records)
     if not (files.exists(path) and files.exists(records)):
         return None
@@ -253,7 +253,7 @@ def _intact_manifest(records: str) -> dict[str, Any] | None:
 def _create(
     folder: str, text_options: ExtractionOptions, example_options: PretrainingDataOptions
 ) -> None:
-    """Creates the folder; it appears complete or not at all."""
+    """Create the folder; it appears complete or not at all."""
     if files.exists(folder):
         logger.warning("%s is damaged; creating it again", folder)
         files.remove(folder)

@@ -61,20 +61,20 @@ class Run(NamedTuple):
     begins: np.ndarray
 
     def bucket(self, number: int) -> Bucket:
-        """The slice of a bucket that is in this run."""
+        """Return the slice of a bucket that is in this run."""
         part = slice(self.begins[number], self.begins[number + 1])
         return Bucket(self.examples[part], _gather_tokens(self.ids, self.spans[part]))
 
 
 def token_dtype(vocab_size: int) -> type[np.unsignedinteger]:
-    """The smallest dtype for the ids of a vocabulary."""
+    """Return the smallest dtype for the ids of a vocabulary."""
     return np.uint16 if vocab_size <= 2**16 else np.uint32
 
 
 def make_run(
     ids: np.ndarray, copies: Sequence[Pairs], documents: np.ndarray, random_seed: int, buckets: int
 ) -> Run:
-    """Sorts the pairs of a block into buckets.
+    """Sort the pairs of a block into buckets.
 
     Args:
         ids: uint16 or uint32 `[tokens]`, the token ids of the block.
@@ -99,12 +99,12 @@ def make_run(
 
 
 def order_numbers(seeds: np.ndarray, random_seed: int) -> np.ndarray:
-    """The numbers (uint64) whose order is the order of the data set."""
+    """Return the numbers (uint64) whose order is the order of the data set."""
     return derive_seeds(random_seed, seeds)
 
 
 def merge(slices: Sequence[Bucket], random_seed: int) -> tuple[Bucket, np.ndarray]:
-    """Joins the slices of a bucket and determines its order.
+    """Join the slices of a bucket and determine its order.
 
     Args:
         slices: the slices, in the order of the runs.
@@ -126,7 +126,7 @@ class DamagedRunError(Exception):
 
 
 def write_run(path: str, run: Run) -> None:
-    """Writes a run: offsets and a checksum of each bucket, then all examples, then all tokens."""
+    """Write a run: offsets and a checksum of each bucket, then all examples, then all tokens."""
     sizes = (run.spans[:, 1] - run.spans[:, 0]) + (run.spans[:, 3] - run.spans[:, 2])
     header = np.zeros(len(run.begins), _BUCKET)
     header["examples"] = run.begins
@@ -145,7 +145,7 @@ def write_run(path: str, run: Run) -> None:
 def read_buckets(
     paths: Sequence[str], bucket: int, buckets: int, dtype: type[np.unsignedinteger]
 ) -> Iterator[Bucket]:
-    """Yields the slices of a bucket.
+    """Yield the slices of a bucket.
 
     Args:
         paths: runs written by `write_run`.
@@ -154,7 +154,7 @@ def read_buckets(
         dtype: dtype of the tokens.
 
     Raises:
-        DamagedRunError: if a run is missing, or the slice is not as it was written.
+        DamagedRunError: If a run is missing, or the slice is not as it was written.
     """
     for path in paths:
         try:
@@ -167,7 +167,7 @@ def read_buckets(
 
 
 def _read_slice(path: str, bucket: int, buckets: int, dtype: np.dtype) -> Bucket | None:
-    """Reads the slice of a bucket in a run; None if the run is damaged."""
+    """Read the slice of a bucket in a run; None if the run is damaged."""
     with open(path, "rb") as file:
         file.seek(_BUCKET.itemsize * bucket)
         begin, end = _values(file, 2)
@@ -196,7 +196,7 @@ class _Entry(NamedTuple):
 
 
 def _values(file: BinaryIO, number: int) -> list[_Entry]:
-    """The next entries of a header; zeros where the file ends."""
+    """Return the next entries of a header; zeros where the file ends."""
     found = np.zeros(number, _BUCKET)
     read = np.fromfile(file, _BUCKET, number)
     found[: len(read)] = read
@@ -208,7 +208,7 @@ def _checksum(bucket: Bucket) -> int:
 
 
 def _gather_tokens(ids: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """The tokens of some spans, one after the other."""
+    """Return the tokens of some spans, one after the other."""
     sizes = (spans[:, 1] - spans[:, 0]) + (spans[:, 3] - spans[:, 2])
     tokens = np.empty(int(sizes.sum()), ids.dtype)
     _gather(ids, spans, tokens)

@@ -53,7 +53,7 @@ class DocumentSample:
         self.left_out_bytes = 0
 
     def add(self, document: OutputDocument) -> None:
-        """Adds a document, or leaves it out; may remove others that were added before."""
+        """Add a document, or leaves it out; may remove others that were added before."""
         drawn = document_hash(document.name, "kept", self._seed)
         text = document.text.encode()
         output_bytes = (len(text) + 1) * document.copies

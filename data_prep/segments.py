@@ -109,7 +109,7 @@ class Examples(NamedTuple):
 def make_pairs(
     documents: TokenizedDocuments, word_starts: np.ndarray, pairing: Pairing, seeds: np.ndarray
 ) -> Pairs:
-    """Cuts every document into pairs.
+    """Cut every document into pairs.
 
     Args:
         documents: the documents.
@@ -159,7 +159,7 @@ def exchange_seconds(
     documents: np.ndarray,
     max_num_tokens: int,
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Gives the pairs with label 1 the second segment of another document (BERT, section 3.1).
+    """Give the pairs with label 1 the second segment of another document (BERT, section 3.1).
 
     The segment is that of the next pair, in the given order, that comes from another document. If
     there is none, the pair keeps its segment and gets label 0.
@@ -186,7 +186,7 @@ def assemble(
     word_starts: np.ndarray,
     max_seq_length: int,
 ) -> Examples:
-    """Builds examples from pairs.
+    """Build examples from pairs.
 
     Args:
         ids: `[tokens]`, the flat ids.
@@ -258,7 +258,7 @@ def _cut_documents(
 
 @compiled
 def _split_inside(ids, begin, end, word_starts, state):
-    """A random position between `begin` and `end` where a word starts, if any does."""
+    """Return a random position between `begin` and `end` where a word starts, if any does."""
     if end - begin < 2:
         return begin
     words = 0
@@ -277,7 +277,7 @@ def _split_inside(ids, begin, end, word_starts, state):
 
 @compiled
 def _truncate(pair, max_num_tokens, state):
-    """Removes tokens from the longer segment, at a random end, until both segments fit."""
+    """Remove tokens from the longer segment, at a random end, until both segments fit."""
     a_begin, a_end, b_begin, b_end = pair
     excess = max(0, (a_end - a_begin) + (b_end - b_begin) - max_num_tokens)
     for _ in range(excess):

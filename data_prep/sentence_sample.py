@@ -56,7 +56,7 @@ class _Sentences(NamedTuple):
 def sample_sentences(
     paths: Sequence[str], size: int, seed: int, options: WorkerOptions
 ) -> list[str]:
-    """Draws a uniform sample of the lines of text files that are not blank.
+    """Draw a uniform sample of the lines of text files that are not blank.
 
     Args:
         paths: the files.
@@ -69,7 +69,7 @@ def sample_sentences(
         warning.
 
     Raises:
-        InputError: if a file is not UTF-8.
+        InputError: If a file is not UTF-8.
     """
     units = split_into_units(paths)
     sizes: deque[int] = deque()  # of the units that are being read
@@ -127,7 +127,7 @@ def _prepare(seed: int) -> None:
 
 
 def _sentences_of(task: tuple[TextUnit, np.uint64]) -> tuple[_Sentences, int]:
-    """Reads the sentences of a unit whose random numbers are below a limit, in any process.
+    """Read the sentences of a unit whose random numbers are below a limit, in any process.
 
     Returns:
         The sentences, and the number of lines that are too long.

@@ -63,7 +63,7 @@ _SPACES = " \u200b"  # a zero-width space separates words in some scripts
 
 
 def split_sentences(paragraph: str, language: str = "en") -> list[str]:
-    """Splits a paragraph into sentences.
+    """Split a paragraph into sentences.
 
     Args:
         paragraph: the text.
@@ -93,7 +93,7 @@ def split_sentences(paragraph: str, language: str = "en") -> list[str]:
 
 
 def _parts(paragraph: str) -> Iterator[str]:
-    """Yields a text without spaces in parts, since `sentencex` takes quadratic time for it."""
+    """Yield a text without spaces in parts, since `sentencex` takes quadratic time for it."""
     begin = 0
     while end := _UNSPACED_END.search(paragraph, begin + _LONG):
         yield paragraph[begin : end.end()]
@@ -102,7 +102,7 @@ def _parts(paragraph: str) -> Iterator[str]:
 
 
 def _cut(piece: str) -> list[str]:
-    """Cuts a piece after the ends that `sentencex` does not know."""
+    """Cut a piece after the ends that `sentencex` does not know."""
     parts, begin = [], 0
     for end in _ENDS.finditer(piece):
         part = piece[begin : end.end()]
@@ -113,7 +113,7 @@ def _cut(piece: str) -> list[str]:
 
 
 def _joined(pieces: list[str], paragraph: str, language: str) -> list[str]:
-    """Joins the pieces that belong to one sentence."""
+    """Join the pieces that belong to one sentence."""
     sentences, sentence = [], [pieces[0]]
     for piece in pieces[1:]:
         last = sentence[-1]
@@ -135,7 +135,7 @@ def _joined(pieces: list[str], paragraph: str, language: str) -> list[str]:
 
 
 def _continues(sentence: list[str], after: str, paragraph: str, language: str) -> bool:
-    """Whether a sentence, in pieces, continues in the piece after it."""
+    """Return whether a sentence, in pieces, continues in the piece after it."""
     last = sentence[-1].rstrip()
     if not last.endswith("."):
         return last[-1:] in _NO_ENDS

@@ -23,7 +23,7 @@ def run_name(unit: int, number: int) -> str:
 
 
 def unit_of(run: str) -> int:
-    """The number of the unit that a run belongs to."""
+    """Return the number of the unit that a run belongs to."""
     return int(run.split("-")[1])
 
 
@@ -36,7 +36,7 @@ def shard_name(number: int) -> str:
 
 
 def write_part(work: WorkFolder, maker: ExampleMaker, bucket: int, slices: Sequence[Bucket]) -> int:
-    """Writes the examples of a bucket as a part of an output file.
+    """Write the examples of a bucket as a part of an output file.
 
     Args:
         work: the folder to write in.
@@ -57,7 +57,7 @@ def write_part(work: WorkFolder, maker: ExampleMaker, bucket: int, slices: Seque
 
 
 def join_parts(plan: Plan, work: WorkFolder, shard: int) -> None:
-    """Concatenates the parts of an output file, inside the work folder, and removes them."""
+    """Concatenate the parts of an output file, inside the work folder, and remove them."""
     if is_made(plan, work, shard):
         return
     name = shard_name(shard)
@@ -81,7 +81,7 @@ def _parts_of(plan: Plan, shard: int) -> list[str]:
 
 
 def is_made(plan: Plan, work: WorkFolder, shard: int) -> bool:
-    """Whether an output file is complete, in the work folder or under its final name."""
+    """Return whether an output file is complete, in the work folder or under its final name."""
     if any(work.record(part) is None for part in _parts_of(plan, shard)):
         return False  # their counts are needed
     name = shard_name(shard)

@@ -41,10 +41,10 @@ class Source(NamedTuple):
 
 
 def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
-    """The sources that the options name, with `format` and `input_file` or with `source`.
+    """Return the sources that the options name, with `format` and `input_file` or with `source`.
 
     Raises:
-        InputError: if neither or both ways are used, a format does not exist, or files are missing
+        InputError: If neither or both ways are used, a format does not exist, or files are missing
             for a format that needs them or given for one that does not.
     """
     if bool(options.format) == bool(options.source):
@@ -75,7 +75,7 @@ def parse_sources(options: ExtractionOptions) -> tuple[Source, ...]:
 
 
 def _parse_source(text: str) -> Source:
-    """Parses `table:gs://bucket/x.parquet@0.5`."""
+    """Parse `table:gs://bucket/x.parquet@0.5`."""
     format, _, pattern = text.strip().partition(":")
     weight = 1.0
     before, separator, after = (pattern or format).rpartition("@")
@@ -95,14 +95,14 @@ def _parse_source(text: str) -> Source:
 
 
 def find_inputs(sources: Sequence[Source], argument: str) -> dict[str, list[int]]:
-    """Finds the input files and their identities (see `files.file_identity`), by path.
+    """Find the input files and their identities (see `files.file_identity`), by path.
 
     Args:
         sources: the sources.
         argument: the argument that named them, for the error.
 
     Raises:
-        InputError: if a pattern matches nothing.
+        InputError: If a pattern matches nothing.
     """
     found: dict[str, list[int]] = {}
     for source in sources:

@@ -94,14 +94,14 @@ def text_files(patterns: Iterable[str]) -> list[str]:
 
 
 def split_into_units(paths: Sequence[str]) -> list[TextUnit]:
-    """Splits text files into units, in order; deterministic for the same files."""
+    """Split text files into units, in order; deterministic for the same files."""
     sizes = [files.size(path) for path in paths]
     length = min(max(sum(sizes) // _UNITS, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)
     return list(units_of(paths, sizes, length))
 
 
 def units_of(paths: Sequence[str], sizes: Sequence[int], length: int) -> Iterator[TextUnit]:
-    """Yields the units of files in order, of at most `length` bytes where a file can be split."""
+    """Yield the units of files in order, of at most `length` bytes where a file can be split."""
     for file, (path, size) in enumerate(zip(paths, sizes, strict=True)):
         whole = TextUnit(path, file, 0, size)
         if whole.is_compressed:
@@ -112,7 +112,7 @@ def units_of(paths: Sequence[str], sizes: Sequence[int], length: int) -> Iterato
 
 
 def in_parts(unit: TextUnit, length: int, document_sentences: int = 0) -> Iterator[TextUnit]:
-    """Yields the unit itself, or units with the lines of a compressed file.
+    """Yield the unit itself, or units with the lines of a compressed file.
 
     Args:
         unit: as from `units_of`.
@@ -139,7 +139,7 @@ def in_parts(unit: TextUnit, length: int, document_sentences: int = 0) -> Iterat
 def read_unit(
     unit: TextUnit, counts: Counter[str], document_sentences: int = 0
 ) -> Iterator[TextDocument]:
-    """Yields the documents of a unit that contain text.
+    """Yield the documents of a unit that contain text.
 
     Args:
         unit: the unit.
@@ -148,7 +148,7 @@ def read_unit(
             separated by blank lines.
 
     Raises:
-        InputError: if the file is not UTF-8.
+        InputError: If the file is not UTF-8.
     """
     if document_sentences:
         yield from _read_lines(unit, counts, document_sentences)
@@ -210,7 +210,7 @@ def _read_lines(
 
 
 def lines_from(unit: TextUnit) -> Iterator[tuple[int, bytes, int]]:
-    """Yields (offset, line, size) of the lines that begin in the unit or after it.
+    """Yield (offset, line, size) of the lines that begin in the unit or after it.
 
     Only the beginning of a line longer than `MAX_LINE_BYTES` is kept in memory.
     """
@@ -249,16 +249,16 @@ def _without_byte_order_mark(line: bytes, offset: int) -> bytes:
 
 
 def is_blank(line: bytes) -> bool:
-    """Whether a line of UTF-8 is nothing but white space, as `str.strip` defines it."""
+    """Return whether a line of UTF-8 is nothing but white space, as `str.strip` defines it."""
     rest = line.strip()  # white space of ASCII only
     return not rest or (rest[0] in _SPACE_STARTS and not rest.decode(errors="replace").strip())
 
 
 def decoded(line: bytes, offset: int, path: str) -> str:
-    """A line of a file as text, without surrounding white space.
+    """Return a line of a file as text, without surrounding white space.
 
     Raises:
-        InputError: if it is not UTF-8.
+        InputError: If it is not UTF-8.
     """
     try:
         return line.decode().strip()
@@ -267,7 +267,7 @@ def decoded(line: bytes, offset: int, path: str) -> str:
 
 
 def line_number(path: str, offset: int) -> int:
-    """The number, from 1, of the line of a file that begins at an offset in bytes."""
+    """Return the number, from 1, of the line of a file that begins at an offset in bytes."""
     number = 1
     with files.open_decompressed(path) as file:
         while offset > 0 and (chunk := file.read(min(offset, _CHUNK_BYTES))):

@@ -34,7 +34,7 @@ class WritableFile(Protocol):
 
 
 def write_records(file: WritableFile, batch: Mapping[str, np.ndarray]) -> int:
-    """Writes the examples of a batch as TFRecords.
+    """Write the examples of a batch as TFRecords.
 
     Args:
         file: the file to write to.
@@ -51,7 +51,7 @@ def write_records(file: WritableFile, batch: Mapping[str, np.ndarray]) -> int:
 
 
 def frame(record: bytes) -> bytes:
-    """A record in the format of TFRecord files: length, its checksum, content, its checksum.
+    """Return a record in the format of TFRecord files: length, its checksum, content, its checksum.
 
     Source: tensorflow/core/lib/io/record_writer.h.
     """
@@ -60,7 +60,7 @@ def frame(record: bytes) -> bytes:
 
 
 def serialize(batch: Mapping[str, np.ndarray]) -> Iterator[bytes]:
-    """Yields the examples of a batch as serialized `tf.train.Example` messages."""
+    """Yield the examples of a batch as serialized `tf.train.Example` messages."""
     # The order of the entries of a map is arbitrary; sorted, the bytes are deterministic.
     names = sorted(batch)
     columns = []
@@ -124,13 +124,13 @@ def _serialize(columns, is_float, names, name_offsets, buffer, ends):
 
 @compiled
 def _entry(name_length, values_size):
-    """Size of a map entry: its key, and its value, a list in a feature."""
+    """Return size of a map entry: its key, and its value, a list in a feature."""
     return _field(name_length) + _field(_field(_field(values_size)))
 
 
 @compiled
 def _field(size):
-    """Size of a field with a content of `size` bytes: tag, length, content."""
+    """Return size of a field with a content of `size` bytes: tag, length, content."""
     return 1 + _varint_size(size) + size
 
 
@@ -170,7 +170,7 @@ def _put_varint(buffer, position, value):
 
 
 def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.ndarray]:
-    """Reads a whole file, as training does.
+    """Read a whole file, as training does.
 
     Args:
         path: the file.
@@ -180,7 +180,7 @@ def read_examples(path: str, features: Mapping[str, Feature]) -> dict[str, np.nd
         Arrays `[examples, *shape]` by feature name, int64 or float32.
 
     Raises:
-        InputError: if the file is missing, truncated, or has other features or lengths.
+        InputError: If the file is missing, truncated, or has other features or lengths.
     """
     batches = list(iter_examples(path, features))
     return {

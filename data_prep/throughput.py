@@ -35,7 +35,7 @@ class ThroughputLine:
         self._start = time.monotonic()
 
     def update(self, done: float, details: str = "") -> None:
-        """Reports the amount done so far; cheap while no line is due."""
+        """Report the amount done so far; cheap while no line is due."""
         if not self._line.due:
             return
         rate = (done - self._before) / (time.monotonic() - self._start)

@@ -46,7 +46,7 @@ class CorpusOutput(AppendedFiles):
         super().__init__(partial, (path, sources_file(path)), _STATISTICS)
 
     def write(self, document: OutputDocument) -> None:
-        """Writes all copies of a document."""
+        """Write all copies of a document."""
         text = document.text.encode("utf-8", "replace")
         row = f"{document.source}\t{document.name}\n".encode("utf-8", "replace")
         counts = (1, document.sentences, document.words, len(text) + 1)
@@ -57,7 +57,7 @@ class CorpusOutput(AppendedFiles):
                 self.written[name] += count
 
     def publish(self) -> None:
-        """Moves the files to their final names, unless that has been done."""
+        """Move the files to their final names, unless that has been done."""
         for partial, path in zip(self.partial, self._final, strict=True):
             if os.path.exists(partial):
                 move(partial, path)
@@ -79,7 +79,7 @@ class UnfinishedCorpus:
         has_store: whether documents are stored before they are written.
 
     Raises:
-        InputError: if another process is using the folder, or if it cannot be created.
+        InputError: If another process is using the folder, or if it cannot be created.
 
     Attributes:
         folder: the hidden folder.
@@ -115,7 +115,7 @@ class UnfinishedCorpus:
             self._resume()
 
     def _resume(self) -> None:
-        """Restores the last state of the journal up to which the files are intact."""
+        """Restore the last state of the journal up to which the files are intact."""
         states: list[dict[str, Any]] = []
         ends: list[int] = []
         with contextlib.suppress(FileNotFoundError), open(self._journal_file, "rb") as journal:
@@ -151,18 +151,18 @@ class UnfinishedCorpus:
             appended.truncate(of_files, written)
 
     def open(self) -> None:
-        """Opens the files to append to them."""
+        """Open the files to append to them."""
         for appended in self._appended:
             appended.open()
         self._journal = open(self._journal_file, "a", encoding="utf-8")  # noqa: SIM115
 
     def write(self, document: OutputDocument) -> None:
-        """Writes a document to the output it belongs to."""
+        """Write a document to the output it belongs to."""
         self.outputs[document.held_out].write(document)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Adds to an error, such as a full disk, where it occurred and how to continue."""
+        """Add to an error, such as a full disk, where it occurred and how to continue."""
         try:
             yield
         except OSError as error:
@@ -186,7 +186,7 @@ class UnfinishedCorpus:
         self._journal.flush()
 
     def close(self) -> None:
-        """Closes the files."""
+        """Close the files."""
         for appended in self._appended:
             appended.close()
         if self._journal:
@@ -194,14 +194,14 @@ class UnfinishedCorpus:
                 self._journal.close()
 
     def release(self) -> None:
-        """Closes the files, and removes them if the run cannot resume."""
+        """Close the files, and remove them if the run cannot resume."""
         self.close()
         self._unlock()
         if not self._resumable:
             self.remove()
 
     def remove(self) -> None:
-        """Removes the folder with its content, and releases the lock."""
+        """Remove the folder with its content, and release the lock."""
         files.remove(self.folder)
         self._unlock()
 

@@ -27,14 +27,14 @@ from data_prep.word_segments import is_ideograph
 
 
 def with_references(units: Sequence[TextUnit], paths: Sequence[str]) -> list[TextUnit]:
-    """Finds where in the reference files the lines of each unit begin; reads all files once.
+    """Find where in the reference files the lines of each unit begin; read all files once.
 
     Args:
         units: the units of the text files, in order.
         paths: the reference files, one for each text file.
 
     Raises:
-        InputError: if there are more or fewer of them, or if one has more or fewer lines than its
+        InputError: If there are more or fewer of them, or if one has more or fewer lines than its
             text file has lines that are not blank.
     """
     by_file = {file: list(part) for file, part in itertools.groupby(units, lambda unit: unit.file)}
@@ -95,7 +95,7 @@ class WordReferences:
     def continuing_tokens(
         self, documents: Iterable[TextDocument], lengths: np.ndarray
     ) -> np.ndarray:
-        """Finds the tokens that continue a word.
+        """Find the tokens that continue a word.
 
         Args:
             documents: the next documents of the unit.
@@ -105,7 +105,7 @@ class WordReferences:
             bool `[tokens]`.
 
         Raises:
-            InputError: if a line is no JSON list, or names tokens that are not ideographs.
+            InputError: If a line is no JSON list, or names tokens that are not ideographs.
         """
         found = np.zeros(lengths.sum(), np.bool_)
         begins = np.cumsum(lengths) - lengths
@@ -117,7 +117,7 @@ class WordReferences:
         return found
 
     def _read(self) -> Iterator[tuple[int, list[int]]]:
-        """Yields where lines of text begin, and their positions; lines too long are left out."""
+        """Yield where lines of text begin, and their positions; lines too long are left out."""
         with files.open_file(self._path, "rb") as file:
             file.seek(self._begin)
             for offset, line, size in lines_from(self._unit):
@@ -141,7 +141,7 @@ class WordReferences:
                 yield offset, positions
 
     def _tokens(self, sentence: str, positions: list[int]) -> np.ndarray:
-        """The tokens at some positions: int64 `[positions]`."""
+        """Return the tokens at some positions: int64 `[positions]`."""
         _, spans = self._tokenizer.encode_with_offsets(sentence)
         for position in positions:
             # The token before the first is [CLS].

@@ -33,13 +33,13 @@ class Segmenter(NamedTuple):
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """Loads a segmenter.
+    """Load a segmenter.
 
     Args:
         name: one of `WORD_SEGMENTERS`.
 
     Raises:
-        InputError: if its package is not installed.
+        InputError: If its package is not installed.
     """
     load, extra = WORD_SEGMENTERS[name]
     try:
@@ -74,14 +74,14 @@ WORD_SEGMENTERS: dict[str, tuple[Callable[[], Segmenter], str]] = {
 
 
 def is_ideograph(text: str) -> bool:
-    """Whether a text is a single Chinese character."""
+    """Return whether a text is a single Chinese character."""
     return len(text) == 1 and bool(_IDEOGRAPH.match(text))
 
 
 def continuing_tokens(
     tokenizer: Tokenizer, texts: Sequence[str], lengths: np.ndarray, segmenter: Segmenter
 ) -> np.ndarray:
-    """Finds the tokens that begin inside a word.
+    """Find the tokens that begin inside a word.
 
     Args:
         tokenizer: the tokenizer.

@@ -34,12 +34,12 @@ class WorkFolder:
 
     @classmethod
     def resume(cls, plan: Plan) -> WorkFolder:
-        """The locked folder of a plan, with the pieces that an earlier run has finished.
+        """Return the locked folder of a plan, with the pieces that an earlier run has finished.
 
         Pieces of another plan are removed.
 
         Raises:
-            InputError: if another process is using the folder, or it is not one of this program.
+            InputError: If another process is using the folder, or it is not one of this program.
         """
         work = cls(hidden_folder(plan.options.output_files[0], plan.options.work_dir))
         work._lock, is_resumed = claim(work.path, plan.fingerprint)
@@ -49,21 +49,21 @@ class WorkFolder:
 
     @classmethod
     def create(cls, path: str, plan: Plan) -> WorkFolder:
-        """An empty folder for a plan, in place of one that an earlier run has left.
+        """Return an empty folder for a plan, in place of one that an earlier run has left.
 
         Raises:
-            InputError: if the folder is not one of this program, or another process is using it.
+            InputError: If the folder is not one of this program, or another process is using it.
         """
         work = cls(path)
         work._lock, _ = claim(path, plan.fingerprint, resumable=False)
         return work
 
     def file(self, name: str) -> str:
-        """The path of a file in the folder."""
+        """Return the path of a file in the folder."""
         return os.path.join(self.path, name)
 
     def record(self, name: str) -> dict[str, Any] | None:
-        """The record of a piece; None if the piece is not finished, or its record is damaged."""
+        """Return the record of a piece; None if it is not finished or its record is damaged."""
         path = self.file(name + ".json")
         if not files.exists(path):
             return None
@@ -71,10 +71,10 @@ class WorkFolder:
             return unseal(file.read())
 
     def require_record(self, name: str) -> dict[str, Any]:
-        """The record of a piece that this run has finished.
+        """Return the record of a piece that this run has finished.
 
         Raises:
-            OSError: if it was removed or damaged since.
+            OSError: If it was removed or damaged since.
         """
         record = self.record(name)
         if record is None:
@@ -85,11 +85,11 @@ class WorkFolder:
         return record
 
     def finish(self, name: str, record: dict[str, Any]) -> None:
-        """Marks a piece as finished."""
+        """Mark a piece as finished."""
         files.write_text(self.file(name + ".json"), seal(record), durable=False)
 
     def is_intact(self, name: str, path: str | None = None) -> bool:
-        """Whether a piece of one file is finished and the file is unchanged since.
+        """Return whether a piece of one file is finished and the file is unchanged since.
 
         Args:
             name: name of the piece.
@@ -105,14 +105,14 @@ class WorkFolder:
         )
 
     def counts(self, names: Iterable[str]) -> Counter[str]:
-        """The sum of the counts of some finished pieces."""
+        """Return the sum of the counts of some finished pieces."""
         total: Counter[str] = Counter()
         for name in names:
             total.update(self.require_record(name)["counts"])
         return total
 
     def remove(self) -> None:
-        """Removes the folder with its content."""
+        """Remove the folder with its content."""
         files.remove(self.path)
 
     def __enter__(self) -> WorkFolder:
@@ -151,7 +151,7 @@ class HashedFile:
 
 
 def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
-    """Concatenates files into `target`; returns its record (see `HashedFile.record`)."""
+    """Concatenate files into `target`; return its record (see `HashedFile.record`)."""
     with files.replacing(target, durable=False) as partial, HashedFile(partial) as joined:
         for path in paths:
             with files.open_file(path, "rb") as file:
@@ -161,7 +161,7 @@ def concatenate(paths: Iterable[str], target: str) -> dict[str, Any]:
 
 
 def move(path: str, target: str) -> None:
-    """Moves a file, also to another file system; `target` appears complete or not at all."""
+    """Move a file, also to another file system; `target` appears complete or not at all."""
     try:
         files.rename(path, target)
         return

@@ -42,7 +42,7 @@ def start_workers(
     initializer: Callable[..., None],
     initargs: tuple[Any, ...],
 ) -> AnyWorkers:
-    """Starts the workers that the options name.
+    """Start the workers that the options name.
 
     Args:
         options: the options; a `runner` other than "dask" is ignored.
@@ -51,7 +51,7 @@ def start_workers(
         initargs: arguments of `initializer`.
 
     Raises:
-        InputError: if Dask is not installed or its cluster cannot be reached.
+        InputError: If Dask is not installed or its cluster cannot be reached.
     """
     if options.runner == DASK:
         from data_prep.dask_workers import DaskWorkers
@@ -62,10 +62,10 @@ def start_workers(
 
 
 def check_dask(runner: str | None, dask_scheduler: str | None) -> None:
-    """Checks the options that concern Dask.
+    """Check the options that concern Dask.
 
     Raises:
-        InputError: if a scheduler is named without the runner.
+        InputError: If a scheduler is named without the runner.
     """
     if dask_scheduler and runner != DASK:
         raise InputError(f"`dask_scheduler`={dask_scheduler}: requires `runner`={DASK}")

@@ -61,13 +61,13 @@ OUTSIDE = {
 
 
 def _link_within_the_site(app, docname, source):
-    """Points links to pages outside of docs/, which work in a checkout, to their copies."""
+    """Point links to pages outside of docs/, which work in a checkout, to their copies."""
     for path, page in OUTSIDE.items():
         source[0] = re.sub(rf"\]\((?:\.\./)+{re.escape(path)}", f"](/{page}", source[0])
 
 
 def _show_examples_as_code(app, what, name, obj, options, lines):
-    """Makes indented blocks code: after `Example:`, and after any colon in a module's docstring."""
+    """Make indented blocks code: after `Example:`, and after any colon in a module's docstring."""
     lines[:] = [
         f"{line}:\n"
         if line.strip() == "Example:" or (what == "module" and line.endswith(":") and not after)
@@ -77,14 +77,14 @@ def _show_examples_as_code(app, what, name, obj, options, lines):
 
 
 def _show_arguments(app, what, name, obj, options, shown, returned):
-    """Takes the arguments of a class from `__init__`: those of Keras hide them in `__new__`."""
+    """Take the arguments of a class from `__init__`: those of Keras hide them in `__new__`."""
     if what == "class" and inspect.isfunction(obj.__init__):
         return stringify_signature(signature(obj.__init__, bound_method=True)), returned
     return None
 
 
 def _check_public_names(app, env):
-    """Fails the build if a public name of the package is missing from the API reference."""
+    """Fail the build if a public name of the package is missing from the API reference."""
     documented = env.get_domain("py").objects
     for name in albert_tf.__all__:
         if f"albert_tf.{name}" not in documented:

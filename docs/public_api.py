@@ -29,7 +29,7 @@ example for each name. In the examples, `np` is NumPy, and `albert_tf` and `kera
 
 
 def groups() -> dict[str, list[str]]:
-    """The public names by the comment that precedes them in the table."""
+    """Return the public names by the comment that precedes them in the table."""
     source = (ROOT / "albert_tf" / "__init__.py").read_text("utf-8")
     table = source[source.index("_PUBLIC = {") : source.index("\n}\n")]
     found: dict[str, list[str]] = {}
@@ -42,7 +42,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def purpose(documented: object) -> str:
-    """The first sentence of a docstring."""
+    """Return the first sentence of a docstring."""
     paragraph = (inspect.getdoc(documented) or "").split("\n\n")[0].replace("\n", " ")
     return re.split(r"(?<=\.) (?=[A-Z`])", paragraph)[0]
 
@@ -58,7 +58,7 @@ class _Shown:
 
 
 def signature(name: str, function: object, bound: bool) -> str:
-    """A call with the names and defaults of all arguments, without types."""
+    """Return a call with the names and defaults of all arguments, without types."""
     found = inspect.signature(function)
     parameters = []
     for parameter in [*found.parameters.values()][bound:]:
@@ -71,7 +71,7 @@ def signature(name: str, function: object, bound: bool) -> str:
 
 
 def wrapped(call: str) -> str:
-    """A call on as many lines as it needs."""
+    """Return a call on as many lines as it needs."""
     if len(call) <= WIDTH:
         return call
     name, _, arguments = call.removesuffix(")").partition("(")
@@ -82,7 +82,7 @@ def wrapped(call: str) -> str:
 
 
 def methods(cls: type) -> Iterator[tuple[str, object, bool]]:
-    """Public methods that the page lists: not those of public base classes and of libraries."""
+    """Yield the public methods that the page lists: none of public bases or libraries."""
     public = [getattr(albert_tf, name) for name in albert_tf.__all__]
     bases = [base for base in cls.__mro__ if base.__module__.startswith("albert_tf.")]
     own = [base for base in bases if base is cls or base not in public]
@@ -102,7 +102,7 @@ def methods(cls: type) -> Iterator[tuple[str, object, bool]]:
 
 
 def entry(name: str) -> str:
-    """What the page says about a public name."""
+    """Return what the page says about a public name."""
     value = getattr(albert_tf, name)
     is_class = inspect.isclass(value)
     rows = [*methods(value)] if is_class else []
@@ -128,7 +128,7 @@ def entry(name: str) -> str:
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     parts = [HEADER]
     for title, names in groups().items():
         parts += [f"## {title}\n", *(f"{entry(name)}\n" for name in names)]

@@ -70,7 +70,7 @@ class Options:
     )
 
     def check(self) -> None:
-        """Raises InputError for invalid values."""
+        """Raise InputError for invalid values."""
         if not self.studies:
             raise InputError(f"name a study: {', '.join(study_names())}")
         for flag in self.training_flags:
@@ -131,7 +131,7 @@ class Laboratory:
         self._tasks = Tasks(options.tasks, options.data_dir)
 
     def run(self) -> None:
-        """Measures everything that is not measured yet, and writes the results."""
+        """Measure everything that is not measured yet, and write the results."""
         make_folder(str(self._folder))
         print(f"{self._name}: {self._study.title} ({self._study.source})", flush=True)
         constants = {each.name: by_formula(self._workspace, each) for each in self._variants}
@@ -147,7 +147,7 @@ class Laboratory:
         self._write(rows)
 
     def _speeds(self) -> dict[str, dict[str, list[float]]]:
-        """Variant -> column heading -> values of what is timed."""
+        """Return variant -> column heading -> values of what is timed."""
         configs = {each.name: config_of(self._workspace, each) for each in self._variants}
         engine = self._options.training.get("engine", "tensorflow")
         scale = self._workspace.scale
@@ -175,7 +175,7 @@ class Laboratory:
         return found
 
     def _measured_runs(self) -> dict[str, list[dict[str, Any]]]:
-        """Variant -> what was measured of its runs, one for each seed."""
+        """Return variant -> what was measured of its runs, one for each seed."""
         seeds = range(self._options.seeds)
         steps = self._steps_that_fit() if self._study.same_time else {}
         runs = {
@@ -198,7 +198,7 @@ class Laboratory:
         }
 
     def _steps_that_fit(self) -> dict[str, dict[str, float]]:
-        """Flags of each variant: the time, and the steps that fit into it, as measured first."""
+        """Return the flags of each variant: the time and the steps that fit into it."""
         minutes = CALIBRATION * self._workspace.scale.minutes
         limit = {"max_train_minutes": minutes}
         first = [Run(self._workspace, each, CALIBRATION_SEED, limit) for each in self._variants]
@@ -234,7 +234,7 @@ class Laboratory:
 def in_parallel(
     jobs: dict[str, Callable[[], Any]], at_a_time: int, workspace: Workspace
 ) -> dict[str, Any]:
-    """Calls functions that run commands of the workspace, and prints a line for each.
+    """Call functions that run commands of the workspace, and print a line for each.
 
     After an exception no further job starts, and the commands that run are ended.
 
@@ -275,7 +275,7 @@ def in_parallel(
 
 
 def _brief(measured: dict[str, Any]) -> str:
-    """The results on the first evaluation set, in one line."""
+    """Return the results on the first evaluation set, in one line."""
     results = next(iter(measured["on"].values()), {})
     shares = {name: value for name, value in results.items() if name.endswith("accuracy")}
     return ", ".join(f"{name} {value:.1%}" for name, value in shares.items()) or "done"

@@ -45,7 +45,7 @@ def run(options: Options) -> None:
 
 
 def take(folder: pathlib.Path) -> None:
-    """Copies the results of the project's own studies."""
+    """Copy the results of the project's own studies."""
     for scale in SCALES:
         for name in study_names():
             source = folder / scale / name / "results.json"
@@ -56,7 +56,7 @@ def take(folder: pathlib.Path) -> None:
 
 
 def files() -> dict[pathlib.Path, str]:
-    """The page and its pictures: path -> content."""
+    """Return the page and its pictures: path -> content."""
     made: dict[pathlib.Path, str] = {}
     lines: list[str] = []
     unmeasured: dict[str, Study] = {}
@@ -77,7 +77,7 @@ def files() -> dict[pathlib.Path, str]:
 
 
 def _pictures(study: Study, name: str, scale: str, results: dict) -> dict[str, tuple[str, str]]:
-    """File name -> description and SVG text."""
+    """Return file name -> description and SVG text."""
     rows = [Row(**row) for row in results["rows"]]
     made = {}
     for picture in study.pictures:

@@ -16,7 +16,7 @@ _COLORS = (*COLORS, "#be123c", "#0891b2", "#4d7c0f", "#6b7280")
 
 
 def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -> str | None:
-    """SVG text; None if nothing of it was measured."""
+    """Return SVG text; None if nothing of it was measured."""
     if isinstance(picture, Dots):
         return _dots(study, picture.y, rows)
     if isinstance(picture, Relation):
@@ -25,7 +25,7 @@ def draw(study: Study, picture: Dots | Relation | Curves, rows: Sequence[Row]) -
 
 
 def name_of(picture: Dots | Relation | Curves) -> str:
-    """The name of the file, without its ending; different for all pictures of a study."""
+    """Return the name of the file, without its ending; different for all pictures of a study."""
     y = picture.y.metric
     if picture.y.on not in (None, OWN):
         y = f"{y}-on-{picture.y.on}"

@@ -12,7 +12,7 @@ from experiments.study import Column, Study
 
 
 def table(study: Study, rows: Sequence[Row]) -> str:
-    """A Markdown table: ours, the difference from the reference, and the paper's numbers."""
+    """Return a Markdown table: ours, the difference from the reference, and the paper's numbers."""
     columns = [column for column in study.columns if any(row.estimate(column) for row in rows)]
     theirs = list(dict.fromkeys(name for row in rows for name in row.paper))
     compared = [study.compared] if study.compared in columns and len(rows) > 1 else []
@@ -37,7 +37,7 @@ def table(study: Study, rows: Sequence[Row]) -> str:
 
 
 def reference_of(study: Study, rows: Sequence[Row]) -> Row:
-    """The row that the others are compared with."""
+    """Return the row that the others are compared with."""
     names = [row.name for row in rows]
     return rows[names.index(study.reference)] if study.reference in names else rows[0]
 
@@ -71,7 +71,7 @@ def _difference(column: Column, row: Row, reference: Row) -> str:
 
 
 def findings(study: Study, rows: Sequence[Row]) -> str:
-    """What the numbers show, in sentences."""
+    """Return what the numbers show, in sentences."""
     found: Agreement = agreement(study, rows)
     if not found.pairs:
         return ""
@@ -95,7 +95,7 @@ def findings(study: Study, rows: Sequence[Row]) -> str:
 def section(
     study: Study, results: Mapping[str, Any], pictures: Sequence[tuple[str, str]]
 ) -> list[str]:
-    """Lines of a study's section of the page.
+    """Return lines of a study's section of the page.
 
     Args:
         study: the study.
@@ -132,7 +132,7 @@ def section(
 
 
 def unmeasured(studies: Mapping[str, Study]) -> list[str]:
-    """Lines of the section of the studies without results, by name."""
+    """Return lines of the section of the studies without results, by name."""
     if not studies:
         return []
     rows = [f"| `{name}` | {each.source} | {each.question} |" for name, each in studies.items()]

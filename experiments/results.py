@@ -59,7 +59,7 @@ class Row:
         constants: Mapping[str, float],
         runs: Sequence[Mapping[str, Any]],
     ) -> Row:
-        """Collects what was measured.
+        """Collect what was measured.
 
         Args:
             variant: the row.
@@ -127,7 +127,7 @@ class Agreement(NamedTuple):
 
 
 def agreement(study: Study, rows: Sequence[Row]) -> Agreement:
-    """Compares the order of the variants in `study.compared` with the paper's."""
+    """Compare the order of the variants in `study.compared` with the paper's."""
     sign = -1 if study.compared.lower_is_better else 1
     pairs = clear = agree = 0
     disagree = []

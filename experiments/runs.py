@@ -33,7 +33,7 @@ class Tasks:
 
 
 def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
-    """The shape of a variant's model."""
+    """Return the shape of a variant's model."""
     changes = dict(variant.model)
     if "parameter_sharing" in changes or "num_hidden_layers" in changes:
         # The groups of layers follow from the sharing, unless they are given.
@@ -42,17 +42,17 @@ def config_of(workspace: Workspace, variant: Variant) -> AlbertConfig:
 
 
 def data_of(workspace: Workspace, variant: Variant) -> dict[str, Any]:
-    """Flags of create_pretraining_data for a variant."""
+    """Return flags of create_pretraining_data for a variant."""
     return {**workspace.scale.data, **variant.data}
 
 
 def has_pairs(data: Flags) -> bool:
-    """Whether there is a task on pairs of segments."""
+    """Return whether there is a task on pairs of segments."""
     return data.get("pair_objective", "sop") != "none"
 
 
 def by_formula(workspace: Workspace, variant: Variant) -> dict[str, float]:
-    """Parameters in millions, and GFLOP of a training example."""
+    """Return parameters in millions, and GFLOP of a training example."""
     config, data = config_of(workspace, variant), data_of(workspace, variant)
     flops = pretraining_flops(
         config, data["max_seq_length"], data["max_predictions_per_seq"], has_pairs(data)
@@ -89,7 +89,7 @@ class Run:
         self.folder = workspace.folder / "runs" / f"{digest(described)}-{seed}"
 
     def measured(self, study: Study, tasks: Tasks) -> dict[str, Any]:
-        """Trains, if that is not done, and returns everything that the study measures."""
+        """Train, if that is not done, and return everything that the study measures."""
         self.train()
         values: dict[str, Any] = {"seed": self._seed, "folder": self.folder.name, "on": {}}
         values.update(self._trained())
@@ -103,7 +103,7 @@ class Run:
         return values
 
     def train(self, minutes: float = 0, last: bool = True) -> None:
-        """Trains, if that is not done.
+        """Train, if that is not done.
 
         Args:
             minutes: training time in total, after which to stop; 0 for no limit.
@@ -139,7 +139,7 @@ class Run:
             write_text(str(done), json.dumps({"steps": self._last()["step"]}) + "\n")
 
     def steps_done(self) -> int:
-        """The step of the last line of the training log."""
+        """Return the step of the last line of the training log."""
         return self._last()["step"]
 
     def _last(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Run:
         return {name: self._data[name] for name in ("max_seq_length", "max_predictions_per_seq")}
 
     def _evaluated(self, data: Flags) -> dict[str, float]:
-        """Results on all examples of an evaluation set."""
+        """Return results on all examples of an evaluation set."""
         records = self._workspace.evaluation_records(data)
 
         def evaluate() -> dict[str, float]:
@@ -186,7 +186,7 @@ class Run:
         return {name: self._training[name] for name in names if name in self._training}
 
     def _fine_tuned(self, task: str, data_dir: str | None) -> float:
-        """The task's first metric on its development set."""
+        """Return the task's first metric on its development set."""
         described = {"task": task, **self._workspace.scale.finetuning}
         folder = self.folder / f"{task}-{digest(described)}"
 
@@ -211,7 +211,7 @@ class Run:
 
 
 def first_metric(folder: pathlib.Path) -> float:
-    """The first metric in a folder's results; accuracy, for most tasks."""
+    """Return the first metric in a folder's results; accuracy, for most tasks."""
     results = results_in(folder / "eval_results.txt")
     return next(results[metric.key] for metric in METRICS.values() if metric.key in results)
 

@@ -32,7 +32,7 @@ class Scale:
     timed_batch: tuple[int, int]
 
     def at(self, tiny: Any, small: Any, paper: Any) -> Any:
-        """The value for this scale."""
+        """Return the value for this scale."""
         return {"tiny": tiny, "small": small, "paper": paper}[self.name]
 
 

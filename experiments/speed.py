@@ -31,7 +31,7 @@ def measured_here(
     shape: tuple[int, int],
     engine: str,
 ) -> dict[str, list[float]]:
-    """Speed of training steps in each of several rounds, next to a reference.
+    """Return speed of training steps in each of several rounds, next to a reference.
 
     Args:
         scale: precision and number of predictions.
@@ -44,7 +44,7 @@ def measured_here(
         `sequences_per_second`, and `relative_speed` as a multiple of the reference's.
 
     Raises:
-        InputError: one of the two could not be measured, for lack of memory for example.
+        InputError: If one of the two could not be measured, for lack of memory for example.
     """
     batch, length = shape
     predictions = scale.data["max_predictions_per_seq"]
@@ -71,7 +71,7 @@ def measured_here(
 
 
 def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float | None:
-    """Examples per second on a TPU slice, as the TPU compiler estimates them for the paper's batch.
+    """Return the examples/s on a TPU slice, as the TPU compiler estimates them.
 
     Micro-batches are the largest that fit, without rematerialization if possible.
 

@@ -145,7 +145,7 @@ class Study:
     notes: str = ""
 
     def evaluation_sets(self) -> list[str]:
-        """Names of the evaluation sets that the columns need."""
+        """Return names of the evaluation sets that the columns need."""
         return list(dict.fromkeys(column.on for column in self.columns if column.on))
 
 
@@ -154,13 +154,13 @@ def study_names() -> list[str]:
 
 
 def find_study(name: str) -> Study:
-    """Loads a study.
+    """Load a study.
 
     Args:
         name: of a file of `experiments/studies`, or the path of a Python file.
 
     Raises:
-        InputError: there is no such study, or the file defines none.
+        InputError: If there is no such study, or the file defines none.
     """
     path = pathlib.Path(name)
     if path.suffix != ".py":

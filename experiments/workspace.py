@@ -30,7 +30,7 @@ VOCABULARY = "vocabulary"
 
 
 def words_of(flags: Flags) -> list[str]:
-    """The words of a command line."""
+    """Return the words of a command line."""
     words = []
     for name, value in flags.items():
         if isinstance(value, bool):
@@ -41,7 +41,7 @@ def words_of(flags: Flags) -> list[str]:
 
 
 def digest(content: Any) -> str:
-    """A short name for a value that can be written as JSON."""
+    """Return a short name for a value that can be written as JSON."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -83,7 +83,7 @@ class Workspace:
         return self.text / f"{VOCABULARY}.model"
 
     def prepare(self) -> None:
-        """Extracts the text and trains the vocabulary; both commands skip what is finished."""
+        """Extract the text and train the vocabulary; both commands skip what is finished."""
         make_folder(str(self.text))
         self.run(
             self.text / "log.txt",
@@ -101,16 +101,16 @@ class Workspace:
         )  # fmt: skip
 
     def text_digest(self) -> str:
-        """Identifies text and vocabulary."""
+        """Identify text and vocabulary."""
         paths = (self.text / "train.txt", self.text / "eval.txt", self.vocabulary)
         return digest([sha256_of(str(path)) for path in paths])
 
     def training_records(self, flags: Flags, text_share: float = 1.0) -> pathlib.Path:
-        """The TFRecords to train on."""
+        """Return the TFRecords to train on."""
         return self._records("train", {**self.scale.data, **flags}, text_share)
 
     def evaluation_records(self, flags: Flags) -> pathlib.Path:
-        """TFRecords of the held-out text, with masks that never change."""
+        """Return TFRecords of the held-out text, with masks that never change."""
         fixed = {"masking": "static", "dupe_factor": 1}
         return self._records("eval", {**self.scale.data, **flags, **fixed}, 1.0)
 
@@ -130,10 +130,10 @@ class Workspace:
         return path
 
     def run(self, log: pathlib.Path, *words: str) -> None:
-        """Runs a command of the project, with its output appended to a log.
+        """Run a command of the project, with its output appended to a log.
 
         Raises:
-            InputError: it failed.
+            InputError: If it failed.
         """
         threads = str(self._threads or len(os.sched_getaffinity(0)))
         limits = {"TF_NUM_INTRAOP_THREADS": threads, "TF_NUM_INTEROP_THREADS": threads}
@@ -156,12 +156,12 @@ class Workspace:
             raise InputError(f"{program} failed ({last_line(log)}); see {log}")
 
     def progress(self) -> str:
-        """The beginnings of the last lines that the running commands have written."""
+        """Return the beginnings of the last lines that the running commands have written."""
         lines = (last_line(log)[:60] for log in list(self._running.values()))
         return " | ".join(line for line in lines if line)
 
     def stop(self) -> None:
-        """Ends the commands that are running; what they have saved stays."""
+        """End the commands that are running; what they have saved stays."""
         self._stopped = True
         running = list(self._running)
         for process in running:
@@ -171,7 +171,7 @@ class Workspace:
 
 
 def beginning(source: pathlib.Path, target: pathlib.Path, share: float) -> pathlib.Path:
-    """Writes the first documents of a text, up to a share of its bytes."""
+    """Write the first documents of a text, up to a share of its bytes."""
     if not target.exists():
         content = source.read_bytes()
         end = content.find(b"\n\n", int(share * len(content)))
@@ -181,7 +181,7 @@ def beginning(source: pathlib.Path, target: pathlib.Path, share: float) -> pathl
 
 
 def last_line(log: pathlib.Path) -> str:
-    """The last line of a file that is not empty."""
+    """Return the last line of a file that is not empty."""
     with open(log, "rb") as file:
         file.seek(max(log.stat().st_size - 2000, 0))
         lines = file.read().decode("utf-8", errors="replace").split("\n")
@@ -189,14 +189,14 @@ def last_line(log: pathlib.Path) -> str:
 
 
 def once(path: pathlib.Path, make: Callable[[], Any]) -> Any:
-    """The content of a JSON file, which is made if it does not exist."""
+    """Return the content of a JSON file, which is made if it does not exist."""
     if not path.exists():
         write_text(str(path), json.dumps(make(), indent=1) + "\n")
     return json.loads(path.read_text("utf-8"))
 
 
 def results_in(path: pathlib.Path) -> dict[str, float]:
-    """The numbers in an `eval_results.txt`."""
+    """Return the numbers in an `eval_results.txt`."""
     lines: Sequence[str] = path.read_text("utf-8").splitlines()
     pairs = (line.split(" = ") for line in lines if " = " in line)
     return {name: float(value) for name, value in pairs}

@@ -58,14 +58,14 @@ ANALYSES = {
 
 
 def run_analysis(name: str, options: OutputOptions) -> None:
-    """Runs an analysis, and loads a framework only if it reads weights.
+    """Run an analysis, and load a framework only if it reads weights.
 
     Args:
         name: a key of `ANALYSES`.
         options: its flags.
 
     Raises:
-        InputError: a flag, the model or a text is invalid.
+        InputError: If a flag, the model or a text is invalid.
     """
     if options.output_dir is not None:
         make_folder(options.output_dir, "output_dir")
@@ -83,7 +83,7 @@ def _runner(name: str) -> Callable[[Any], None]:
 
 
 def cli() -> None:
-    """Runs the analysis that the first word of the command line names."""
+    """Run the analysis that the first word of the command line names."""
     program = sys.argv[0].removesuffix("/__main__.py").rsplit("/", 1)[-1]
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name not in ANALYSES:

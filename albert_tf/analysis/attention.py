@@ -47,7 +47,7 @@ class AttentionMaps(NamedTuple):
 def attention_maps(
     encoder: keras.Model, tokenizer: Tokenizer, text: str, text_pair: str | None = None
 ) -> AttentionMaps:
-    """Computes the attention weights of a text, or of a pair of texts.
+    """Compute the attention weights of a text, or of a pair of texts.
 
     Args:
         encoder: an `AlbertEncoder`.
@@ -56,7 +56,7 @@ def attention_maps(
         text_pair: the second text of a pair.
 
     Raises:
-        InputError: the text is too long for the model.
+        InputError: If the text is too long for the model.
     """
     features = tokenizer(text, text_pair, special_symbols=True)
     ids, longest = features["input_ids"][0], encoder.config.max_position_embeddings
@@ -117,15 +117,15 @@ STATISTICS = {
 
 
 def attention_statistics(maps: AttentionMaps) -> dict[str, np.ndarray]:
-    """All `STATISTICS` of some maps, float64 `[layers, heads]` each."""
+    """Return all `STATISTICS` of some maps, float64 `[layers, heads]` each."""
     return {name: statistic.compute(maps) for name, statistic in STATISTICS.items()}
 
 
 def run(options: AttentionOptions) -> None:
-    """Prints the statistics, and writes `attention.json` and the page `attention.html`.
+    """Print the statistics, and write `attention.json` and the page `attention.html`.
 
     Raises:
-        InputError: a flag, the model or the text is invalid.
+        InputError: If a flag, the model or the text is invalid.
     """
     preset = open_model(options.model, options)
     encoder = create_encoder(preset)
@@ -162,7 +162,7 @@ def _rows(statistics: dict[str, np.ndarray]) -> Sequence[Sequence[str]]:
 def attention_page(
     model: str, tokens: Sequence[str], weights: np.ndarray, tables: Mapping[str, np.ndarray]
 ) -> str:
-    """Returns the HTML text of a page.
+    """Return the HTML text of a page.
 
     Args:
         model: its name.
@@ -191,7 +191,7 @@ def attention_page(
 
 
 def _shaded(values: np.ndarray) -> list[list[Shade]]:
-    """Cells whose shade ranges from the lowest to the highest value of the table."""
+    """Return cells whose shade ranges from the lowest to the highest value of the table."""
     low, high = values.min(), values.max()
     shares = (values - low) / (high - low) if high > low else np.zeros_like(values)
     return [

@@ -26,7 +26,7 @@ class Neighbor(NamedTuple):
 def nearest_neighbors(
     table: np.ndarray, ids: list[int], top_k: int
 ) -> list[list[tuple[int, float]]]:
-    """Finds the rows of a table with the highest cosine similarity to some of its rows.
+    """Find the rows of a table with the highest cosine similarity to some of its rows.
 
     Args:
         table: `[rows, width]`.
@@ -48,10 +48,10 @@ def nearest_neighbors(
 
 
 def ids_of(tokenizer: Tokenizer, words: tuple[str, ...]) -> list[int]:
-    """The ids of pieces, or of the pieces that words consist of, each once.
+    """Return the ids of pieces, or of the pieces that words consist of, each once.
 
     Raises:
-        InputError: a word has no known piece.
+        InputError: If a word has no known piece.
     """
     by_piece = {piece: id for id, piece in enumerate(tokenizer.pieces)}
     ids: list[int] = []
@@ -69,10 +69,10 @@ def ids_of(tokenizer: Tokenizer, words: tuple[str, ...]) -> list[int]:
 
 
 def run(options: EmbeddingsOptions) -> None:
-    """Prints the neighbors of every piece, and writes `embeddings.json`.
+    """Print the neighbors of every piece, and write `embeddings.json`.
 
     Raises:
-        InputError: a flag, the model or a word is invalid.
+        InputError: If a flag, the model or a word is invalid.
     """
     preset = open_model(options.model, options)
     ids = ids_of(preset.tokenizer, options.pieces)

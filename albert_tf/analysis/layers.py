@@ -47,7 +47,7 @@ def layer_distances(
     max_length: int | None = None,
     batch_size: int = 16,
 ) -> LayerDistances:
-    """Compares the input and the output of every layer, token by token.
+    """Compare the input and the output of every layer, token by token.
 
     Every text is read as `[CLS] text [SEP]`. These two symbols count as tokens, padding does not.
 
@@ -59,7 +59,7 @@ def layer_distances(
         batch_size: texts that are computed at a time.
 
     Raises:
-        InputError: the model does not read sequences of `max_length`.
+        InputError: If the model does not read sequences of `max_length`.
     """
     longest = encoder.config.max_position_embeddings
     length = longest if max_length is None else max_length
@@ -86,7 +86,7 @@ def layer_distances(
 
 
 def _sums(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Sums over tokens of the L2 distance, the cosine and the angle, float64 `[3]`."""
+    """Sum over tokens of the L2 distance, the cosine and the angle, float64 `[3]`."""
     before, after = before.astype(np.float64), after.astype(np.float64)
     norms = np.linalg.norm(before, axis=-1) * np.linalg.norm(after, axis=-1)
     # Rounding takes the cosine of equal vectors above 1; a zero vector has no direction.
@@ -96,7 +96,7 @@ def _sums(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def _padded(features: dict, length: int, pad_id: int) -> dict[str, np.ndarray]:
-    """Pads sequences to one of few lengths, at most `length`."""
+    """Pad sequences to one of few lengths, at most `length`."""
     columns = features["input_ids"].shape[1]
     more = min(-(-columns // _LENGTH_STEP) * _LENGTH_STEP, length) - columns
     fill = {"input_ids": pad_id}
@@ -107,10 +107,10 @@ def _padded(features: dict, length: int, pad_id: int) -> dict[str, np.ndarray]:
 
 
 def read_texts(options: LayersOptions) -> list[str]:
-    """The texts of the flags.
+    """Return the texts of the flags.
 
     Raises:
-        InputError: the file is missing, is no text file, or has no text.
+        InputError: If the file is missing, is no text file, or has no text.
     """
     if options.text is not None:
         return [options.text]
@@ -124,10 +124,10 @@ def read_texts(options: LayersOptions) -> list[str]:
 
 
 def run(options: LayersOptions) -> None:
-    """Prints the distances of all models, and writes `layers.json` and the picture.
+    """Print the distances of all models, and write `layers.json` and the picture.
 
     Raises:
-        InputError: a flag, a model or a text is invalid.
+        InputError: If a flag, a model or a text is invalid.
     """
     models = labeled_models(options.model)
     texts = read_texts(options)
@@ -150,10 +150,10 @@ def run(options: LayersOptions) -> None:
 
 
 def labeled_models(models: Sequence[str]) -> dict[str, str]:
-    """Maps labels to names of weights: `LABEL=NAME`, or the last part of a name is its label.
+    """Map labels to names of weights: `LABEL=NAME`, or the last part of a name is its label.
 
     Raises:
-        InputError: a label occurs twice, or a name is empty.
+        InputError: If a label occurs twice, or a name is empty.
     """
     labeled: dict[str, str] = {}
     for model in models:
@@ -174,7 +174,7 @@ def labeled_models(models: Sequence[str]) -> dict[str, str]:
 
 
 def draw(folder: str, results: dict[str, LayerDistances], formats: Sequence[str]) -> None:
-    """Writes figure 1: L2 distances on the left, angles on the right, a curve per model."""
+    """Write figure 1: L2 distances on the left, angles on the right, a curve per model."""
     with picture(folder, "layers", formats, (9.0, 3.6), panels=2) as (left, right):
         for number, (label, distances) in enumerate(results.items()):
             layers = np.arange(1, len(distances.l2) + 1)

@@ -12,20 +12,20 @@ from albert_tf.text_models.presets import Preset, open_preset
 
 
 def open_model(name: str, options: ModelOptions) -> Preset:
-    """Opens weights by name; they are not read yet.
+    """Open weights by name; they are not read yet.
 
     Raises:
-        InputError: the weights cannot be fetched or read, or come without config or vocabulary.
+        InputError: If the weights cannot be fetched or read, or come without config or vocabulary.
     """
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         return open_preset(name, options.spm_model_file, options.do_lower_case)
 
 
 def create_encoder(preset: Preset) -> keras.Model:
-    """The encoder of opened weights, in float32.
+    """Return the encoder of opened weights, in float32.
 
     Raises:
-        InputError: weights of the encoder are missing.
+        InputError: If weights of the encoder are missing.
     """
     with arguments_renamed(name="model"):
         encoder, _ = create_with_weights(lambda: AlbertEncoder(preset.config), preset, seed=0)

@@ -67,7 +67,7 @@ class Part(NamedTuple):
 
 
 def parts_of(config: AlbertConfig, length: int, predictions: int) -> list[Part]:
-    """Divides a model into parts.
+    """Divide a model into parts.
 
     Args:
         config: shape of the model.
@@ -108,12 +108,12 @@ def parts_of(config: AlbertConfig, length: int, predictions: int) -> list[Part]:
 
 
 def _own(config: AlbertConfig, half: str) -> int:
-    """How many layers have parameters of their own for one half of a layer."""
+    """Return how many layers have parameters of their own for one half of a layer."""
     return 1 if config.parameter_sharing == half else config.num_hidden_groups
 
 
 def bert_of(config: AlbertConfig) -> AlbertConfig:
-    """The BERT of the same shape: embeddings of width H, and own parameters in every layer."""
+    """Return the BERT of the same shape: embeddings of width H, parameters of each layer."""
     return dataclasses.replace(
         config,
         embedding_size=config.hidden_size,
@@ -123,20 +123,20 @@ def bert_of(config: AlbertConfig) -> AlbertConfig:
 
 
 def embedding_parameters(config: AlbertConfig) -> int:
-    """Parameters between a token id and the first layer: the token table, and the projection."""
+    """Return the number of parameters between a token id and the first layer."""
     e, h = config.embedding_size, config.hidden_size
     return config.vocab_size * e + (e * h + h if e != h else 0)
 
 
 def find_config(name: str) -> AlbertConfig:
-    """The config of a name, without reading weights.
+    """Return the config of a name, without reading weights.
 
     Args:
         name: a config shipped with the package, a JSON file, a folder that contains one, or the
             name of published weights, which are fetched.
 
     Raises:
-        InputError: there is no such config, or it is invalid.
+        InputError: If there is no such config, or it is invalid.
     """
     inside = [path for file in _IN_FOLDERS if exists(path := os.path.join(name, file))]
     if inside:
@@ -164,10 +164,10 @@ def find_config(name: str) -> AlbertConfig:
 
 
 def run(options: ParametersOptions) -> None:
-    """Prints a table per shape, and writes `parameters.json` and the picture.
+    """Print a table per shape, and write `parameters.json` and the picture.
 
     Raises:
-        InputError: a flag or a config is invalid.
+        InputError: If a flag or a config is invalid.
     """
     shapes: dict[str, AlbertConfig] = {}
     for name in options.config:
@@ -199,7 +199,7 @@ def run(options: ParametersOptions) -> None:
 
 
 def part_table(parts: Sequence[Part]) -> str:
-    """The parts of one model as text, with their shares."""
+    """Return the parts of one model as text, with their shares."""
     parameters = sum(part.parameters for part in parts)
     flops = sum(part.flops for part in parts)
     rows = [
@@ -220,7 +220,7 @@ def part_table(parts: Sequence[Part]) -> str:
 def comparison_table(
     shapes: Mapping[str, AlbertConfig], parts: Mapping[str, Sequence[Part]]
 ) -> str:
-    """All models as text, a row each."""
+    """Return all models as text, a row each."""
     rows = []
     for label, config in shapes.items():
         total = sum(part.parameters for part in parts[label])
@@ -239,7 +239,7 @@ def comparison_table(
 
 
 def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str]) -> None:
-    """Writes stacked bars: parameters on the left, operations on the right, a bar per model."""
+    """Write stacked bars: parameters on the left, operations on the right, a bar per model."""
     size = (9.0, 1.6 + 0.42 * len(parts))
     with picture(folder, "parameters", formats, size, panels=2) as panels:
         for axes, field, unit, title in [
@@ -274,7 +274,7 @@ def draw(folder: str, parts: Mapping[str, Sequence[Part]], formats: Sequence[str
 
 
 def _pictured(parts: Sequence[Part], field: str) -> dict[str, int]:
-    """Sums of a field by the parts of the picture."""
+    """Return sums of a field by the parts of the picture."""
     sums = dict.fromkeys(_PICTURED, 0)
     for part in parts:
         sums[part.name if part.name in sums else "others"] += getattr(part, field)

@@ -18,7 +18,7 @@ from albert_tf.report.charts import styled_figure
 def picture(
     folder: str, name: str, formats: Sequence[str], size: tuple[float, float], panels: int = 1
 ) -> Iterator[list[Axes]]:
-    """Yields axes side by side, and writes them to files after the block.
+    """Yield axes side by side, and write them to files after the block.
 
     Args:
         folder: where the files go.
@@ -37,6 +37,6 @@ def picture(
 
 
 def write_json(folder: str, name: str, value: Any) -> None:
-    """Writes a JSON file, of which small changes are readable as a difference of lines."""
+    """Write a JSON file, of which small changes are readable as a difference of lines."""
     text = json.dumps(value, indent=1, ensure_ascii=False)
     write_text(os.path.join(folder, name), text + "\n")

@@ -38,7 +38,7 @@ class Prediction(NamedTuple):
 def probe(
     masked_lm: MaskedLM, text: str, top_k: int = 5, target: str | None = None
 ) -> list[list[Prediction]]:
-    """Applies the masked-LM head to the hidden states of every layer at the masks.
+    """Apply the masked-LM head to the hidden states of every layer at the masks.
 
     The head was trained on the output of the last layer, whose prediction is that of
     `MaskedLM.fill_mask`.
@@ -53,7 +53,7 @@ def probe(
         For the input of the first layer and the output of every layer, a prediction per mask.
 
     Raises:
-        InputError: the text has no mask or is too long, or the target is not one token.
+        InputError: If the text has no mask or is too long, or the target is not one token.
     """
     tokenizer = masked_lm.tokenizer
     features = tokenizer(text, special_symbols=True)
@@ -101,10 +101,10 @@ def _prediction(
 
 
 def run(options: ProbeOptions) -> None:
-    """Prints a table per mask, and writes `probe.json` and the picture.
+    """Print a table per mask, and write `probe.json` and the picture.
 
     Raises:
-        InputError: a flag, the model or the text is invalid.
+        InputError: If a flag, the model or the text is invalid.
     """
     with arguments_renamed(name="model", vocabulary="spm_model_file"):
         masked_lm = MaskedLM.from_preset(
@@ -135,7 +135,7 @@ def _row(layer: int, prediction: Prediction, target: str | None) -> list[str]:
 
 
 def draw(folder: str, predictions: list[list[Prediction]], options: ProbeOptions) -> None:
-    """Writes a heat map: a row per layer, a column per mask, the best token in each cell."""
+    """Write a heat map: a row per layer, a column per mask, the best token in each cell."""
     values = np.array([[each.probabilities[0] for each in masks] for masks in predictions])
     layers, masks = values.shape
     size = (max(3.6, 1.2 + 1.7 * masks), 1.0 + 0.32 * layers)

@@ -78,7 +78,7 @@ def gpu_peak(name: str) -> float | None:
 
 
 def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
-    """The generation of every TPU chip of this machine; empty if there is none."""
+    """Return the generation of every TPU chip of this machine; empty if there is none."""
     found = []
     for device in sorted(glob.glob(f"{folder}/*")):
         if _read(f"{device}/vendor") != _TPU_VENDOR:
@@ -91,13 +91,13 @@ def tpu_chips(folder: str = "/sys/bus/pci/devices") -> list[str]:
 
 
 def local_tpu_peak_flops() -> float:
-    """Operations per second of all TPU chips of this machine together; 0 if there is none."""
+    """Return the operations per second of all TPU chips of this machine; 0 without any."""
     chips = [GENERATIONS[name] for name in tpu_chips()]
     return float(sum(chip.devices * chip.peak_flops for chip in chips))
 
 
 def tpu_peak_flops(kind: str) -> float | None:
-    """Operations per second of a TPU device that JAX calls `kind`; None if it is not known."""
+    """Return the operations per second of a TPU that JAX calls `kind`; None if unknown."""
     name = _TPU_KINDS.get(kind)
     return GENERATIONS[name].peak_flops if name in GENERATIONS else None
 

@@ -20,7 +20,7 @@ def tpu_precision() -> tuple[str, str]:
 
 
 def gpu_precision(name: str, compute_capability: tuple[int, int]) -> tuple[str, str]:
-    """The precision of a GPU.
+    """Return the precision of a GPU.
 
     Args:
         name: of the device.
@@ -32,7 +32,7 @@ def gpu_precision(name: str, compute_capability: tuple[int, int]) -> tuple[str, 
 
 
 def cpu_precision() -> tuple[str, str]:
-    """The precision of this CPU, for programs whose products are oneDNN's."""
+    """Return the precision of this CPU, for programs whose products are oneDNN's."""
     for flag, unit in _CPU_UNITS.items():
         if flag in _cpu_flags() and _onednn_uses(unit):
             return "bfloat16", f"this CPU multiplies in bfloat16, with {unit}"
@@ -40,7 +40,7 @@ def cpu_precision() -> tuple[str, str]:
 
 
 def xla_cpu_precision() -> tuple[str, str]:
-    """The precision of any CPU, for programs whose products are XLA's."""
+    """Return the precision of any CPU, for programs whose products are XLA's."""
     return "float32", "on a CPU, XLA's products are no faster in bfloat16"
 
 
@@ -54,7 +54,7 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def _onednn_uses(unit: str) -> bool:
-    """Whether the environment lets oneDNN use these instructions."""
+    """Return whether the environment lets oneDNN use these instructions."""
     if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0":
         return False
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()

@@ -121,15 +121,15 @@ class Slice(NamedTuple):
 
 
 def known_slices() -> list[Slice]:
-    """The common slices, by generation and size."""
+    """Return the common slices, by generation and size."""
     return [Slice(name, shape) for name, data in GENERATIONS.items() for shape in data.shapes]
 
 
 def parse_slice(topology: str) -> Slice:
-    """The slice of `v3:16x16` or of Cloud's name for it, `v3-512`.
+    """Return the slice of `v3:16x16` or of Cloud's name for it, `v3-512`.
 
     Raises:
-        InputError: there is no such generation, or the shape is invalid.
+        InputError: If there is no such generation, or the shape is invalid.
     """
     by_accelerator = {known.accelerator: known for known in known_slices()}
     if topology in by_accelerator:

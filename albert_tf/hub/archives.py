@@ -50,7 +50,7 @@ def unpack(
     notes: Mapping[str, str] | None = None,
     largest_size: int = LARGEST_SIZE,
 ) -> None:
-    """Unpacks a `.tar`, `.tar.gz` or `.zip` file into a new folder.
+    """Unpack a `.tar`, `.tar.gz` or `.zip` file into a new folder.
 
     Everything is checked before anything is written. The folder appears under its name when it is
     complete.
@@ -62,9 +62,9 @@ def unpack(
         largest_size: that all files may have together, in bytes.
 
     Raises:
-        InputError: if the archive is damaged; contains links, devices, or names outside the
+        InputError: If the archive is damaged; contains links, devices, or names outside the
             folder; has more files or bytes than allowed; or there is no space for them.
-        OSError: if a file cannot be written.
+        OSError: If a file cannot be written.
     """
     with _damage_reported(archive), _members(archive, largest_size) as members:
         if not members:
@@ -95,7 +95,7 @@ def _write(member: Member, path: str) -> None:
 
 
 def _chunks(member: Member) -> Iterator[bytes]:
-    """Reads a file in an archive, in parts."""
+    """Read a file in an archive, in parts."""
     try:
         with member.open() as source:
             while chunk := source.read(_CHUNK):
@@ -108,7 +108,7 @@ def _chunks(member: Member) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _damage_reported(archive: str) -> Iterator[None]:
-    """Raises the errors of the readers of archives as InputError."""
+    """Raise the errors of the readers of archives as InputError."""
     try:
         yield
     except InputError as error:
@@ -186,7 +186,7 @@ class _Checked:
         self._folders: set[str] = set()
 
     def add(self, raw: str, kind: str, size: int, open: Callable[[], IO[bytes]]) -> None:
-        """Adds an entry.
+        """Add an entry.
 
         Args:
             raw: its name as stored.

@@ -37,12 +37,12 @@ class Unavailable(Exception):
 
 
 def is_offline() -> bool:
-    """Whether `HF_HUB_OFFLINE`, which also applies to other servers, forbids the network."""
+    """Return whether `HF_HUB_OFFLINE`, which also applies to other servers, forbids the network."""
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def fetch(address: str, path: str) -> None:
-    """Fetches a file; a later call resumes one that was interrupted.
+    """Fetch a file; a later call resumes one that was interrupted.
 
     The unfinished file is kept next to `path` under a hidden name, with what identifies the
     version on the server. If it changed in between, or the server gives no parts of files,
@@ -53,8 +53,8 @@ def fetch(address: str, path: str) -> None:
         path: of the file to write; its folder must exist.
 
     Raises:
-        Unavailable: if the server cannot be reached, has no such file, or the file is damaged.
-        OSError: if the file cannot be written.
+        Unavailable: If the server cannot be reached, has no such file, or the file is damaged.
+        OSError: If the file cannot be written.
     """
     if is_offline():
         raise Unavailable("HF_HUB_OFFLINE is set")
@@ -83,7 +83,7 @@ def _version_file(partial: str) -> str:
 
 
 def _receive(address: str, partial: str) -> str | None:
-    """Fetches what is missing of a file.
+    """Fetch what is missing of a file.
 
     Returns:
         The CRC-32C that the server gives for the whole file, in base64; None if it gives none.
@@ -127,7 +127,7 @@ def _receive(address: str, partial: str) -> str | None:
 
 
 def _open(address: str, headers: dict[str, str]) -> Any:
-    """Opens an address, or its mirror."""
+    """Open an address, or its mirror."""
     if mirror := os.environ.get(MIRROR_VARIABLE):
         address = f"{mirror.rstrip('/')}/{address.partition('://')[2]}"
     request = urllib.request.Request(address, headers=headers)
@@ -144,7 +144,7 @@ def _start_of(response: Any) -> int:
 
 
 def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
-    """Appends what a server sends to a file."""
+    """Append what a server sends to a file."""
     progress = ProgressLine()
     received = start
     of_total = f" of {total / 1e6:,.0f}" if total else ""
@@ -163,7 +163,7 @@ def _copy(response: Any, partial: str, start: int, total: int | None) -> None:
 
 
 def _chunks(response: Any) -> Iterator[bytes]:
-    """What a server sends, in parts."""
+    """Yield what a server sends, in parts."""
     while True:
         try:
             chunk = response.read1(_CHUNK)
@@ -183,7 +183,7 @@ def _check_space(partial: str, size: int) -> None:
 
 
 def _check(partial: str, checksum: str | None) -> None:
-    """Removes a file whose CRC-32C is not `checksum`."""
+    """Remove a file whose CRC-32C is not `checksum`."""
     if checksum is None:
         return
     digest = google_crc32c.Checksum()
@@ -197,7 +197,7 @@ def _check(partial: str, checksum: str | None) -> None:
 
 
 def _write_version(path: str, response: Any) -> None:
-    """Records what identifies the version of a file; a weak tag does not, byte by byte."""
+    """Record what identifies the version of a file; a weak tag does not, byte by byte."""
     tag = response.headers.get("ETag", "")
     if tag.startswith("W/"):
         tag = ""

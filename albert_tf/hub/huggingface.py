@@ -40,7 +40,7 @@ class HubName(NamedTuple):
 
 
 def parse_name(name: str) -> HubName | None:
-    """Parses `ORGANIZATION/NAME` or `ORGANIZATION/NAME@REVISION`; None if `name` is neither."""
+    """Parse `ORGANIZATION/NAME` or `ORGANIZATION/NAME@REVISION`; None if `name` is neither."""
     found = _NAME.fullmatch(name)
     return HubName(found["repo_id"], found["revision"]) if found else None
 
@@ -54,7 +54,7 @@ def download(
     revision: str | None = None,
     shown: str | None = None,
 ) -> str:
-    """Fetches the files of a repository that match some patterns into the cache of the Hub.
+    """Fetch the files of a repository that match some patterns into the cache of the Hub.
 
     Files that are in the cache are not fetched again. A connection that breaks is resumed; after a
     kill, the files that were complete are kept. Without the network, what the cache has is
@@ -73,9 +73,9 @@ def download(
         files if none does.
 
     Raises:
-        InputError: if there is no such repository or revision, or no access to it, or it is neither
+        InputError: If there is no such repository or revision, or no access to it, or it is neither
             in the cache nor can be fetched.
-        OSError: if the cache cannot be written to, such as for a full disk.
+        OSError: If the cache cannot be written to, such as for a full disk.
     """
     name, shown = parse_name(repo_id), shown or repo_id
     if name is None:
@@ -106,13 +106,13 @@ def download(
 
 
 def commit_of(folder: str) -> str | None:
-    """The commit that a folder of the cache holds; None for other folders."""
+    """Return the commit that a folder of the cache holds; None for other folders."""
     name = os.path.basename(folder.rstrip("/"))
     return name if _COMMIT.fullmatch(name) else None
 
 
 def list_files(repo_id: str, commit: str) -> list[str]:
-    """The names of all files of a model; [] if they cannot be looked up."""
+    """Return the names of all files of a model; [] if they cannot be looked up."""
     from huggingface_hub import HfApi
 
     try:
@@ -122,7 +122,7 @@ def list_files(repo_id: str, commit: str) -> list[str]:
 
 
 def with_progress_on_terminals_only() -> None:
-    """Turns progress bars off where they would fill a log."""
+    """Turn progress bars off where they would fill a log."""
     from huggingface_hub.utils import disable_progress_bars
 
     if not sys.stderr.isatty() and os.environ.get("HF_HUB_DISABLE_PROGRESS_BARS") is None:
@@ -130,7 +130,7 @@ def with_progress_on_terminals_only() -> None:
 
 
 def _reason(error: Exception, name: HubName, revision: str | None, repo_type: str) -> str:
-    """Why a repository could not be fetched, and what to do, in one line."""
+    """Return why a repository could not be fetched, and what to do, in one line."""
     from huggingface_hub import constants, errors
 
     kind = {"model": "model", "dataset": "data set"}[repo_type]
@@ -193,7 +193,7 @@ def _parsed(place: str, argument: str) -> _Place:
 
 
 def local_file(path: str, argument: str) -> str:
-    """Fetches a file of a data set of the Hub.
+    """Fetch a file of a data set of the Hub.
 
     Args:
         path: of the file, which may be a glob for exactly one; other paths are returned unchanged.
@@ -203,8 +203,8 @@ def local_file(path: str, argument: str) -> str:
         Its path in the cache.
 
     Raises:
-        InputError: the path is invalid, there is no such file, or it cannot be fetched.
-        OSError: the cache cannot be written.
+        InputError: If the path is invalid, there is no such file, or it cannot be fetched.
+        OSError: If the cache cannot be written.
     """
     if not path.startswith(PREFIX):
         return path
@@ -219,7 +219,7 @@ def local_file(path: str, argument: str) -> str:
 
 
 def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) -> str:
-    """Fetches files of a folder in a data set of the Hub.
+    """Fetch files of a folder in a data set of the Hub.
 
     Args:
         folder: the folder; others are returned unchanged.
@@ -231,7 +231,7 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
         Its path in the cache; files that were not needed may be missing there.
 
     Raises:
-        InputError, OSError: as `local_file`.
+        InputError, OSError: As `local_file`.
     """
     if not needed or not folder.startswith(PREFIX):
         return folder
@@ -241,7 +241,7 @@ def local_folder(folder: str, needed: Sequence[Sequence[str]], argument: str) ->
 
 
 def _fetch(shown: str, place: _Place, needed: Sequence[Sequence[str]], argument: str) -> str:
-    """Fetches the files that match `needed`, groups of globs; of each group, one must exist."""
+    """Fetch the files that match `needed`, groups of globs; of each group, one must exist."""
     # It warns of patterns without a file, which the error below says better.
     logging.getLogger("huggingface_hub._snapshot_download").setLevel(logging.ERROR)
     folder = download(

@@ -38,7 +38,7 @@ _SNAPSHOT = re.compile(r"models--(?P<owner>.+?)--(?P<name>.+)/snapshots/(?P<comm
 
 
 def local_weights(name: str, *, argument: str) -> str:
-    """Returns a local path for a name of weights, fetching them if necessary.
+    """Return a local path for a name of weights, fetching them if necessary.
 
     A local file or folder of that name wins, and so does a checkpoint whose files begin with it.
 
@@ -52,18 +52,18 @@ def local_weights(name: str, *, argument: str) -> str:
         A path: `name` itself if it names no published weights.
 
     Raises:
-        InputError: if the weights cannot be fetched, or are published as a pickle only.
+        InputError: If the weights cannot be fetched, or are published as a pickle only.
     """
     return _local(name, argument, _WEIGHTS, _check_weights)
 
 
 def may_be_published(name: str) -> bool:
-    """Whether `local_weights` would fetch something of this name if there is no such path."""
+    """Return whether `local_weights` would fetch this name if there is no such path."""
     return bool(find_archive(name) or _repository(name))
 
 
 def local_vocabulary(name: str, *, argument: str) -> str:
-    """Returns a local path for the name of some weights, of which the vocabulary is needed.
+    """Return a local path for the name of some weights, of which the vocabulary is needed.
 
     As `local_weights`, but only the vocabulary is fetched where files can be fetched one by one.
     """
@@ -72,7 +72,7 @@ def local_vocabulary(name: str, *, argument: str) -> str:
 
 
 def find_vocabulary(folder: str) -> str | None:
-    """Returns the vocabulary in a folder, or in the assets of the SavedModel that it is.
+    """Return the vocabulary in a folder, or in the assets of the SavedModel that it is.
 
     The first of `VOCABULARY_FILES` that matches exactly one file decides.
     """
@@ -107,7 +107,7 @@ def _local(
 
 
 def _repository(name: str) -> HubName | None:
-    """The repository that a name seems to stand for."""
+    """Return the repository that a name seems to stand for."""
     last = os.path.basename(name)
     if last.endswith(_FILE_ENDINGS) or _CHECKPOINT.fullmatch(last):
         return None
@@ -115,11 +115,11 @@ def _repository(name: str) -> HubName | None:
 
 
 def _accept(name: str, argument: str, repository: HubName, folder: str) -> None:
-    """Accepts any files of a repository."""
+    """Accept any files of a repository."""
 
 
 def _check_weights(name: str, argument: str, repository: HubName, folder: str) -> None:
-    """Raises InputError if a repository has no weights that can be read without running code."""
+    """Raise InputError if a repository has no weights that can be read without running code."""
     if any(exists(os.path.join(folder, file)) for file in _SAFETENSORS):
         return
     files = huggingface.list_files(repository.repo_id, huggingface.commit_of(folder) or "main")
@@ -136,7 +136,7 @@ def _check_weights(name: str, argument: str, repository: HubName, folder: str) -
 
 
 def pinned_name(path: str) -> str:
-    """The name under which the weights at a path can be fetched again; `path` if there is none."""
+    """Return the name by which weights at a path can be fetched again, or else `path`."""
     source = source_of(path)
     if source is None:
         return path
@@ -144,7 +144,7 @@ def pinned_name(path: str) -> str:
 
 
 def source_of(path: str) -> Source | None:
-    """Where the weights at a path come from; None if they were not fetched by name."""
+    """Return where the weights at a path come from; None if they were not fetched by name."""
     path = os.path.abspath(path)
     if found := _SNAPSHOT.search(path):
         repo_id = f"{found['owner']}/{found['name']}"

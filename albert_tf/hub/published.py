@@ -89,12 +89,12 @@ class Source:
         return value if kind == "commit" else None
 
     def to_json(self) -> str:
-        """Returns the text of the file that records it."""
+        """Return the text of the file that records it."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
 def find_archive(name: str) -> Archive | None:
-    """The archive that a name stands for; None if it stands for none.
+    """Return the archive that a name stands for; None if it stands for none.
 
     Args:
         name: `albert_base_v2`, with or without `.tar.gz`; a TF-Hub or Kaggle handle; or the
@@ -124,7 +124,7 @@ def _kaggle_address(handle: str) -> str:
 
 
 def fetch_archive(name: str, archive: Archive, argument: str) -> str:
-    """Fetches and unpacks an archive into the cache, once.
+    """Fetch and unpack an archive into the cache, once.
 
     An archive that the user has put into the cache is taken without the network.
 
@@ -137,8 +137,8 @@ def fetch_archive(name: str, archive: Archive, argument: str) -> str:
         The folder with the weights.
 
     Raises:
-        InputError: if it cannot be fetched, or is not an archive that may be unpacked.
-        OSError: if the cache cannot be written to.
+        InputError: If it cannot be fetched, or is not an archive that may be unpacked.
+        OSError: If the cache cannot be written to.
     """
     cache = cache_folder()
     os.makedirs(cache, exist_ok=True)
@@ -178,7 +178,7 @@ def _fetch_and_unpack(name: str, archive: Archive, folder: str, argument: str) -
 
 
 def _fetch_first(archive: Archive, file: str) -> str:
-    """Fetches an archive from the first address that has it, and returns the address."""
+    """Fetch an archive from the first address that has it, and return the address."""
     reasons = []
     for address in archive.addresses:
         try:
@@ -193,7 +193,7 @@ def _fetch_first(archive: Archive, file: str) -> str:
 
 
 def source_in(folder: str) -> Source | None:
-    """The record of where an unpacked archive comes from; None if the folder has none."""
+    """Return the record of where an unpacked archive comes from; None if the folder has none."""
     path = os.path.join(folder, SOURCE_FILE)
     if not exists(path):
         return None
@@ -201,7 +201,7 @@ def source_in(folder: str) -> Source | None:
 
 
 def _inner_folder(folder: str) -> str:
-    """The only folder in an archive, or else the archive's own."""
+    """Return the only folder in an archive, or else the archive's own."""
     entries = [entry for entry in os.scandir(folder) if entry.name != SOURCE_FILE]
     only = entries[0] if len(entries) == 1 else None
     return only.path if only and only.is_dir() else folder

@@ -14,7 +14,7 @@ _MOST_BINS = 5
 
 
 def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str = "") -> Section:
-    """Returns a section with the accuracy of each group.
+    """Return a section with the accuracy of each group.
 
     Args:
         title: title of the section.
@@ -26,7 +26,7 @@ def by_group(title: str, names: Sequence[str], right: np.ndarray, x_label: str =
 
 
 def by_length(lengths: np.ndarray, right: np.ndarray) -> list[Section]:
-    """Computes accuracy by length, in up to five bins of about equal size.
+    """Compute accuracy by length, in up to five bins of about equal size.
 
     Args:
         lengths: `[examples]`, lengths in tokens.

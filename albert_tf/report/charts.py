@@ -63,7 +63,7 @@ def chart(
     percent: bool = False,
     x_label: str = "training step",
 ) -> str:
-    """Draws curves over training steps as SVG text; a curve of one point is drawn as a point."""
+    """Draw curves over training steps as SVG text; a curve of one point is drawn as a point."""
     with drawing(title, x_label) as (figure, axes, svg):
         for line, color in zip(lines, COLORS, strict=False):
             point = "o" if len(line.x) == 1 else None
@@ -82,7 +82,7 @@ def chart(
 
 
 def bars(title: str, values: Sequence[Bar], x_label: str) -> str:
-    """Draws a bar with its interval for each value, as SVG text."""
+    """Draw a bar with its interval for each value, as SVG text."""
     with drawing(title, x_label) as (_, axes, svg):
         heights = [bar.value for bar in values]
         errors = [
@@ -106,7 +106,7 @@ def scatter(
     x_label: str,
     y_label: str,
 ) -> str:
-    """Draws points and the line of equal values, as SVG text."""
+    """Draw points and the line of equal values, as SVG text."""
     with drawing(title, x_label) as (_, axes, svg):
         low, high = min(*x, *y), max(*x, *y)
         axes.plot([low, high], [low, high], color="#9aa5b1", linewidth=1.2, linestyle="--")
@@ -121,7 +121,7 @@ def scatter(
 def drawing(
     title: str, x_label: str, height: float = 3.5
 ) -> Iterator[tuple[Figure, Axes, list[str]]]:
-    """Yields a figure, its axes and a list that contains the SVG text after the block.
+    """Yield a figure, its axes and a list that contains the SVG text after the block.
 
     Args:
         title: of the figure.
@@ -140,7 +140,7 @@ def drawing(
 def styled_figure(
     size: tuple[float, float], rows: int = 1, columns: int = 1, **grid: Any
 ) -> Iterator[tuple[Figure, np.ndarray]]:
-    """Yields a figure and its axes, `[rows, columns]`, in the style of all pictures.
+    """Yield a figure and its axes, `[rows, columns]`, in the style of all pictures.
 
     The block draws and saves: the style ends with it.
 
@@ -164,14 +164,14 @@ def styled_figure(
 
 
 def svg_text(figure: Figure) -> str:
-    """Returns a figure as SVG text, without a date."""
+    """Return a figure as SVG text, without a date."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()[text.getvalue().index("<svg") :]
 
 
 def smooth(values: Sequence[float], weight: float = 0.8) -> list[float]:
-    """Returns the exponential moving average with bias correction."""
+    """Return the exponential moving average with bias correction."""
     smoothed, average = [], 0.0
     for number, value in enumerate(values, start=1):
         average = weight * average + (1 - weight) * value

@@ -21,7 +21,7 @@ class Interval(NamedTuple):
 
 
 def wilson(right: int, count: int) -> Interval:
-    """Returns Wilson's score interval of a share.
+    """Return Wilson's score interval of a share.
 
     Args:
         right: number of correct predictions, at most `count`.
@@ -35,7 +35,7 @@ def wilson(right: int, count: int) -> Interval:
 def bootstrap(
     statistic: Callable[..., float], *arrays: np.ndarray, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
-    """Returns the bootstrap percentile interval of any statistic of examples.
+    """Return the bootstrap percentile interval of any statistic of examples.
 
     Args:
         statistic: function of arrays like `arrays`; samples for which it is NaN are left out.

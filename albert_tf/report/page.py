@@ -44,12 +44,12 @@ class Page(NamedTuple):
 
 
 def render(page: Page) -> str:
-    """Returns the HTML text of a page."""
+    """Return the HTML text of a page."""
     return html_template("albert_tf.report", "report.html.j2").render(page._asdict())
 
 
 def html_template(package: str, name: str) -> jinja2.Template:
-    """Returns a template of a package; values in it are escaped, and all must be given."""
+    """Return a template of a package; values in it are escaped, and all must be given."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package, "."),
         autoescape=True,

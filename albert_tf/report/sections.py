@@ -62,7 +62,7 @@ class Section(NamedTuple):
 def text_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Collection[int] = ()
 ) -> str:
-    """Returns a table as text for the console, without a line break at its end.
+    """Return a table as text for the console, without a line break at its end.
 
     Args:
         columns: headings.
@@ -87,7 +87,7 @@ def error_section(
     numbers: frozenset[int] = frozenset(),
     unit: str = "examples",
 ) -> Section:
-    """Returns a section with the errors of a model, worst first.
+    """Return a section with the errors of a model, worst first.
 
     Args:
         columns: headings.
@@ -106,7 +106,7 @@ def error_section(
 
 
 def excerpt(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """Shortens a long text by leaving out its middle."""
+    """Shorten a long text by leaving out its middle."""
     if len(text) <= most:
         return text
     half = most // 2

@@ -15,7 +15,7 @@ _WORD = re.compile(r"\S+")
 
 
 def folded_spans(text: str) -> np.ndarray:
-    """Returns the span in `text` of each character of `" ".join(text.split())`.
+    """Return the span in `text` of each character of `" ".join(text.split())`.
 
     The spans are int64 `[characters, 2]`.
     """
@@ -28,14 +28,14 @@ def folded_spans(text: str) -> np.ndarray:
 
 
 def spans_at(positions: np.ndarray) -> np.ndarray:
-    """Returns the spans of single characters, int64 `[characters, 2]`."""
+    """Return the spans of single characters, int64 `[characters, 2]`."""
     return np.stack([positions, positions + 1], axis=1)
 
 
 def expanded_spans(
     text: str, spans: np.ndarray, normalize_character: Callable[[str], str]
 ) -> np.ndarray:
-    """Returns the spans of a text that is normalized character by character.
+    """Return the spans of a text that is normalized character by character.
 
     Args:
         text: the text before normalization.
@@ -59,12 +59,12 @@ def expanded_spans(
 
 
 def compatible(character: str) -> str:
-    """Replaces a compatibility character, such as a ligature (NFKC)."""
+    """Replace a compatibility character, such as a ligature (NFKC)."""
     return unicodedata.normalize("NFKC", character)
 
 
 def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tuple[str, np.ndarray]:
-    """Composes a text, and for NFKC also replaces compatibility characters.
+    """Compose a text, and for NFKC also replaces compatibility characters.
 
     A character and the marks after it are composed together, white space alone. If that changes
     them, all of the new characters have the span of all of the old ones.
@@ -95,7 +95,7 @@ def composed(text: str, spans: np.ndarray, form: Literal["NFC", "NFKC"]) -> tupl
 
 
 def _sequences(text: str) -> np.ndarray:
-    """Numbers each character and the marks after it; white space is on its own."""
+    """Return numbers each character and the marks after it; white space is on its own."""
     marks = composing_marks()
     return np.cumsum(
         [
@@ -107,7 +107,7 @@ def _sequences(text: str) -> np.ndarray:
 
 @functools.cache
 def composing_marks() -> frozenset[str]:
-    """Returns the characters that NFC may compose with, or reorder after, the one before them."""
+    """Return the characters that NFC may compose with, or reorder after, the one before them."""
     seconds = {*map(chr, range(0x1161, 0x1176)), *map(chr, range(0x11A8, 0x11C3))}  # of Hangul
     characters = [*map(chr, range(0x300, 0x20000))]
     for character in characters:
@@ -123,7 +123,7 @@ def composing_marks() -> frozenset[str]:
 
 
 def composed_spans(offsets: Iterable[int], spans: np.ndarray) -> np.ndarray:
-    """Returns the spans of a text that was normalized a second time.
+    """Return the spans of a text that was normalized a second time.
 
     Args:
         offsets: int `[characters + 1]`, for each character of the new text, and its end, the
@@ -149,7 +149,7 @@ class PieceWalk:
         self._text, self._position, self._bytes = text, 0, 0
 
     def next(self, piece: str, is_byte: bool) -> tuple[int, int]:
-        """Returns the span of the next piece: some characters, or one byte of a character."""
+        """Return the span of the next piece: some characters, or one byte of a character."""
         first = self._position
         if not is_byte:
             self._position += len(piece)
@@ -163,7 +163,7 @@ class PieceWalk:
 def visible(
     first: int, after: int, is_space: list[bool], spans: np.ndarray, text: str
 ) -> tuple[int, int]:
-    """Returns the span in the raw text, without spaces, of characters first to after - 1."""
+    """Return the span in the raw text, without spaces, of characters first to after - 1."""
     while first < after and is_space[first]:
         first += 1
     while first < after and is_space[after - 1]:
@@ -175,7 +175,7 @@ def visible(
 
 
 def _trimmed(start: int, end: int, text: str) -> tuple[int, int]:
-    """Trims white space at both ends of a span and control characters at its end."""
+    """Trim white space at both ends of a span and control characters at its end."""
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():

@@ -100,7 +100,7 @@ class Tokenizer(abc.ABC):
         do_lower_case: bool | None = None,
         normalization: Normalization | None = None,
     ) -> Tokenizer:
-        """Loads a vocabulary; the suffix of its name determines the class.
+        """Load a vocabulary; the suffix of its name determines the class.
 
         Args:
             path: a SentencePiece `.model`, a WordPiece vocabulary `.txt` with one piece per line,
@@ -112,7 +112,7 @@ class Tokenizer(abc.ABC):
                 precedence over the `tokenizer_config.json` next to the vocabulary.
 
         Raises:
-            InputError: if the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
+            InputError: If the file is missing, of an unknown kind, or not a vocabulary for ALBERT,
                 or the name cannot be fetched.
         """
         path = local_vocabulary(path, argument="path")
@@ -139,17 +139,17 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def preprocess(self, text: str) -> str:
-        """Normalizes a text for the subword model."""
+        """Normalize a text for the subword model."""
 
     def tokenize(self, text: str, special_symbols: bool = False) -> list[str]:
-        """Returns the subwords of a text as strings; `special_symbols` as for `encode`."""
+        """Return the subwords of a text as strings; `special_symbols` as for `encode`."""
         tokens: list[str] = []
         for part in self._parts(text, special_symbols):
             tokens += [part.text] if part.symbol is not None else self._tokenize(part)
         return tokens
 
     def encode(self, text: str, special_symbols: bool = False) -> list[int]:
-        """Returns the ids of a text, without `[CLS]` and `[SEP]` around them.
+        """Return the ids of a text, without `[CLS]` and `[SEP]` around them.
 
         Args:
             text: any text.
@@ -161,7 +161,7 @@ class Tokenizer(abc.ABC):
         return self.encode_batch([text], special_symbols)[0].tolist()
 
     def encode_batch(self, texts: Sequence[str], special_symbols: bool = False) -> list[np.ndarray]:
-        """Returns the ids of each text, as `encode` does, in int32 arrays."""
+        """Return the ids of each text, as `encode` does, in int32 arrays."""
         if special_symbols:
             return [self.encode_with_offsets(text, special_symbols=True)[0] for text in texts]
         try:
@@ -174,7 +174,7 @@ class Tokenizer(abc.ABC):
     def encode_with_offsets(
         self, text: str, special_symbols: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of a text and the span of text of each.
+        """Return the ids of a text and the span of text of each.
 
         Args:
             text: any text.
@@ -211,7 +211,7 @@ class Tokenizer(abc.ABC):
         offsets: bool = False,
         special_symbols: bool = False,
     ) -> dict[str, Any]:
-        """Returns the inputs of a model for texts, or pairs of texts.
+        """Return the inputs of a model for texts, or pairs of texts.
 
             model(tokenizer(["A fine film.", "Dull."]))
             model(tokenizer("Who wrote it?", "It was written by Ada.", max_length=128))
@@ -239,8 +239,8 @@ class Tokenizer(abc.ABC):
             Without padding, these are lists of one array `[seq]`, or `[seq, 2]`, per text.
 
         Raises:
-            InputError: a text is not a string, numbers of texts and pairs differ, `max_length` is
-                too small, or `padding` is unknown.
+            InputError: If a text is not a string, numbers of texts and pairs differ, `max_length`
+                is too small, or `padding` is unknown.
         """
         if max_length is not None and max_length < packing.MIN_LENGTH:
             raise InputError(f"`max_length`={max_length}: must be at least {packing.MIN_LENGTH}")
@@ -273,7 +273,7 @@ class Tokenizer(abc.ABC):
         offsets: bool,
         special_symbols: bool,
     ) -> dict[str, list[np.ndarray]]:
-        """What `__call__` returns without padding."""
+        """Return what `__call__` returns without padding."""
 
         def encode(texts: list[str]) -> tuple[Sequence, Sequence]:
             if not offsets:
@@ -306,7 +306,7 @@ class Tokenizer(abc.ABC):
         return rows
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
+        """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
         For data preparation: uses a single thread, since every process has its own core.
         """
@@ -315,12 +315,12 @@ class Tokenizer(abc.ABC):
         return np.concatenate([np.empty(0, np.int32), *encoded]), lengths
 
     def _composed(self, texts: Sequence[str]) -> Sequence[str]:
-        """Composes texts if the vocabulary does, so that no word begins with an accent."""
+        """Compose texts if the vocabulary does, so that no word begins with an accent."""
         form = self.normalization.unicode_form
         return [unicodedata.normalize(form, text) for text in texts] if form else texts
 
     def special_symbols(self) -> dict[str, int]:
-        """Returns the ids of the special symbols by their spelling in the vocabulary."""
+        """Return the ids of the special symbols by their spelling in the vocabulary."""
         ids = (self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id)
         return {self.pieces[id]: id for id in ids}
 
@@ -345,7 +345,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _encode_part(self, part: TextPart) -> tuple[Sequence[int], Sequence[tuple[int, int]]]:
-        """Returns the ids and their spans within the part."""
+        """Return the ids and their spans within the part."""
 
     def convert_ids_to_tokens(self, ids: Iterable[int]) -> list[str]:
         return [self.pieces[id] for id in ids]
@@ -357,7 +357,7 @@ class Tokenizer(abc.ABC):
     def decode(self, ids: Iterable[Iterable[int]]) -> list[str]: ...
 
     def decode(self, ids):
-        """Returns the text of some ids.
+        """Return the text of some ids.
 
             tokenizer.decode(tokenizer.encode("The cat sat."))          # "the cat sat."
             tokenizer.decode(tokenizer(["A cat.", "Dogs."])["input_ids"])   # ["a cat.", "dogs."]
@@ -374,7 +374,7 @@ class Tokenizer(abc.ABC):
             A text, or a list of texts.
 
         Raises:
-            InputError: an id is not in the vocabulary.
+            InputError: If an id is not in the vocabulary.
         """
         ids = list(ids)
         if ids and np.ndim(ids[0]):

@@ -46,7 +46,7 @@ class Normalization:
     unicode_form: Literal["NFC", "NFKC"] | None = None
 
     def otherwise(self, *others: Normalization) -> Normalization:
-        """Fills in what is not recorded from others, in order of precedence."""
+        """Fill in what is not recorded from others, in order of precedence."""
         values = {}
         for field in dataclasses.fields(self):
             recorded = (getattr(each, field.name) for each in (self, *others))
@@ -54,11 +54,11 @@ class Normalization:
         return Normalization(**values)
 
     def to_json(self) -> str:
-        """Returns the content of `tokenizer_config.json`."""
+        """Return the content of `tokenizer_config.json`."""
         return json.dumps(self.to_dict()) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what is recorded, under the names of Hugging Face."""
+        """Return what is recorded, under the names of Hugging Face."""
         entries = dataclasses.asdict(self)
         if self.keep_accents is not None:  # as BertTokenizer calls it
             entries["strip_accents"] = not self.keep_accents
@@ -76,10 +76,10 @@ DEFAULT_NORMALIZATION = Normalization(do_lower_case=True, keep_accents=False)
 
 
 def read_normalization(folder: str) -> Normalization:
-    """Returns what the `tokenizer_config.json` in a folder records.
+    """Return what the `tokenizer_config.json` in a folder records.
 
     Raises:
-        InputError: if the file is damaged.
+        InputError: If the file is damaged.
     """
     path = os.path.join(folder, CONFIG_FILE)
     if not exists(path):
@@ -90,7 +90,7 @@ def read_normalization(folder: str) -> Normalization:
 
 
 def preprocess(text: str, normalization: Normalization) -> str:
-    """Normalizes text for a SentencePiece model, whose own normalizer follows.
+    """Normalize text for a SentencePiece model, whose own normalizer follows.
 
     Collapses white space, removes accents (NFKD) or composes them (NFC), and lower-cases. Unless
     accents are kept, this is the original's `preprocess_text`. (XLNet's, which the Hugging Face
@@ -103,7 +103,7 @@ def preprocess(text: str, normalization: Normalization) -> str:
 
 
 def accents_normalized(text: str, normalization: Normalization) -> str:
-    """Removes accents, or composes them if the vocabulary records it."""
+    """Remove accents, or compose them if the vocabulary records it."""
     if not normalization.keep_accents:
         return without_accents(text)
     form = normalization.unicode_form
@@ -111,12 +111,12 @@ def accents_normalized(text: str, normalization: Normalization) -> str:
 
 
 def without_accents(text: str) -> str:
-    """Applies NFKD and removes combining marks, independently for each character."""
+    """Apply NFKD and remove combining marks, independently for each character."""
     return _combining_marks().sub("", unicodedata.normalize("NFKD", text))
 
 
 def preprocess_with_spans(text: str, normalization: Normalization) -> tuple[str, np.ndarray]:
-    """Returns the result of `preprocess`, and the span in `text` of each of its characters.
+    """Return the result of `preprocess`, and the span in `text` of each of its characters.
 
     The spans are int64 `[characters, 2]`.
     """

@@ -17,7 +17,7 @@ MIN_LENGTH = 5
 def truncate(
     first: np.ndarray, second: np.ndarray | None, max_length: int
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Removes tokens at the end of a text, or of a pair, so that they fit into a sequence.
+    """Remove tokens at the end of a text, or of a pair, so that they fit into a sequence.
 
     Args:
         first: ids or offsets of a text, `[tokens, ...]`.
@@ -35,7 +35,7 @@ def truncate(
 
 
 def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
-    """Lengths of two texts after removing tokens from the longer one until both fit.
+    """Return lengths of two texts after removing tokens from the longer one until both fit.
 
     Texts of equal length lose a token from the second.
     """
@@ -48,7 +48,7 @@ def truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
 
 
 def join(first: np.ndarray, second: np.ndarray | None, begin: Any, end: Any) -> np.ndarray:
-    """Joins texts as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
+    """Join texts as `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`.
 
     Args:
         first: ids or offsets of a text, `[tokens, ...]`.
@@ -72,7 +72,7 @@ def segment_ids(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
 
 
 def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
-    """Pads rows at their ends to one array.
+    """Pad rows at their ends to one array.
 
     Args:
         rows: int32 `[seq, ...]` each, with `seq` of at most `length`.
@@ -90,10 +90,10 @@ def pad(rows: Sequence[np.ndarray], length: int, value: int = 0) -> np.ndarray:
 
 
 def checked_texts(texts: Any, argument: str) -> list[str]:
-    """Returns texts as a list.
+    """Return texts as a list.
 
     Raises:
-        InputError: if one is not a string of valid Unicode; the message names `argument`.
+        InputError: If one is not a string of valid Unicode; the message names `argument`.
     """
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, Iterable) or isinstance(texts, bytes | Mapping):

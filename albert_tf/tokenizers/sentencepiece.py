@@ -94,17 +94,17 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         }
 
     def spaces_among(self, characters: Sequence[str]) -> list[str]:
-        """Returns the preprocessed characters that the model treats as white space."""
+        """Return the preprocessed characters that the model treats as white space."""
         found = self._normalized_apart(characters)
         return [c for c, new in zip(characters, found, strict=True) if new == WORD_START != c]
 
     def dropped_among(self, characters: Sequence[str]) -> list[str]:
-        """Returns the preprocessed characters that the model drops."""
+        """Return the preprocessed characters that the model drops."""
         found = self._normalized_apart(characters)
         return [c for c, new in zip(characters, found, strict=True) if not new]
 
     def _normalized_apart(self, characters: Sequence[str]) -> list[str]:
-        """Returns the model's normalization of each character on its own."""
+        """Return the model's normalization of each character on its own."""
         found = [""] * len(characters)
         apart = "".join(f"q{c}" for c in characters)  # no accent composes with a q
         normalized, offsets = self._processor.normalize(apart, with_offsets=True)
@@ -114,7 +114,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return found
 
     def preprocess(self, text: str) -> str:
-        """Returns a text as the model sees it, before the model's own normalizer."""
+        """Return a text as the model sees it, before the model's own normalizer."""
         return preprocess(text, self.normalization)
 
     def _tokenize(self, part: TextPart) -> list[str]:
@@ -126,7 +126,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return [np.array(ids, np.int32) for ids in self._encode(texts, num_threads=-1)]
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
+        """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`.
 
         For data preparation: uses a single thread, and remembers words if the model permits it.
         These have the same ids as in SentencePiece: see `_MAX_ENTROPY`.
@@ -168,7 +168,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return WordTable(cuts, self._encode_words, lambda texts: self._encode(texts, num_threads=1))
 
     def _encode_words(self, words: Sequence[str]) -> list[list[int] | None]:
-        """Returns the ids of words, None for those whose ids depend on the text around them."""
+        """Return the ids of words, None for those whose ids depend on the text around them."""
         encoded: list[list[int] | None] = [None] * len(words)
         for processor, starts in ((self._processor, True), (self._continuing, False)):
             numbers = [n for n, word in enumerate(words) if word.startswith(" ") == starts]
@@ -188,7 +188,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return self._with_ids_split(self._processor.encode(texts, num_threads=num_threads))
 
     def _with_ids_split(self, encoded: list[list[int]]) -> list[list[int]]:
-        """Splits `▁1999,` in place, as the original separates a comma from digits."""
+        """Split `▁1999,` in place, as the original separates a comma from digits."""
         for number, ids in enumerate(encoded):
             if not self.ids_to_split.isdisjoint(ids):
                 tokens = self._with_commas_apart(self.convert_ids_to_tokens(ids))
@@ -243,7 +243,7 @@ class SentencePieceTokenizer(Tokenizer, suffix=".model"):
         return self._processor.decode(ids)
 
     def _comma_apart(self, piece: str) -> list[str]:
-        """Splits `▁1999,` into `▁1999` `,`, as the original separates a comma from digits."""
+        """Split `▁1999,` into `▁1999` `,`, as the original separates a comma from digits."""
         digits = piece[:-1].replace(WORD_START, "")
         tokens = self._processor.encode(digits, out_type=str)
         if not piece.startswith(WORD_START) and tokens[0].startswith(WORD_START):

@@ -64,7 +64,7 @@ class SentencePieceModel:
 
 
 def read(model: bytes) -> SentencePieceModel:
-    """Reads a serialized model that SentencePiece has loaded."""
+    """Read a serialized model that SentencePiece has loaded."""
     pieces: list[bytes] = []
     trainer: dict[int, Any] = {}
     normalizer: dict[int, Any] = {}
@@ -88,7 +88,7 @@ def read(model: bytes) -> SentencePieceModel:
 
 
 def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
-    """Returns the model with the pieces `names` as control symbols, which never match text."""
+    """Return the model with the pieces `names` as control symbols, which never match text."""
     as_control = _key(3, _VARINT) + bytes([CONTROL])  # the last value of a repeated field wins
     parts = []
     for field, value in _fields(model):
@@ -102,7 +102,7 @@ def with_control_pieces(model: bytes, names: Collection[str]) -> bytes:
 
 
 def without_dummy_prefix(model: bytes) -> bytes:
-    """Returns the model without a space before a text, which may then continue a word."""
+    """Return the model without a space before a text, which may then continue a word."""
     setting = _key(3, _VARINT) + b"\0"
     # Messages that occur twice are merged.
     return model + _key(_NORMALIZER, _MESSAGE) + _varint(len(setting)) + setting
@@ -115,7 +115,7 @@ def _piece(message: bytes) -> Piece:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yields the number and the value, an int or bytes, of every field."""
+    """Yield the number and the value, an int or bytes, of every field."""
     position = 0
     while position < len(message):
         key, position = _read_varint(message, position)

@@ -30,7 +30,7 @@ class UnknownCharacters:
         self._unknown: dict[str, bool] = {}
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
-        """Returns how often the texts contain each unknown character.
+        """Return how often the texts contain each unknown character.
 
         A word that becomes unknown for another reason is not counted: because it is too long, or
         because the vocabulary has its characters in other words only.
@@ -43,7 +43,7 @@ class UnknownCharacters:
         return counts
 
     def in_unknown_tokens(self, texts: Iterable[str]) -> tuple[int, int]:
-        """Returns the number of unknown tokens of texts, and of the characters in them."""
+        """Return the number of unknown tokens of texts, and of the characters in them."""
         tokens = characters = 0
         for text in texts:
             ids, spans = self._tokenizer.encode_with_offsets(text)
@@ -64,7 +64,7 @@ class UnknownCharacters:
 
 
 def texts_at(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Returns the indices of the texts that some tokens belong to, int64 `[texts]`, ascending.
+    """Return the indices of the texts that some tokens belong to, int64 `[texts]`, ascending.
 
     Args:
         positions: of the tokens in the ids of all texts, ascending.
@@ -76,7 +76,7 @@ def texts_at(positions: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def describe_unknown(
     unknown: int, tokens: int, characters: Mapping[str, int], character_share: float
 ) -> str:
-    """Returns a line on the unknown tokens of a file.
+    """Return a line on the unknown tokens of a file.
 
     Args:
         unknown: number of unknown tokens.

@@ -27,7 +27,7 @@ _UNSPACED = regex.compile(UNSPACED, regex.V1)
 
 
 def starts_word(piece: str) -> bool:
-    """Whether a SentencePiece piece begins a word, for whole-word masking.
+    """Return whether a SentencePiece piece begins a word, for whole-word masking.
 
     As in the original's `is_start_piece`, these are `▁...`, `<...`, single punctuation marks, and
     pieces that contain anything other than letters and punctuation, such as digits. In the
@@ -43,7 +43,7 @@ def starts_word(piece: str) -> bool:
 
 
 def starts_unspaced_word(text: str) -> bool:
-    """Whether a text inside a word can begin one, as it is of a script written without spaces."""
+    """Return whether a text inside a word can begin one (scripts written without spaces)."""
     return bool(text) and is_unspaced(text[0]) and not is_mark(text[0])
 
 
@@ -54,18 +54,18 @@ def _continues_word(character: str) -> bool:
 
 
 def is_mark(character: str) -> bool:
-    """Whether a character belongs to the one before it, as vowel signs and accents do."""
+    """Return whether a character belongs to the one before it, as vowel signs and accents do."""
     return unicodedata.category(character)[0] == "M"
 
 
 @functools.lru_cache(maxsize=100_000)
 def is_unspaced(character: str) -> bool:
-    """Whether a character is a letter or mark of a script written without spaces."""
+    """Return whether a character is a letter or mark of a script written without spaces."""
     return _UNSPACED.match(character) is not None
 
 
 def unspaced_in(text: str) -> list[int]:
-    """Where the letters and marks of scripts written without spaces are in a text."""
+    """Return where the letters and marks of scripts written without spaces are in a text."""
     return [found.start() for found in _UNSPACED.finditer(text)]
 
 

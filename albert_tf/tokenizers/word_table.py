@@ -74,7 +74,7 @@ class WordTable:
         self._count = 0
 
     def encode_flat(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`."""
+        """Return the ids of all texts, int32 `[tokens]`, and their number per text, `[texts]`."""
         encoded = [text.encode() for text in texts]
         data = np.frombuffer(b"".join(encoded), np.uint8)
         ends = np.cumsum([0, *map(len, encoded)])
@@ -98,7 +98,7 @@ class WordTable:
         return np.concatenate(ids), np.concatenate(lengths)
 
     def _learn(self, count: int) -> None:
-        """Encodes the words that have been numbered since the last call."""
+        """Encode the words that have been numbered since the last call."""
         if count == self._count:
             return
         ends = self._key_ends[self._count : count + 1]
@@ -119,7 +119,7 @@ class WordTable:
     def _join(
         self, texts: Sequence[str], numbers: np.ndarray, words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids and lengths of the texts that have been cut into words."""
+        """Return the ids and lengths of the texts that have been cut into words."""
         numbers = numbers[: np.maximum(words, 0).sum()]
         joined = np.empty((self._id_ends[numbers + 1] - self._id_ends[numbers]).sum(), np.int32)
         lengths = np.empty(len(words), np.int64)
@@ -138,7 +138,7 @@ class WordTable:
 
 
 def _depends_on_more(word: str) -> bool:
-    """Whether the lower case of a word can depend on what it was cut from.
+    """Return whether the lower case of a word can depend on what it was cut from.
 
     A capital sigma at the end of a word has a form of its own, and a period or an apostrophe does
     not always end a word.
@@ -150,7 +150,7 @@ def _depends_on_more(word: str) -> bool:
 def _number_words(
     text, ends, is_space, ends_word, limits, slots, keys, key_ends, count, numbers, words
 ):  # fmt: skip
-    """Cuts texts into words and numbers these in the order in which they first occur.
+    """Cut texts into words and numbers these in the order in which they first occur.
 
     Args:
         text: uint8 `[bytes]`, the texts without anything between them.
@@ -219,7 +219,7 @@ def _number_words(
 
 @compiled
 def _slot_of(text, begin, end, after_space, hashed, slots, keys, key_ends):
-    """The slot that contains the word `text[begin:end]`, or the empty one where it belongs."""
+    """Return the slot of the word `text[begin:end]`, or the empty one where it belongs."""
     mask = np.uint64(len(slots) - 1)
     slot = (hashed ^ (hashed >> np.uint64(32))) & mask
     while True:
@@ -239,7 +239,7 @@ def _slot_of(text, begin, end, after_space, hashed, slots, keys, key_ends):
 
 @compiled
 def _join_ids(numbers, words, id_ends, ids, needs_text, joined, lengths):
-    """Fills `joined` with the ids of texts, and `lengths` with their number or `_WHOLE`.
+    """Fill `joined` with the ids of texts, and `lengths` with their number or `_WHOLE`.
 
     Returns:
         The number of ids in all.

@@ -80,7 +80,7 @@ class WordPieceTokenizer(Tokenizer, suffix=".txt"):
         self._ids_of_word = _IdsOfWord(ids)
 
     def preprocess(self, text: str) -> str:
-        """Returns the words of a text, separated by spaces."""
+        """Return the words of a text, separated by spaces."""
         return " ".join(words(text, self.normalization))
 
     def _tokenize(self, part: TextPart) -> list[str]:
@@ -162,10 +162,10 @@ class _IdsOfWord(dict):
 
 
 def read_pieces(path: str) -> list[str]:
-    """Reads the pieces of a vocabulary file; as in the original, a blank line is a space.
+    """Read the pieces of a vocabulary file; as in the original, a blank line is a space.
 
     Raises:
-        InputError: if the file is missing or not UTF-8, or contains a piece twice, which makes ids
+        InputError: If the file is missing or not UTF-8, or contains a piece twice, which makes ids
             ambiguous.
     """
     if not files.exists(path):
@@ -184,13 +184,13 @@ def read_pieces(path: str) -> list[str]:
 
 
 def resolved(normalization: Normalization) -> Normalization:
-    """Fills in what a vocabulary does not record, as in BERT: cased ones keep accents."""
+    """Fill in what a vocabulary does not record, as in BERT: cased ones keep accents."""
     lower = normalization.do_lower_case is not False
     return normalization.otherwise(Normalization(lower, not lower, tokenize_chinese_chars=True))
 
 
 def words(text: str, normalization: Normalization) -> list[str]:
-    """Splits a text into words; punctuation marks and CJK ideographs are words on their own.
+    """Split a text into words; punctuation marks and CJK ideographs are words on their own.
 
     Control characters are removed, and accents (NFD nonspacing marks) unless they are kept.
     """
@@ -199,24 +199,24 @@ def words(text: str, normalization: Normalization) -> list[str]:
 
 
 def count(text: str, normalization: Normalization) -> int:
-    """Counts the words of a text that is already normalized."""
+    """Count the words of a text that is already normalized."""
     return len(_words_in(text, normalization).findall(text))
 
 
 def without_controls(text: str, normalization: Normalization) -> str:
-    """Removes control characters and U+FFFD; see `Normalization.unicode_form` for joiners."""
+    """Remove control characters and U+FFFD; see `Normalization.unicode_form` for joiners."""
     if normalization.unicode_form and not text.isascii():
         text = text.translate(_SEPARATORS)
     return _patterns(normalization).dropped.sub("", text)
 
 
 def without_accents(text: str) -> str:
-    """Applies NFD and removes nonspacing marks."""
+    """Apply NFD and remove nonspacing marks."""
     return _marks().sub("", unicodedata.normalize("NFD", text))
 
 
 def normalize_with_spans(text: str, normalization: Normalization) -> tuple[str, np.ndarray]:
-    """Normalizes a text before it is split into words.
+    """Normalize a text before it is split into words.
 
     Returns:
         The normalized text, and the start and end of each of its characters in the raw text, int64
@@ -285,7 +285,7 @@ def _marks() -> re.Pattern:
 
 @functools.cache
 def _characters_of_category() -> dict[str, list[int]]:
-    """Returns the characters by category, in this Python's version of Unicode."""
+    """Return the characters by category, in this Python's version of Unicode."""
     of_category: dict[str, list[int]] = collections.defaultdict(list)
     for character in range(sys.maxunicode + 1):
         of_category[unicodedata.category(chr(character))].append(character)
@@ -293,7 +293,7 @@ def _characters_of_category() -> dict[str, list[int]]:
 
 
 def _words_pattern(alone: str, length: str) -> re.Pattern:
-    """Returns a pattern for one of the characters `alone`, or a run of others but white space."""
+    """Return a pattern for one of the characters `alone`, or a run of others but white space."""
     return re.compile(rf"[{alone}]|[^\s{alone}]{length}")
 
 

@@ -23,7 +23,7 @@ _JOINERS = "-.\u2010\u2011"  # parts of a word between two characters that are n
 
 
 def split_words(text: str, joined: bool = True) -> list[tuple[int, int]]:
-    """Splits a text into words.
+    """Split a text into words.
 
     Args:
         text: raw text.
@@ -45,7 +45,7 @@ def _words(joined: bool) -> re.Pattern[str]:
 
 @functools.cache
 def character_sets() -> dict[str, str]:
-    """The sets of characters that decide where words end, as in brackets of a regular expression.
+    """Return the sets of characters that end words, as in brackets of a regular expression.
 
     A character may be in several sets or in none.
     """
@@ -72,7 +72,7 @@ def character_sets() -> dict[str, str]:
 
 
 def pattern_of_words(sets: Mapping[str, str], joined: bool) -> str:
-    """The regular expression of a word.
+    """Return the regular expression of a word.
 
     Args:
         sets: those of `character_sets`, or symbols that stand for their characters.

@@ -76,7 +76,7 @@ class StepTime(NamedTuple):
 
 
 def step_time(compiled: Compiled, where: Slice) -> StepTime:
-    """Returns the time of one step on a slice.
+    """Return the time of one step on a slice.
 
     Args:
         compiled: the program of one replica.
@@ -97,7 +97,7 @@ def step_time(compiled: Compiled, where: Slice) -> StepTime:
 
 
 def for_share(compiled: Compiled, compiled_micro: int, compiled_trips: int, share: int) -> Compiled:
-    """Scales the costs of a program to another share of the batch.
+    """Scale the costs of a program to another share of the batch.
 
     Args:
         compiled: a program with a loop over `compiled_trips` micro-batches.
@@ -128,7 +128,7 @@ _MESSAGES = (
 
 
 def out_of_memory(message: str) -> tuple[float, float] | None:
-    """Extracts the needed and available bytes of HBM from an error; None for other errors."""
+    """Extract the needed and available bytes of HBM from an error; None for other errors."""
     for pattern in _MESSAGES:
         if found := re.search(pattern, message):
             needed, unit, available, other = found.groups()

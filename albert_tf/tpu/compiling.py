@@ -35,7 +35,7 @@ from albert_tf.tpu.costs import program_costs
 
 
 def parse(program: bytes) -> ir.Module:
-    """Converts a serialized HLO module that was lowered for a CPU to StableHLO for a TPU.
+    """Convert a serialized HLO module that was lowered for a CPU to StableHLO for a TPU.
 
     `mhlo.copy`, which StableHLO does not have, is replaced by its operand. Random bits come from
     the generator of the device, which TensorFlow uses on TPUs, instead of Philox.
@@ -62,7 +62,7 @@ def parse(program: bytes) -> ir.Module:
 
 
 def _draw_by_the_device(generator: ir.Operation) -> None:
-    """Replaces Philox by the generator of the device."""
+    """Replace Philox by the generator of the device."""
     with ir.InsertionPoint(generator), generator.location:
         # The state is a key and a two-word counter, of which the device uses the first two words.
         state = stablehlo.slice(generator.operands[0], [0], [2], [1])
@@ -77,7 +77,7 @@ def _draw_by_the_device(generator: ir.Operation) -> None:
 
 
 def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
-    """Compiles the program of one replica for all devices of a slice."""
+    """Compile the program of one replica for all devices of a slice."""
     devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings
     ).devices
@@ -100,7 +100,7 @@ def compile_program(program: bytes, where: Slice, trips: int) -> Compiled:
 
 
 def product_flops(module: ir.Module, trips: int) -> float:
-    """Counts the operations of the matrix products of a program whose loops run `trips` times."""
+    """Count the operations of the matrix products of a program whose loops run `trips` times."""
     operations: Any = module.body.operations
     functions = {operation.attributes["sym_name"].value: operation for operation in operations}
 
@@ -129,7 +129,7 @@ def product_flops(module: ir.Module, trips: int) -> float:
 
 
 def measure(compile_step: Callable[[], Any], module: ir.Module, trips: int) -> Compiled:
-    """Compiles a step and collects its costs.
+    """Compile a step and collect its costs.
 
     Args:
         compile_step: compiles it and returns the executable.

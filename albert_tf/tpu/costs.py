@@ -75,7 +75,7 @@ _ALL_REDUCES = {"all-reduce", "all-reduce-start"}
 
 
 def _balanced(text: str, start: int) -> int:
-    """Returns the position after the parenthesis that closes the one at `start`."""
+    """Return the position after the parenthesis that closes the one at `start`."""
     depth = 0
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -98,7 +98,7 @@ def _instruction(line: str) -> Instruction | None:
 
 
 def computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """Parses the computations of a module by name, and finds the name of the entry computation."""
+    """Parse the computations of a module by name, and find the name of the entry computation."""
     found: dict[str, list[Instruction]] = {}
     entry = name = ""
     for line in text.splitlines():
@@ -112,7 +112,7 @@ def computations(text: str) -> tuple[dict[str, list[Instruction]], str]:
 
 
 def memory_bytes(type_text: str) -> float:
-    """Returns the bytes of a type, or of all members of a tuple type, that are in HBM."""
+    """Return the bytes of a type, or of all members of a tuple type, that are in HBM."""
     total = 0.0
     for dtype, shape, layout in _ARRAY.findall(type_text):
         if not _ON_CHIP.search(layout):
@@ -126,7 +126,7 @@ def memory_bytes(type_text: str) -> float:
 
 
 def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
-    """Returns the bytes that an instruction reads from and writes to HBM."""
+    """Return the bytes that an instruction reads from and write to HBM."""
     inputs = [types.get(name, "") for name in instruction.operands]
     if instruction.opcode in ("dynamic-slice", "slice", "gather"):
         return 2 * memory_bytes(instruction.type)
@@ -139,7 +139,7 @@ def _traffic(instruction: Instruction, types: dict[str, str]) -> float:
 
 
 def program_costs(text: str, trips: int = 1) -> Costs:
-    """Returns the costs of an optimized HLO module.
+    """Return the costs of an optimized HLO module.
 
     Args:
         text: the module.
@@ -183,7 +183,7 @@ def _computation_costs(found: dict[str, list[Instruction]], name: str, trips: in
 
 
 def _kernel_costs(call: Instruction) -> tuple[float, float]:
-    """Returns the operations that a custom kernel stands for and executes.
+    """Return the operations that a custom kernel stands for and executes.
 
     The first result with four axes is `[batch, heads, length, head_size]`.
 

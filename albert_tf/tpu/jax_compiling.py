@@ -35,7 +35,7 @@ from albert_tf.training.run import create_training_step
 
 
 def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.stages.Lowered:
-    """The program of one training step over all devices.
+    """Return the program of one training step over all devices.
 
     Args:
         options: those of pretraining; those that choose devices are ignored.
@@ -76,7 +76,7 @@ def lower(options: PretrainingOptions, devices: Sequence[jax.Device]) -> jax.sta
 
 
 def compile_step(options: PretrainingOptions, where: Slice, trips: int) -> Compiled:
-    """Compiles the training step for all devices of a slice."""
+    """Compile the training step for all devices of a slice."""
     devices: Any = topologies.get_topology_desc(
         platform="tpu", topology_name=where.name, **where.settings
     ).devices

@@ -64,7 +64,7 @@ class SliceStrategy(tf.distribute.OneDeviceStrategy):
 
 
 def lower(options: PretrainingOptions, replicas: int) -> bytes:
-    """The program that every replica runs for one training step.
+    """Return the program that every replica runs for one training step.
 
     Args:
         options: those of pretraining; options of devices are ignored.

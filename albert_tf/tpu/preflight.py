@@ -38,7 +38,7 @@ _PROBE_DEVICES = 4
 
 
 def check_installed() -> None:
-    """Raises InputError if JAX or the TPU compiler is not installed."""
+    """Raise InputError if JAX or the TPU compiler is not installed."""
     for package in ("jax", "libtpu"):
         if importlib.util.find_spec(package) is None:
             raise InputError(
@@ -62,7 +62,7 @@ class Compiler:
         self._requests: dict[str, str] = {}
 
     def compile(self, where: Slice, batch: int, micro: int, remat: bool) -> Compiled:
-        """Compiles the training step of one replica of a slice.
+        """Compile the training step of one replica of a slice.
 
         Args:
             where: the slice.
@@ -86,7 +86,7 @@ class Compiler:
             return Compiled(**json.load(file))
 
     def _request(self, replicas: int, asked: PretrainingOptions) -> str:
-        """Returns the file that describes a program."""
+        """Return the file that describes a program."""
         request = to_request(asked, replicas)
         if request not in self._requests:
             path = os.path.join(self._folder, f"request-{len(self._requests)}.json")
@@ -96,7 +96,7 @@ class Compiler:
         return self._requests[request]
 
     def _program(self, request: str, what: str) -> str:
-        """Returns the file of a program of TensorFlow, which slices of as many devices share."""
+        """Return the file of a program of TensorFlow, which slices of as many devices share."""
         program = f"{request}.program"
         if os.path.exists(program):
             return program
@@ -105,7 +105,7 @@ class Compiler:
         return program
 
     def _run(self, module: str, arguments: list[str], what: str) -> str | None:
-        """Runs a module in a separate process.
+        """Run a module in a separate process.
 
         Returns:
             None if it succeeded, and otherwise the reason in one line.
@@ -145,7 +145,7 @@ class Compiler:
 
 
 def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
-    """Returns the micro-batch sizes to try in ascending order.
+    """Return the micro-batch sizes to try in ascending order.
 
     Args:
         share: examples per device.
@@ -153,7 +153,7 @@ def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
             limit.
 
     Raises:
-        InputError: if a requested size does not divide the share.
+        InputError: If a requested size does not divide the share.
     """
     for size in micro_batch_sizes:
         if share % size:
@@ -165,7 +165,7 @@ def candidates(share: int, micro_batch_sizes: list[int]) -> list[int]:
 
 
 def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
-    """Yields the lines of the report on one slice."""
+    """Yield the lines of the report on one slice."""
     batch = options.train_batch_size
     if batch % where.replicas:
         raise InputError(
@@ -203,7 +203,7 @@ def one_slice(options: PreflightOptions, where: Slice) -> Iterator[str]:
 
 
 def all_slices(options: PreflightOptions) -> Iterator[str]:
-    """Yields the lines of the table of all known slices.
+    """Yield the lines of the table of all known slices.
 
     For every generation, the largest micro-batch that fits is found on a small slice, since memory
     and costs of a micro-batch do not depend on the number of devices.
@@ -238,7 +238,7 @@ def all_slices(options: PreflightOptions) -> Iterator[str]:
 def _on_slice(
     options: PreflightOptions, where: Slice, fitting: list[int], found: dict[int, Compiled]
 ) -> tuple[int | None, Compiled | str]:
-    """Returns the largest micro-batch of a slice with its costs, or None with the reason."""
+    """Return the largest micro-batch of a slice with its costs, or None with the reason."""
     share, left = divmod(options.train_batch_size, where.replicas)
     if left or not share:
         return None, f"the batch is not divisible by {where.replicas} devices"
@@ -255,7 +255,7 @@ def _on_slice(
 
 
 def last_true(holds, count: int, first: int) -> int:
-    """Returns the last index below `count` for which `holds` is true; -1 if there is none.
+    """Return the last index below `count` for which `holds` is true; -1 if there is none.
 
     Args:
         holds: a function that is true up to some index and false after it; expensive to call.
@@ -273,10 +273,10 @@ def last_true(holds, count: int, first: int) -> int:
 
 
 def preflight(options: PreflightOptions) -> None:
-    """Reports whether and how fast the training step of the options can run.
+    """Report whether and how fast the training step of the options can run.
 
     Raises:
-        InputError: if an option is invalid, nothing fits, or the compiler is not installed.
+        InputError: If an option is invalid, nothing fits, or the compiler is not installed.
     """
     if options.dtype == "auto":
         options = dataclasses.replace(options, dtype=tpu_precision()[0])

@@ -34,7 +34,7 @@ class PreflightOptions(PretrainingOptions):
     )
 
     def check(self) -> None:
-        """Raises InputError if a value is out of range or options contradict each other."""
+        """Raise InputError if a value is out of range or options contradict each other."""
         check_limits(self)
         self.pretraining(self.micro_batch_size).check()
         if bool(self.topology) == self.all_topologies:
@@ -42,7 +42,7 @@ class PreflightOptions(PretrainingOptions):
         self.sizes()
 
     def sizes(self) -> list[int]:
-        """Returns the requested micro-batch sizes in ascending order; [] for the default."""
+        """Return the requested micro-batch sizes in ascending order; [] for the default."""
         one = (str(self.micro_batch_size),) if self.micro_batch_size else ()
         asked = self.micro_batch_sizes or one
         for size in asked:
@@ -51,7 +51,7 @@ class PreflightOptions(PretrainingOptions):
         return sorted({int(size) for size in asked})
 
     def pretraining(self, micro_batch_size: int, **changes: Any) -> PretrainingOptions:
-        """Returns the options of the training run with another micro-batch size."""
+        """Return the options of the training run with another micro-batch size."""
         names = [field.name for field in dataclasses.fields(PretrainingOptions)]
         values = {name: getattr(self, name) for name in names}
         values.update(
@@ -64,12 +64,12 @@ class PreflightOptions(PretrainingOptions):
 
 
 def to_request(options: PretrainingOptions, replicas: int) -> str:
-    """Describes a program to the process that builds it."""
+    """Describe a program to the process that builds it."""
     return json.dumps({"replicas": replicas, "options": dataclasses.asdict(options)})
 
 
 def read_request(path: str) -> tuple[PretrainingOptions, int]:
-    """Returns the options and the number of replicas of a file with `to_request`."""
+    """Return the options and the number of replicas of a file with `to_request`."""
     with open(path, encoding="utf-8") as file:
         request = json.load(file)
     values: dict[str, Any] = {

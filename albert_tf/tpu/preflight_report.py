@@ -21,12 +21,12 @@ _DAY = 24 * 60 * 60
 
 
 def columns(engine: str) -> str:
-    """Returns the header of the table of one slice."""
+    """Return the header of the table of one slice."""
     return COLUMNS + (_KERNEL_COLUMNS if engine == "jax" else "")
 
 
 def heading(options: PreflightOptions, where: Slice | None = None) -> list[str]:
-    """Returns the lines that describe the training run."""
+    """Return the lines that describe the training run."""
     config = AlbertConfig.from_json_file(options.albert_config_file)
     lines = [
         f"{options.albert_config_file}: {config.parameter_count():,} parameters; "
@@ -62,7 +62,7 @@ def row(
     remat: bool,
     options: PreflightOptions,
 ) -> str:
-    """Returns the line for one micro-batch size on one slice."""
+    """Return the line for one micro-batch size on one slice."""
     start = f"{micro:11}  {'yes' if remat else 'no':5}"
     if compiled.error:
         return f"{start}  does not compile: {compiled.error}"
@@ -82,7 +82,7 @@ def row(
 
 
 def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int) -> str:
-    """Returns the line for one slice, with its largest micro-batch or why there is none."""
+    """Return the line for one slice, with its largest micro-batch or why there is none."""
     start = f"{where.name:12}  {where.accelerator:13}  {where.replicas:7}"
     if isinstance(found, str):
         return f"{start}  {found}"
@@ -90,7 +90,7 @@ def slice_row(where: Slice, micro: int | None, found: Compiled | str, steps: int
 
 
 def conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
-    """Returns the largest micro-batch that fits, with and without rematerialization."""
+    """Return the largest micro-batch that fits, with and without rematerialization."""
     lines = []
     for remat in dict.fromkeys(remat for _, remat in fitting):
         micro = max(size for size, how in fitting if how == remat)
@@ -101,7 +101,7 @@ def conclusion(fitting: list[tuple[int, bool]], share: int) -> list[str]:
 
 
 def legend(options: PreflightOptions, where: Slice | None = None) -> list[str]:
-    """Returns an explanation of the columns."""
+    """Return an explanation of the columns."""
     lines = [
         "TFLOP, GB moved: matrix products and HBM traffic of one step on one device. bound: lower "
         "bound of the step time, at the full rate of the limiting resource (by).",

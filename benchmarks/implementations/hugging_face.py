@@ -55,7 +55,7 @@ class Classification(torch.nn.Module):
 
 
 def prepare(workload: Workload, compiled: bool):
-    """Returns a function that runs a number of steps."""
+    """Return a function that runs a number of steps."""
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = transformers.AlbertConfig(
@@ -114,7 +114,7 @@ def prepare(workload: Workload, compiled: bool):
 
 
 def _batches_of_sentences(workload: Workload) -> Iterator[dict[str, np.ndarray]]:
-    """Endless batches."""
+    """Yield endless batches."""
     arrays = np.load(workload.sentences)
     sequences = np.split(arrays["ids"], np.cumsum(arrays["lengths"])[:-1])
     labels, (pad_id, _) = arrays["arrays/label_ids"], arrays["pad_id_and_choices"]
@@ -137,7 +137,7 @@ def _batches_of_sentences(workload: Workload) -> Iterator[dict[str, np.ndarray]]
 
 
 def device() -> dict:
-    """What PyTorch computes on, and the peak memory of this process there, in bytes."""
+    """Return what PyTorch computes on, and the peak memory of this process there, in bytes."""
     if not torch.cuda.is_available():
         return {"platform": "cpu", "name": "cpu", "peak_memory": None}
     return {

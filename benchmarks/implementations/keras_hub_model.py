@@ -10,7 +10,7 @@ from benchmarks.implementations.workload import Workload
 
 
 def prepare(workload: Workload):
-    """Returns a function that runs a number of steps."""
+    """Return a function that runs a number of steps."""
     keras.utils.set_random_seed(0)
     if workload.dtype == "bfloat16":
         keras.config.set_dtype_policy("mixed_bfloat16")

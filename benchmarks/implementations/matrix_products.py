@@ -8,7 +8,7 @@ from benchmarks.implementations.workload import Workload
 
 
 def prepare(workload: Workload):
-    """Returns a function that multiplies a number of times, in the precision of the workload."""
+    """Return a function that multiplies a number of times, in the precision of the workload."""
     rows, inner, columns = workload.config["shape"]
     left, right = (
         tf.cast(tf.random.stateless_normal(shape, (1, 2)), workload.dtype)

@@ -9,7 +9,7 @@ from benchmarks.implementations.workload import Workload
 
 
 def prepare(workload: Workload):
-    """Returns a function that multiplies a number of times, in the precision of the workload."""
+    """Return a function that multiplies a number of times, in the precision of the workload."""
     rows, inner, columns = workload.config["shape"]
     # Not zeros: chips draw less power on those, and run faster than on any real work.
     left, right = (
@@ -27,7 +27,7 @@ def prepare(workload: Workload):
 
 
 def device() -> dict:
-    """What JAX computes on, and the peak memory of this process there, in bytes."""
+    """Return what JAX computes on, and the peak memory of this process there, in bytes."""
     used = jax.local_devices()[0]
     memory = used.memory_stats() or {}
     return {

@@ -54,7 +54,7 @@ def prepare(workload: Workload, jit_compile: bool | None = None):
 
 
 def _batches(workload: Workload) -> tf.data.Dataset:
-    """Endless batches."""
+    """Return endless batches."""
     if workload.sentences is None:
         batch = {**workload.batch(), "example_number": tf.range(workload.batch_size)}
         return tf.data.Dataset.from_tensors(batch).repeat()

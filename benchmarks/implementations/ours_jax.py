@@ -19,7 +19,7 @@ device = matrix_products_jax.device
 
 
 def prepare(workload: Workload, attention: str):
-    """Returns a function that runs a number of steps; `attention` is that of `DeviceOptions`."""
+    """Return a function that runs a number of steps; `attention` is that of `DeviceOptions`."""
     if workload.task != "pretraining":
         raise InputError(f"task {workload.task!r}: only pretraining is available on JAX")
     engine = JaxEngine.create(

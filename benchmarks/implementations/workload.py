@@ -39,7 +39,7 @@ class Workload:
     seed: int = 0
 
     def batch(self) -> dict[str, np.ndarray]:
-        """A batch by names of TFRecord features, the same for all implementations."""
+        """Return a batch by names of TFRecord features, the same for all implementations."""
         draw = np.random.default_rng(0)
         shape = (self.batch_size, self.length)
         positions = np.argsort(draw.random(shape), axis=1)[:, : self.predictions]

@@ -21,5 +21,5 @@ PARTS = {
 
 
 def runner(name: str) -> Callable[[Suite], Result]:
-    """The function that measures a part."""
+    """Return the function that measures a part."""
     return importlib.import_module(f"benchmarks.parts.{name}").run

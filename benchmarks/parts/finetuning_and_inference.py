@@ -26,7 +26,7 @@ INFERENCE = ((1, 128, "float32"), (8, 128, "float32"), (32, 128, "float32"), (1,
 
 
 def run(suite: Suite) -> Result:
-    """Sequences per second in training and milliseconds per batch in inference, of a classifier."""
+    """Return sequences/s in training and milliseconds per batch in inference."""
     config = TINY if suite.quick else BASE
 
     def works(task: str, shapes: tuple[tuple[int, int, str], ...]) -> list[list[Case]]:

@@ -31,7 +31,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 def run(suite: Suite) -> Result:
-    """Sequences per second of every implementation, at every size, shape and precision."""
+    """Return sequences per second of every implementation, at every size, shape and precision."""
     sizes, dtypes, shapes = SIZES, DTYPES, SHAPES
     if suite.quick:
         sizes, dtypes, shapes = {"tiny": TINY}, DTYPES[:1], ((2, 32),)
@@ -48,7 +48,7 @@ def run(suite: Suite) -> Result:
 
 
 def bars(measurements: list[Measurement], group: str) -> list[Bar]:
-    """Sequences per second, with the bound that matrix products set."""
+    """Return sequences per second, with the bound that matrix products set."""
     return [
         Bar(group, each.implementation, each.rate, each.rate.median / each.lower_bound_share.median)
         if each.lower_bound_share
@@ -64,7 +64,7 @@ def compare_each(
     draw: Callable[[list[Measurement], str], list[Bar]] = bars,
     unit: str = "sequences/s",
 ) -> tuple[list[Measurement], list[Panel], dict[str, str]]:
-    """Compares the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE".
+    """Compare the cases of each work, which is called "KIND, BATCH x LENGTH, DTYPE".
 
     Returns:
         All measurements, a panel for each kind and precision, and what was left out.

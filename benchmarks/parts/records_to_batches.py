@@ -51,7 +51,7 @@ class Rate(NamedTuple):
 
 
 def run(suite: Suite) -> Result:
-    """Examples per second of every stage, and the number of cores that a TPU slice needs."""
+    """Return examples per second of every stage, and the number of cores that a TPU slice needs."""
     available = len(os.sched_getaffinity(0))
     cores = [count for count in ((1,) if suite.quick else (1, 2)) if count <= available]
     stages = (PARSED, "dynamic masks") if suite.quick else STAGES
@@ -130,7 +130,7 @@ def run(suite: Suite) -> Result:
 
 
 def examples_needed(suite: Suite, length: int) -> float:
-    """Examples a second that the slice can take at most, by the matrix products of the model."""
+    """Return the examples/s that the slice takes at most, by the model's matrix products."""
     where = parse_slice(suite.topology)
     config = AlbertConfig.from_json_file(suite.albert_config_file)
     flops = pretraining_flops(config, length, PREDICTIONS)
@@ -138,12 +138,12 @@ def examples_needed(suite: Suite, length: int) -> float:
 
 
 def hold_to(cores: int) -> None:
-    """Holds this process, before it loads TensorFlow, to so many of its cores."""
+    """Hold this process, before it loads TensorFlow, to so many of its cores."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
 def measure(stage: str, files: list[str], length: int, least_seconds: float) -> Rate:
-    """How fast a stage gives examples in this process."""
+    """Return how fast a stage gives examples in this process."""
     with quiet_import():
         import tensorflow as tf
 

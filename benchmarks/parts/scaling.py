@@ -44,7 +44,7 @@ DTYPE = "float32"
 
 
 def run(suite: Suite) -> Result:
-    """Seconds per step and peak memory along each axis, with the lower bound of the seconds."""
+    """Return seconds per step, their lower bound, and peak memory along each axis."""
     axes, middle = AXES, Point()
     if suite.quick:
         axes = {name: (values[:2], unit) for name, (values, unit) in AXES.items()}
@@ -116,7 +116,7 @@ def _panel(title: str, measured: list[Measurement], at: dict[str, int], unit: st
 
 
 def _growth(measured: list[Measurement], at: dict[str, int]) -> dict[str, Any]:
-    """The last point relative to the first: time, operations and memory."""
+    """Return the last point relative to the first: time, operations and memory."""
     first, last = _step_seconds(measured[0]).median, _step_seconds(measured[-1]).median
     flops = [each.amount * each.details["flops_per_sequence"] for each in measured]
     per_step = [

@@ -30,7 +30,7 @@ TINY_BERT = dataclasses.replace(
 
 
 def run(suite: Suite) -> Result:
-    """Sequences per second, parameters and memory of both with our own training step."""
+    """Return sequences per second, parameters and memory of both with our own training step."""
     sizes = {
         size: {
             ALBERT: AlbertConfig.preset(size),

@@ -35,7 +35,7 @@ Runs = dict[tuple[str, str], Callable[[], Parts]]
 
 
 def run(suite: Suite) -> Result:
-    """Runs everything in new processes, in rounds; the first round only fills the page cache."""
+    """Run everything in new processes, in rounds; the first round only fills the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         data = corpus.small(folder)
         base = TINY if suite.quick else AlbertConfig.preset("base")
@@ -79,7 +79,7 @@ def programs() -> Runs:
 
 
 def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
-    """The first pretraining step, and the command that runs one step and saves a checkpoint."""
+    """Time the first pretraining step, and the command that runs one step and saves."""
     files = corpus.records(data, folder, LENGTH, PREDICTIONS)
     path = os.path.join(folder, "albert_config.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -124,7 +124,7 @@ def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
 
 
 def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
-    """Tracing and compiling the training step at several depths, without and with XLA."""
+    """Return tracing and compiling the training step at several depths, without and with XLA."""
     shape = TINY if suite.quick else WIDE
     return {
         (f"{depth} layers", way): functools.partial(
@@ -142,7 +142,7 @@ def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
 
 
 def exports(data: corpus.Corpus, folder: str) -> Runs:
-    """Exporting a trained model, loading the export, and loading weights as Hugging Face does."""
+    """Time exporting, loading the export, and loading weights as Hugging Face does."""
     trained, served, weights = (f"{folder}/{name}" for name in ("run-0", "export-0", "weights"))
     numbers = iter(range(1_000_000))
 
@@ -183,7 +183,7 @@ def exports(data: corpus.Corpus, folder: str) -> Runs:
 def _command(
     module: str, *flags: str, watched: str = "", environment: dict[str, str] | None = None
 ) -> Parts:
-    """Seconds of a command and, as "first step", those until the file `watched` has a line."""
+    """Return the seconds of a command, and those until the file `watched` has a line."""
     began = time.perf_counter()
     parts: Parts = {}
     with concurrent.futures.ThreadPoolExecutor(1) as executor:
@@ -198,7 +198,7 @@ def _command(
 
 
 def _measure(suite: Suite, runs: Runs, what: str, left_out: dict[str, str]) -> list[Measurement]:
-    """Seconds of whole processes and of their parts; runs that fail are left out."""
+    """Return seconds of whole processes and of their parts; runs that fail are left out."""
     parts: dict[tuple[str, str], list[Parts]] = {key: [] for key in runs}
 
     def measure(key: tuple[str, str]) -> float:
@@ -245,7 +245,7 @@ def _table(measurements: list[Measurement]) -> Table:
 
 
 def _depths(compiled: list[Measurement], depths: tuple[int, ...]) -> tuple[dict, Table]:
-    """How compile time grows with depth: the deepest model relative to the shallowest."""
+    """Return how compile time grows with depth: the deepest model relative to the shallowest."""
     times = {
         (each.implementation, each.work): each
         for each in compiled

@@ -51,7 +51,7 @@ print(seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def run(suite: Suite) -> Result:
-    """Megabytes of text per second, and those of SentencePiece alone, for comparison."""
+    """Return megabytes of text per second, and those of SentencePiece alone, for comparison."""
     with tempfile.TemporaryDirectory() as folder:
         suite.progress.update("text_to_records: makes a corpus and a vocabulary")
         data = corpus.chosen(folder, suite)
@@ -82,7 +82,7 @@ def run(suite: Suite) -> Result:
 
 
 def _stages(suite: Suite, data: corpus.Corpus, length: int, folder: str) -> list[Measurement]:
-    """Seconds of every stage, in a process of its own that has already compiled."""
+    """Return seconds of every stage, in a process of its own that has already compiled."""
     content = pathlib.Path(data.text).read_bytes()
     megabytes = 0.2 if suite.quick else SAMPLE_MEGABYTES
     sample, warm_up = pathlib.Path(folder, "sample.txt"), pathlib.Path(folder, "warm_up.txt")
@@ -107,7 +107,7 @@ def _stages(suite: Suite, data: corpus.Corpus, length: int, folder: str) -> list
 
 
 def _commands(suite: Suite, data: corpus.Corpus, length: int, folder: str) -> list[Measurement]:
-    """Seconds and peak memory of the commands, start-up included."""
+    """Return seconds and peak memory of the commands, start-up included."""
     text, output = f"{folder}/extracted.txt", f"{folder}/train.tfrecord"
     extract(data, text, 1)
     large = pathlib.Path(folder, "large.txt")
@@ -179,7 +179,7 @@ def _command_table(commands: list[Measurement]) -> Table:
 def time_stages(
     text: pathlib.Path, data: corpus.Corpus, length: int, folder: str
 ) -> dict[str, float]:
-    """Seconds of each stage for a text file, in one thread."""
+    """Return seconds of each stage for a text file, in one thread."""
     maker = ExampleMaker(
         PretrainingDataOptions(
             input_file=(str(text),),
@@ -246,7 +246,7 @@ def time_stages(
 
 
 def run_command(*words: str) -> tuple[float, float]:
-    """Runs `python -m data_prep...`; returns seconds, and MB of its largest process."""
+    """Run `python -m data_prep...`; return seconds, and MB of its largest process."""
     # A process starts out with the memory of the one that starts it, hence a small one between.
     measure = [sys.executable, "-c", _MEASURE, sys.executable, "-m", *words]
     done = subprocess.run(measure, stdout=subprocess.PIPE, check=True, text=True)

@@ -87,7 +87,7 @@ class Counts:
         return cls(**(values | counters))
 
     def add_unknown_template(self, name: str, count: int = 1) -> None:
-        """Counts a template that no table has; the frequent ones are among the first names."""
+        """Count a template that no table has; the frequent ones are among the first names."""
         counted = self.unknown_templates
         names = len(counted) - (OTHER_TEMPLATES in counted)
         if name not in counted and names >= MAX_TEMPLATE_NAMES:
@@ -95,7 +95,7 @@ class Counts:
         counted[name] += count
 
     def warn(self, line: str) -> None:
-        """Adds a warning, once; several units may come across the same damage."""
+        """Add a warning, once; several units may come across the same damage."""
         if line not in self.warnings:
             self.warnings.append(line)
 
@@ -145,10 +145,10 @@ def names_in(table: str) -> frozenset[str]:
 
 
 def find_files(patterns: Sequence[str]) -> list[str]:
-    """The files that match some globs, for a format that does not read folders.
+    """Return the files that match some globs, for a format that does not read folders.
 
     Raises:
-        InputError: if a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing, or a folder.
     """
     found = files.expand_globs(patterns, "input_file")
     for path in found:

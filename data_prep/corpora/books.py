@@ -22,14 +22,14 @@ _MAX_WRAPPED_LINE = 120
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
-    """Yields the text files, each of which is a unit.
+    """Yield the text files, each of which is a unit.
 
     Args:
         patterns: files, globs, or folders, whose `.txt` files are read.
         options: unused.
 
     Raises:
-        InputError: if a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing, or a folder.
     """
     patterns = [
         os.path.join(glob.escape(pattern), "*.txt") if os.path.isdir(pattern) else pattern
@@ -42,10 +42,10 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[str]:
 
 
 def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields a text file as one document.
+    """Yield a text file as one document.
 
     Raises:
-        InputError: if the file is not UTF-8.
+        InputError: If the file is not UTF-8.
     """
     found = paragraphs(without_frame(list(files.read_lines(path))))
     counts.input_bytes += files.size(path)
@@ -55,14 +55,14 @@ def documents(path: str, options: ReaderOptions, counts: Counts) -> Iterator[Doc
 
 
 def without_frame(lines: list[str]) -> list[str]:
-    """The lines between Project Gutenberg's header and footer; all lines if there are none."""
+    """Return the lines between Project Gutenberg's header and footer, or all lines."""
     start = next((i + 1 for i, line in enumerate(lines) if _FRAME_START.match(line)), 0)
     ends = (i for i, line in enumerate(lines) if i >= start and _FRAME_END.match(line))
     return lines[start : next(ends, len(lines))]
 
 
 def paragraphs(lines: list[str]) -> list[str]:
-    """The paragraphs of a text, each as one line, without rows of ornaments.
+    """Return the paragraphs of a text, each as one line, without rows of ornaments.
 
     Books come in three layouts, which differ in their lines: one paragraph per line; hard-wrapped
     with blank lines between paragraphs; hard-wrapped without blank lines, where a paragraph ends
@@ -85,7 +85,7 @@ def paragraphs(lines: list[str]) -> list[str]:
 
 
 def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str]]:
-    """The words of each paragraph.
+    """Return the words of each paragraph.
 
     Args:
         lines: the lines of a text.
@@ -101,6 +101,6 @@ def _joined(lines: list[str], ends: Callable[[str, str], bool]) -> list[list[str
 
 
 def _had_room(line: str, next_line: str, width: int) -> bool:
-    """Whether `line` ends a sentence although the next word would have fitted into the width."""
+    """Return whether `line` ends although the next word would have fitted."""
     line, next_word = line.strip(), (next_line.split() or [""])[0]
     return bool(_SENTENCE_END.search(line)) and len(line) + 1 + len(next_word) < width

@@ -50,7 +50,7 @@ _TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|\n]+?)\s*(?=[|}\n])")
 
 
 def is_disambiguation(title: str, text: str) -> bool:
-    """Whether a page lists the articles that its title may refer to.
+    """Return whether a page lists the articles that its title may refer to.
 
     Args:
         title: title of the page.

@@ -60,10 +60,10 @@ class DumpUnit(NamedTuple):
 
 
 def split_dump(path: str) -> Iterator[DumpUnit]:
-    """Yields the units of a dump.
+    """Yield the units of a dump.
 
     Raises:
-        InputError: if it is not the dump of a wiki as XML or bzip2.
+        InputError: If it is not the dump of a wiki as XML or bzip2.
     """
     size = files.size(path)
     with files.open_file(path, "rb") as file:
@@ -80,7 +80,7 @@ def split_dump(path: str) -> Iterator[DumpUnit]:
 
 
 def pages_of(unit: DumpUnit, counts: Counts) -> Iterator[bytes]:
-    """Yields the XML of each page of a unit; adds counts and warnings of damage to `counts`."""
+    """Yield the XML of each page of a unit; add counts and warnings of damage to `counts`."""
     if unit.pages is not None:
         counts += unit.counts or Counts()
         yield from unit.pages
@@ -93,7 +93,7 @@ def pages_of(unit: DumpUnit, counts: Counts) -> Iterator[bytes]:
 
 
 def _beginning(compressed: bytes) -> bytes:
-    """Decompresses the beginning of a stream, as far as it is intact."""
+    """Decompress the beginning of a stream, as far as it is intact."""
     decompressor, found = bz2.BZ2Decompressor(), b""
     with contextlib.suppress(OSError):
         for begin in range(0, len(compressed), _CHUNK_BYTES):
@@ -105,7 +105,7 @@ def _beginning(compressed: bytes) -> bytes:
 
 
 def _site(path: str, header: bytes) -> Site:
-    """Reads the properties of a wiki from the beginning of its dump."""
+    """Read the properties of a wiki from the beginning of its dump."""
     if not re.match(rb"(\xef\xbb\xbf)?\s*<(\?xml|mediawiki|page)\b", header):
         problem = "not the XML of a wiki dump, plain or .bz2"
         if not header:
@@ -157,7 +157,7 @@ def _plain(file: IO[bytes], unit: DumpUnit) -> Iterator[_Piece]:
 
 
 def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_Piece]:
-    """Yields the streams that begin in the unit, then those after it."""
+    """Yield the streams that begin in the unit, then those after it."""
     stream = _next_stream(file, unit.begin, unit.end)
     while stream is not None:
         file.seek(stream)
@@ -189,14 +189,14 @@ def _decompressed(file: IO[bytes], unit: DumpUnit, counts: Counts) -> Iterator[_
 
 
 def _parts(decompressor: bz2.BZ2Decompressor, chunk: bytes) -> Iterator[bytes]:
-    """Decompresses a chunk, of which a few bytes may stand for gigabytes, in parts."""
+    """Decompress a chunk, of which a few bytes may stand for gigabytes, in parts."""
     yield decompressor.decompress(chunk, _PART_BYTES)
     while not (decompressor.eof or decompressor.needs_input):
         yield decompressor.decompress(b"", _PART_BYTES)
 
 
 def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:
-    """Finds the first stream that begins in a byte range."""
+    """Find the first stream that begins in a byte range."""
     file.seek(begin)
     position, before = begin, b""
     while position < end + _STREAM_START_BYTES and (chunk := file.read(_CHUNK_BYTES)):
@@ -209,7 +209,7 @@ def _next_stream(file: IO[bytes], begin: int, end: int) -> int | None:
 
 
 def _split_pages(pieces: Iterator[_Piece], unit: DumpUnit, counts: Counts) -> Iterator[bytes]:
-    """Yields the pages that begin in pieces inside the unit."""
+    """Yield the pages that begin in pieces inside the unit."""
     xml, inside = b"", 0  # what is left to search, and how much of it is inside the unit
     tail = b""
     for piece in pieces:
@@ -250,7 +250,7 @@ def _split_pages(pieces: Iterator[_Piece], unit: DumpUnit, counts: Counts) -> It
 
 
 def _units_of_one_stream(path: str, site: Site) -> Iterator[DumpUnit]:
-    """Yields units that contain their pages, decompressed by this process."""
+    """Yield units that contain their pages, decompressed by this process."""
     whole = DumpUnit(path, site, 0, files.size(path))
     counts = Counts()
     pages: list[bytes] = []

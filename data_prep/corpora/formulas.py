@@ -39,7 +39,7 @@ _SYMBOLS = {
 
 
 def formula_text(tex: str) -> str:
-    """A formula as part of a sentence; "" if it cannot be written as a short line of text."""
+    """Return a formula as part of a sentence; "" if it does not fit on a short line."""
     text = " ".join(tex.replace("~", " ").split())
     text = text.replace("\\{", "\x01").replace("\\}", "\x02")  # visible braces
     text = _STYLED.sub(r"\1", _IGNORED.sub(" ", text))
@@ -54,7 +54,7 @@ def formula_text(tex: str) -> str:
 
 
 def _script(found: re.Match, move: Callable[[str], str]) -> str:
-    """A superscript or subscript; keeps its mark if Unicode has no characters for it."""
+    """Return a superscript or subscript; keep its mark if Unicode has no characters for it."""
     text = (found[1] or found[2] or "").strip()
     moved = move(text)
     if moved != text:

@@ -52,14 +52,14 @@ class PackageFile(NamedTuple):
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[PackageFile]]:
-    """Yields the files of the packages of the running interpreter, in groups.
+    """Yield the files of the packages of the running interpreter, in groups.
 
     Args:
         patterns: unused.
         options: `package_list` names the packages to read; all if None.
 
     Raises:
-        InputError: if a listed package is not installed.
+        InputError: If a listed package is not installed.
     """
     found = _find_files()
     if options.package_list:
@@ -71,7 +71,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[list[Pack
 def documents(
     unit: list[PackageFile], options: ReaderOptions, counts: Counts
 ) -> Iterator[Document]:
-    """Yields a document for each module with docstrings and each README.
+    """Yield a document for each module with docstrings and each README.
 
     Args:
         unit: the files.
@@ -88,13 +88,13 @@ def documents(
 
 
 def read_package_list(path: str) -> set[str]:
-    """The names in a file, one per line; `#` starts a comment."""
+    """Return the names in a file, one per line; `#` starts a comment."""
     lines = (line.partition("#")[0].strip() for line in files.read_lines(path))
     return {line for line in lines if line}
 
 
 def _listed(found: list[PackageFile], path: str) -> list[PackageFile]:
-    """The files of the packages in a list, whatever else is installed."""
+    """Return the files of the packages in a list, whatever else is installed."""
     wanted = read_package_list(path)
     missing = wanted - {file.package for file in found} - {_STANDARD_LIBRARY}
     if missing:
@@ -107,7 +107,7 @@ def _listed(found: list[PackageFile], path: str) -> list[PackageFile]:
 
 
 def _find_files() -> list[PackageFile]:
-    """All files to read, in a deterministic order."""
+    """Return all files to read, in a deterministic order."""
     paths = sysconfig.get_paths()
     packages = _packages_of_distributions()
     roots = {os.path.realpath(paths[key]) for key in ("purelib", "platlib", "stdlib")}
@@ -156,7 +156,7 @@ def _normalized(distribution: str) -> str:
 
 
 def _paragraphs(path: str) -> list[str] | None:
-    """The prose of one file; None if it cannot be read or parsed."""
+    """Return the prose of one file; None if it cannot be read or parsed."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -172,11 +172,11 @@ def _paragraphs(path: str) -> list[str] | None:
 
 
 def docstrings(source: bytes) -> list[str]:
-    """The docstrings of a module, its classes and its functions, in the order of the source.
+    """Return the docstrings of a module, its classes and its functions, in the order of the source.
 
     Raises:
-        SyntaxError: if this Python cannot parse the source.
-        ValueError: likewise.
+        SyntaxError: If this Python cannot parse the source.
+        ValueError: If likewise.
     """
     if b'"""' not in source and b"'''" not in source:
         return []  # docstrings of a single line in other quotes are not worth parsing the file
@@ -199,6 +199,6 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 
 
 def _description(metadata: str) -> str:
-    """The long description of a distribution."""
+    """Return the long description of a distribution."""
     message = email.parser.Parser().parsestr(metadata)
     return str(message.get_payload() or message["Description"] or "")

@@ -51,7 +51,7 @@ _UNTIL_BLANK_LINE = -1  # as an indent: all lines are indented more
 
 
 def prose_paragraphs(text: str) -> Iterator[str]:
-    """Yields the paragraphs of prose in a docstring or README, each as one line without markup."""
+    """Yield the paragraphs of prose in a docstring or README, each as one line without markup."""
     for lines in _blocks(text.expandtabs().splitlines()):
         paragraph = _plain(" ".join(line.strip() for line in lines))
         if _is_prose(paragraph):
@@ -59,7 +59,7 @@ def prose_paragraphs(text: str) -> Iterator[str]:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yields the lines of each paragraph, without code, tables and headings."""
+    """Yield the lines of each paragraph, without code, tables and headings."""
     block: list[str] = []
     code_indent: int | None = None  # lines indented more than this are code
     fenced = False
@@ -118,7 +118,7 @@ def _indent(line: str) -> int:
 
 
 def _is_heading(line: str, next_line: str) -> bool:
-    """Markdown headings, `Args:` and the entries of the NumPy style."""
+    """Return markdown headings, `Args:` and the entries of the NumPy style."""
     stripped = line.strip()
     if stripped.startswith("#") or re.fullmatch(r"[A-Z][\w ]{0,30}:", stripped):
         return True
@@ -133,7 +133,7 @@ def _plain(text: str) -> str:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a paragraph is English prose: enough words, a function word, little code."""
+    """Return whether a paragraph is English prose: enough words, a function word, little code."""
     words = _WORD.findall(text)
     if len(words) < 5 or not _FUNCTION_WORD.search(text):
         return False

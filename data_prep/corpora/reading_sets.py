@@ -22,14 +22,14 @@ _ENDINGS = (".txt", ".json")
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str, ...]]:
-    """Yields all files as one unit, because a passage that two files contain is one document.
+    """Yield all files as one unit, because a passage that two files contain is one document.
 
     Args:
         patterns: files, globs, or folders, in which all `.txt` and `.json` files are read.
         options: unused.
 
     Raises:
-        InputError: if a pattern matches nothing, or a folder contains no such file.
+        InputError: If a pattern matches nothing, or a folder contains no such file.
     """
     paths: set[str] = set()
     for path in files.expand_globs(patterns, "input_file"):
@@ -41,7 +41,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[tuple[str
 
 
 def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields each distinct passage as one document, whose lines are the paragraphs.
+    """Yield each distinct passage as one document, whose lines are the paragraphs.
 
     Args:
         unit: the files.
@@ -49,7 +49,7 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
         counts: updated with what is read; characters of repeated passages are counted as such.
 
     Raises:
-        InputError: if a file is neither SQuAD nor RACE.
+        InputError: If a file is neither SQuAD nor RACE.
     """
     seen: set[tuple[str, ...]] = set()
     for path in unit:
@@ -67,7 +67,7 @@ def documents(unit: tuple[str, ...], options: ReaderOptions, counts: Counts) -> 
 
 
 def _files_below(folder: str) -> list[str]:
-    """The files below a folder, without hidden ones (which archives created on a Mac contain)."""
+    """Return the files below a folder, except hidden ones (of archives created on a Mac)."""
     return [
         os.path.join(parent, name)
         for parent, _, names in os.walk(folder)
@@ -77,10 +77,10 @@ def _files_below(folder: str) -> list[str]:
 
 
 def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yields name, source and paragraphs of the passages of one file.
+    """Yield name, source and paragraphs of the passages of one file.
 
     Raises:
-        InputError: if it is neither SQuAD nor RACE.
+        InputError: If it is neither SQuAD nor RACE.
     """
     try:
         for content in _json_objects(path):
@@ -98,7 +98,7 @@ def _passages(path: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _json_objects(path: str) -> list[dict[str, Any]]:
-    """The JSON objects of a file, which contains a single one or one per line."""
+    """Return the JSON objects of a file, which contains a single one or one per line."""
     text = files.read_text(path).removeprefix("\ufeff")
     try:
         return [parse_json(text, path, dict[str, Any])]

@@ -71,7 +71,7 @@ _SENTENCE_END = re.compile(r"[.!?:;。！？：；…।۔؟][\"'”’»」』)
 
 
 def joined_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Joins lines that a sentence continues across; replaces lines of code by empty ones.
+    """Join lines that a sentence continues across; replace lines of code by empty ones.
 
     Outside of lists, a single line end has no meaning in wiki text.
     """
@@ -91,7 +91,7 @@ def joined_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def kept_lines(lines: Iterable[str], keep_headings: bool, keep_lists: bool) -> Iterator[str]:
-    """Yields the lines that are text, without the marks of lists and headings.
+    """Yield the lines that are text, without the marks of lists and headings.
 
     Args:
         lines: lines of an article, with headings marked by `HEADING`.
@@ -134,7 +134,7 @@ def _sections(lines: Iterable[str]) -> Iterator[_Section]:
 
 
 def _is_apparatus(section: _Section) -> bool:
-    """Whether a section only contains references or links."""
+    """Return whether a section only contains references or links."""
     title = re.sub(ANY_GAP, "", section.title).lower().strip(" :'")
     if title in _POINTER_TITLES:
         return True

@@ -64,14 +64,14 @@ class TableType(NamedTuple):
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit]:
-    """Yields the parts of the tables.
+    """Yield the parts of the tables.
 
     Args:
         patterns: files, globs, or folders, whose tables are read.
         options: `text_column` and `title_column` name the columns.
 
     Raises:
-        InputError: if a pattern matches nothing, an ending is unknown, or a Parquet file is damaged
+        InputError: If a pattern matches nothing, an ending is unknown, or a Parquet file is damaged
             or lacks a column.
     """
     paths: set[str] = set()
@@ -82,7 +82,7 @@ def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TableUnit
 
 
 def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields each row of a part of a table as one document, or several rows.
+    """Yield each row of a part of a table as one document, or several rows.
 
     Args:
         unit: the part.
@@ -91,7 +91,7 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
         counts: updated with what is read, and with rows that are invalid or have no text.
 
     Raises:
-        InputError: if the file is damaged, or lacks a column.
+        InputError: If the file is damaged, or lacks a column.
     """
     counts.input_bytes += unit.bytes
     source = os.path.basename(unit.path)
@@ -122,13 +122,13 @@ def documents(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterat
 
 
 def paragraphs(text: str) -> list[str]:
-    """The non-blank lines of a text."""
+    """Return the non-blank lines of a text."""
     text = _SURROGATE.sub("\ufffd", text)
     return [line for line in map(str.strip, text.splitlines()) if line]
 
 
 def one_line(name: str) -> str:
-    """A name without line breaks and tabs, which the table of documents cannot contain."""
+    """Return a name without line breaks and tabs, which the table of documents cannot contain."""
     return " ".join(_SURROGATE.sub("\ufffd", name).split())
 
 
@@ -148,7 +148,7 @@ def _endings() -> list[str]:
 
 
 def _table_type(path: str) -> TableType:
-    """The type of a table."""
+    """Return the type of a table."""
     name, compression = files.split_compression(path)
     ending = os.path.splitext(name)[1]
     if ending not in TABLE_TYPES or compression not in TABLE_TYPES[ending].compressions:
@@ -165,13 +165,13 @@ def _missing_column(
 
 
 def _columns(options: ReaderOptions) -> list[str]:
-    """The columns to read."""
+    """Return the columns to read."""
     return [name for name in (options.text_column, options.title_column) if name]
 
 
 @contextlib.contextmanager
 def _parser_errors(path: str) -> Iterator[None]:
-    """Turns errors of the parsers into an `InputError` that names the file."""
+    """Turn errors of the parsers into an `InputError` that names the file."""
     import pyarrow
 
     try:
@@ -223,7 +223,7 @@ def _parquet_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> It
 
 
 def _rows_of(batch, options: ReaderOptions) -> Iterator[Row]:
-    """The rows of an Arrow record batch."""
+    """Return the rows of an Arrow record batch."""
     texts = batch[options.text_column].to_pylist()
     titles = (
         batch[options.title_column].to_pylist() if options.title_column else [None] * len(texts)
@@ -232,7 +232,7 @@ def _rows_of(batch, options: ReaderOptions) -> Iterator[Row]:
 
 
 def _json_rows(unit: TableUnit, options: ReaderOptions, counts: Counts) -> Iterator[Row]:
-    """Yields the rows of JSON lines; None for a line that is not an object."""
+    """Yield the rows of JSON lines; None for a line that is not an object."""
     missing = _columns(options)
     columns: dict[str, None] = {}
     good = bad = 0
@@ -277,7 +277,7 @@ def _json_object(line: bytes) -> dict[str, Any] | None:
 def _csv_rows(
     unit: TableUnit, options: ReaderOptions, counts: Counts, delimiter: str, quoted: bool
 ) -> Iterator[Row]:
-    """Yields the rows of a CSV or TSV file; counts rows with a wrong number of cells."""
+    """Yield the rows of a CSV or TSV file; count rows with a wrong number of cells."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 

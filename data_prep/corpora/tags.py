@@ -27,7 +27,7 @@ _FORMULAS = "math|chem|ce"
 
 
 def _element(names: str) -> re.Pattern[str]:
-    """Matches an element with a name and a content."""
+    """Match an element with a name and a content."""
     content = r"[^<]*(?:<(?!/?\1\b)[^<]*)*"
     return re.compile(rf"<({names})\b[^<>]*?(?:/>|>({content})</\1\s*>)", re.DOTALL | re.IGNORECASE)
 
@@ -71,14 +71,14 @@ def without_elements(text: str) -> str:
 
 
 def without_tags(text: str) -> str:
-    """The text of a page without the tags that were left because they have no counterpart."""
+    """Return the text of a page without tags that were left for lack of a counterpart."""
     if "<" not in text:
         return text
     return _TAG.sub(lambda found: "\n" if found[1] else " " if found[2] else "", text)
 
 
 def _escaped(found: re.Match) -> str:
-    """The content of `<nowiki>`, in which markup is text."""
+    """Return the content of `<nowiki>`, in which markup is text."""
     return _MARKUP.sub(lambda mark: f"&#{ord(mark[0])};", found[1] or "")
 
 

@@ -22,29 +22,29 @@ _MIN_DOCUMENTS = 20
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
-    """Yields parts of text files.
+    """Yield parts of text files.
 
     Args:
         patterns: files or globs.
         options: `document_sentences` says where a compressed file may be cut.
 
     Raises:
-        InputError: if a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing, or a folder.
     """
     for unit in byte_ranges(find_files(patterns)):
         yield from in_parts(unit, _UNIT_BYTES, options.document_sentences)
 
 
 def byte_ranges(paths: Sequence[str]) -> Iterator[TextUnit]:
-    """Yields text files in parts of a few megabytes; compressed ones whole."""
+    """Yield text files in parts of a few megabytes; compressed ones whole."""
     yield from units_of(paths, list(map(files.size, paths)), _UNIT_BYTES)
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields the documents that begin in a unit, named after the file and their offset in it.
+    """Yield the documents that begin in a unit, named after the file and their offset in it.
 
     Raises:
-        InputError: if the file is not UTF-8.
+        InputError: If the file is not UTF-8.
     """
     counts.input_bytes += unit.end - unit.begin
     source = os.path.basename(unit.path)
@@ -74,7 +74,7 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
 
 
 def read_documents(path: str) -> Iterator[list[str]]:
-    """Yields the documents of a file as lists of sentences, without empty documents."""
+    """Yield the documents of a file as lists of sentences, without empty documents."""
     sentences: list[str] = []
     for line in files.read_lines(path):
         if line := line.strip():

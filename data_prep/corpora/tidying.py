@@ -43,7 +43,7 @@ _BRACE = re.compile(r"[{}]")
 
 
 def without_broken_markup(lines: Sequence[str]) -> tuple[list[str], int]:
-    """Replaces the lines that are left of markup that is not closed by "".
+    """Replace the lines that are left of markup that is not closed by "".
 
     Returns:
         The lines, and how many were replaced.
@@ -90,7 +90,7 @@ def _is_broken(line: str, in_table: bool) -> bool:
 
 
 def _has_template(line: str) -> bool:
-    """Whether a line contains part of a template, and not only sets of sets."""
+    """Return whether a line contains part of a template, and not only sets of sets."""
     if _TEMPLATE.search(line):
         return True
     depth = 0
@@ -102,7 +102,7 @@ def _has_template(line: str) -> bool:
 
 
 def clean_line(line: str) -> str:
-    """A line without the traces of removed markup; "" for one that is not text."""
+    """Return a line without the traces of removed markup; "" for one that is not text."""
     line = " ".join(line.replace("[[", "").replace("]]", "").split())
     if UNKNOWN in line:
         line = _UNKNOWN_IN_BRACKETS.sub("", line).replace(UNKNOWN, "")

@@ -13,21 +13,21 @@ from data_prep.corpora.wikitext import Page, Site, is_too_nested, paragraphs
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[DumpUnit]:
-    """Yields the units of all dumps.
+    """Yield the units of all dumps.
 
     Args:
         patterns: files or globs of `pages-articles` XML, plain or bzip2.
         options: unused.
 
     Raises:
-        InputError: if a pattern matches nothing or a folder, or a file is not a dump.
+        InputError: If a pattern matches nothing or a folder, or a file is not a dump.
     """
     for path in find_files(patterns):
         yield from split_dump(path)
 
 
 def documents(unit: DumpUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields the articles of a unit.
+    """Yield the articles of a unit.
 
     Args:
         unit: pages of a dump.

@@ -104,7 +104,7 @@ _MAX_WORK = 50_000_000  # depth times characters, half a minute at worst
 
 
 def is_too_nested(text: str) -> bool:
-    """Whether markup is open at so many places at a time that its parser would take too long."""
+    """Return whether so much markup is open at a time that parsing would take too long."""
     for opening, pattern in _PAIRS.items():
         if text.count(opening) <= _HARMLESS_DEPTH:
             continue
@@ -134,14 +134,14 @@ class Page:
         self._unknown: dict[str, int] = {}
 
     def template_text(self, template: nodes.Template, plain: Callable[[Wikicode], str]) -> str:
-        """The text of a template, or a gap."""
+        """Return the text of a template, or a gap."""
         name = str(template.name)
         if self._templates.is_known(name):
             return self._templates.text(template, plain, self._title)
         return self._gap(name)
 
     def without_template(self, found: re.Match) -> str:
-        """The gap that a template leaves if its name is enough to tell that it has no text."""
+        """Return the gap that a template leaves if its name tells that it has no text."""
         name = found[1]
         if not self._templates.is_known(name):
             return self._gap(name)
@@ -151,7 +151,7 @@ class Page:
         return numbered_gap(self._unknown.setdefault(name, len(self._unknown)))
 
     def unknown_templates(self, line: str) -> list[str]:
-        """The names of the unknown templates that have left gaps in a line."""
+        """Return the names of the unknown templates that have left gaps in a line."""
         names = list(self._unknown)
         return [name for number in gap_numbers(line) if (name := template_name(names[number]))]
 
@@ -163,7 +163,7 @@ def paragraphs(
     keep_lists: bool = False,
     counts: Counts | None = None,
 ) -> list[str]:
-    """The paragraphs of an article, each on one line.
+    """Return the paragraphs of an article, each on one line.
 
     Args:
         text: wiki text of the article.
@@ -188,7 +188,7 @@ def paragraphs(
 
 
 def plain_text(text: str, page: Page) -> str:
-    """An article without markup, except `*#:;` before list items and `HEADING` before headings."""
+    """Return an article without markup but `*#:;` and `HEADING` at the start of lines."""
     text = without_elements(_COMMENT.sub("", text))
     while (shorter := _TABLE.sub("", text)) != text:
         text = shorter
@@ -288,12 +288,12 @@ class _Writer:
 
 
 def _without_magic_word(found: re.Match) -> str:
-    """Removes `__NOTOC__`, in any alphabet; keeps `__init__`."""
+    """Remove `__NOTOC__`, in any alphabet; keep `__init__`."""
     return "" if found[0] == found[0].upper() else found[0]
 
 
 def _without_style(line: str) -> str:
-    """A line without the quotes that mark italics (2), bold (3) or both (5); others are kept.
+    """Return a line without the quotes that mark italics (2), bold (3) or both (5).
 
     If both are unbalanced, as in `''Iliad'''s`, MediaWiki takes one bold mark for an apostrophe and
     italics (Parser::doQuotes).
@@ -312,7 +312,7 @@ def _without_style(line: str) -> str:
 
 
 def _visible_quotes(run: re.Match) -> str:
-    """The quotes of a run that are not markup."""
+    """Return the quotes of a run that are not markup."""
     length = len(run[0])
     return "'" if length == 4 else "'" * (length - 5)
 
@@ -329,7 +329,7 @@ _FIRST_VARIANT = re.compile(r"\s*(?:zh|sr|kk|ku|uz|iu|tg|shi|crh|gan)[\w-]*\s*:\
 
 
 def _variant(found: re.Match) -> str:
-    """The first of several spellings of a word; "" for rules that only apply elsewhere."""
+    """Return the first of several spellings of a word; "" for rules that only apply elsewhere."""
     flags, text = found[1] or "", found[2]
     if set(flags) & set("THD-"):
         return ""

@@ -28,20 +28,20 @@ _QUOTED = re.compile('" ([^"]*) "')
 
 
 def units(patterns: Sequence[str], options: ReaderOptions) -> Iterator[TextUnit]:
-    """Yields byte ranges of files.
+    """Yield byte ranges of files.
 
     Args:
         patterns: files or globs.
         options: unused.
 
     Raises:
-        InputError: if a pattern matches nothing, or a folder.
+        InputError: If a pattern matches nothing, or a folder.
     """
     yield from byte_ranges(find_files(patterns))
 
 
 def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterator[Document]:
-    """Yields the articles whose titles are in a unit, named after their titles.
+    """Yield the articles whose titles are in a unit, named after their titles.
 
     Args:
         unit: the unit.
@@ -49,7 +49,7 @@ def documents(unit: TextUnit, options: ReaderOptions, counts: Counts) -> Iterato
         counts: updated with what is read.
 
     Raises:
-        InputError: if the file is not UTF-8, or does not begin with a title.
+        InputError: If the file is not UTF-8, or does not begin with a title.
     """
     counts.input_bytes += unit.end - unit.begin
     source = os.path.basename(unit.path)

@@ -62,7 +62,7 @@ def run(options: InspectOptions) -> None:
 
 @contextlib.contextmanager
 def _closed_pipes_ignored() -> Iterator[None]:
-    """Ends quietly when the reader of the output, as in `... | head`, closes the pipe."""
+    """End quietly when the reader of the output, as in `... | head`, closes the pipe."""
     try:
         yield
         sys.stdout.flush()

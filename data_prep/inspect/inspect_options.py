@@ -27,10 +27,10 @@ class InspectOptions:
     )
 
     def check(self) -> None:
-        """Checks everything that can be checked without reading a file.
+        """Check everything that can be checked without reading a file.
 
         Raises:
-            InputError: if a value is missing or out of range.
+            InputError: If a value is missing or out of range.
         """
         check_limits(self)
         if not self.input_file:

@@ -16,7 +16,7 @@ _FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "Arial Un
 
 
 def plot(statistics: Statistics, names: Names, path: str) -> None:
-    """Writes a PNG file with a plot for each group of statistics."""
+    """Write a PNG file with a plot for each group of statistics."""
     import matplotlib
     from matplotlib import font_manager
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -18,10 +18,10 @@ Batch = dict[str, np.ndarray]  # by feature name, [batch, *shape]
 
 
 def find_features(paths: Sequence[str]) -> dict[str, Feature]:
-    """The pretraining features of some files, with the lengths of their first examples.
+    """Return the pretraining features of some files, with the lengths of their first examples.
 
     Raises:
-        InputError: if a file is damaged, not for pretraining, or differs from the first one, or if
+        InputError: If a file is damaged, not for pretraining, or differs from the first one, or if
             there is no example at all.
     """
     # Data preparation writes as many files as asked for, some without an example.
@@ -39,7 +39,7 @@ def find_features(paths: Sequence[str]) -> dict[str, Feature]:
 
 
 def _features_of(path: str) -> dict[str, Feature]:
-    """The features of the first example of a file; none if there is no example."""
+    """Return the features of the first example of a file; none if there is no example."""
     record = next(iter_records(path), None)
     if record is None:
         return {}
@@ -69,10 +69,10 @@ def _features_of(path: str) -> dict[str, Feature]:
 
 
 def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[Batch]:
-    """Yields all examples, file after file, in batches.
+    """Yield all examples, file after file, in batches.
 
     Raises:
-        InputError: if a file is damaged, or its examples have different lengths.
+        InputError: If a file is damaged, or its examples have different lengths.
     """
     for path in paths:
         for batch in iter_examples(path, features, _EXAMPLES_AT_ONCE):
@@ -83,10 +83,10 @@ def batches(paths: Sequence[str], features: Mapping[str, Feature]) -> Iterator[B
 def read_some(
     paths: Sequence[str], features: Mapping[str, Feature], first: int, number: int
 ) -> Batch:
-    """Reads examples `first` to `first + number` (exclusive), as far as they exist.
+    """Read examples `first` to `first + number` (exclusive), as far as they exist.
 
     Raises:
-        InputError: if the files contain at most `first` examples.
+        InputError: If the files contain at most `first` examples.
     """
     parts: list[Batch] = []
     seen = 0
@@ -103,7 +103,7 @@ def read_some(
 
 
 def _check(path: str, batch: Batch) -> None:
-    """Checks that positions and ids are in range."""
+    """Check that positions and ids are in range."""
     sequence = batch["input_ids"].shape[1]
     positions = batch.get("masked_lm_positions", np.zeros(1))
     if positions.min(initial=0) < 0 or positions.max(initial=0) >= sequence:

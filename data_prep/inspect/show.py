@@ -36,7 +36,7 @@ class Names:
 
     @classmethod
     def find(cls, paths: Sequence[str], vocabulary: str | None) -> Names:
-        """Finds the names for some files.
+        """Find the names for some files.
 
         Args:
             paths: the TFRecord files.
@@ -44,7 +44,7 @@ class Names:
                 names.
 
         Raises:
-            InputError: if `vocabulary` is not a vocabulary, or a manifest is damaged.
+            InputError: If `vocabulary` is not a vocabulary, or a manifest is damaged.
         """
         manifests = find_manifests(paths)
         settings: dict[str, Any] = next((m["settings"] for m in manifests.values()), {})
@@ -62,10 +62,10 @@ class Names:
         return cls(Tokenizer.load(named), labels)
 
     def check(self, ids: np.ndarray) -> None:
-        """Checks that ids are within the vocabulary.
+        """Check that ids are within the vocabulary.
 
         Raises:
-            InputError: if one is not.
+            InputError: If one is not.
         """
         if self.tokenizer and ids.max(initial=0) >= self.tokenizer.vocab_size:
             raise InputError(
@@ -75,17 +75,17 @@ class Names:
             )
 
     def piece(self, id: int) -> str:
-        """The piece of an id: `▁the`, or `14` without a vocabulary."""
+        """Return the piece of an id: `▁the`, or `14` without a vocabulary."""
         return self.tokenizer.pieces[id] if self.tokenizer else str(id)
 
     def word(self, ids: Iterable[int]) -> str:
-        """The word of some ids: `the`, or `14+25` without a vocabulary."""
+        """Return the word of some ids: `the`, or `14+25` without a vocabulary."""
         if not self.tokenizer:
             return "+".join(map(str, ids))
         return self.tokenizer.decode(ids) or "".join(map(self.piece, ids))
 
     def mask_id(self, seen: np.ndarray, ids: np.ndarray) -> int:
-        """The id of `[MASK]`; without a vocabulary, the most frequent id at masked positions.
+        """Return the id of `[MASK]`, or the most frequent id at masked positions.
 
         Args:
             seen: ids at masked positions, after masking.
@@ -98,7 +98,7 @@ class Names:
 
 
 def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
-    """Yields each example as lines of text: a summary, then its segments.
+    """Yield each example as lines of text: a summary, then its segments.
 
     Args:
         batch: the examples.
@@ -135,7 +135,7 @@ def examples(batch: Batch, names: Names, first: int) -> Iterator[str]:
 
 
 def _tokens(example: Batch, names: Names, mask_id: int) -> list[str]:
-    """The pieces of an example, with masked ones in brackets."""
+    """Return the pieces of an example, with masked ones in brackets."""
     tokens = [names.piece(id) for id in example["input_ids"].tolist()]
     if "masked_lm_weights" not in example:
         return tokens

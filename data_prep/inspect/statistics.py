@@ -58,7 +58,7 @@ class Statistics:
         return int(self.lengths @ np.arange(len(self.lengths)))
 
     def add(self, batch: Batch, names: Names) -> None:
-        """Adds a batch of examples."""
+        """Add a batch of examples."""
         names.check(batch["input_ids"])
         is_token = batch["input_mask"] > 0
         self.lengths += np.bincount(is_token.sum(axis=1), minlength=len(self.lengths))
@@ -110,7 +110,7 @@ class Statistics:
         )
 
     def table(self, files: int, names: Names) -> str:
-        """All statistics as text.
+        """Return all statistics as text.
 
         Args:
             files: number of files.
@@ -169,13 +169,13 @@ class Statistics:
         ]
 
     def frequent_words(self, names: Names) -> list[tuple[str, int]]:
-        """The most frequently masked words and their counts, in a deterministic order."""
+        """Return the most frequently masked words and their counts, in a deterministic order."""
         frequent = sorted(self.words.items(), key=lambda item: (-item[1], item[0]))
         return [(names.word(ids), count) for ids, count in frequent[:FREQUENT_WORDS]]
 
 
 def _spread(counts: np.ndarray) -> str:
-    """Describes a distribution, given as counts by value: `mean 118.2, median 125, 14 to 128`."""
+    """Describe a distribution, given as counts by value: `mean 118.2, median 125, 14 to 128`."""
     total = counts.sum()
     mean = counts @ np.arange(len(counts)) / total
     median = int(np.searchsorted(np.cumsum(counts), total / 2))

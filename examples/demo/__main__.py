@@ -74,7 +74,7 @@ class State:
 
     @classmethod
     def open(cls, folder: str, corpus: str) -> State:
-        """Opens the state of a folder; a folder with a run on another corpus is moved aside."""
+        """Open the state of a folder; a folder with a run on another corpus is moved aside."""
         path = f"{folder}/stages.json"
         if exists(path):
             saved = json.loads(read_text(path))
@@ -103,7 +103,7 @@ class State:
 
 
 def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
-    """Returns the words of a command line, with folders filled in."""
+    """Return the words of a command line, with folders filled in."""
     filled = [word.format(out=options.output_dir) for word in words]
     if options.corpus and "data_prep.extract_corpus" in filled:
         filled += ["--format=books", f"--input_file={options.corpus}"]
@@ -111,7 +111,7 @@ def _command(words: tuple[str, ...], options: DemoOptions) -> list[str]:
 
 
 def _key(before: str, commands: list[list[str]]) -> str:
-    """Returns a digest of commands, the settings in the files they name, and the previous key."""
+    """Return a digest of commands, the settings in the files they name, and the previous key."""
     digest = hashlib.sha256(before.encode())
     for word in (word for words in commands for word in words):
         digest.update(word.encode() + b"\0")
@@ -122,7 +122,7 @@ def _key(before: str, commands: list[list[str]]) -> str:
 
 
 def _run_commands(commands: list[list[str]]) -> dict:
-    """Runs commands one after the other and measures their time and peak memory."""
+    """Run commands one after the other and measure their time and peak memory."""
     start = time.monotonic()
     peak = 0
     for words in commands:
@@ -137,7 +137,7 @@ def _run_commands(commands: list[list[str]]) -> dict:
 
 
 def _size(path: str) -> str:
-    """Returns the size of a file, or of all files in a folder, as text."""
+    """Return the size of a file, or of all files in a folder, as text."""
     if os.path.isdir(path):
         total = sum(
             os.path.getsize(os.path.join(folder, name))

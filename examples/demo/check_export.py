@@ -29,7 +29,7 @@ MASKED_EXAMPLES, ORDER_EXAMPLES = 8, 6
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """Reads all examples of a TFRecord file, stacked by feature."""
+    """Read all examples of a TFRecord file, stacked by feature."""
     rows: dict[str, list] = {}
     for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
         for name, feature in tf.train.Example.FromString(record).features.feature.items():
@@ -39,7 +39,7 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 
 def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the top five tokens `[examples, predictions, 5]` and P(swapped) `[examples]`."""
+    """Return the top five tokens `[examples, predictions, 5]` and P(swapped) `[examples]`."""
     best, swapped = [], []
     for start in range(0, len(data["input_ids"]), BATCH):
         part = {name: values[start : start + BATCH] for name, values in data.items()}
@@ -57,7 +57,7 @@ def predict(model, data: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]
 
 
 def masked_examples(data, best, pieces) -> list[dict]:
-    """Selects excerpts around masked tokens, with the true token and the predictions."""
+    """Select excerpts around masked tokens, with the true token and the predictions."""
     examples = []
     for row in range(0, len(best), max(1, len(best) // MASKED_EXAMPLES)):
         ids, length = data["input_ids"][row], int(data["input_mask"][row].sum())
@@ -85,7 +85,7 @@ def masked_examples(data, best, pieces) -> list[dict]:
 
 
 def order_examples(data, swapped, vocabulary) -> list[dict]:
-    """Selects pairs of segments, with the true order and the predicted probability."""
+    """Select pairs of segments, with the true order and the predicted probability."""
     examples = []
     for row in range(1, len(swapped), max(1, len(swapped) // ORDER_EXAMPLES)):
         ids = data["input_ids"][row].copy()

@@ -34,7 +34,7 @@ class PassageOptions:
 
 
 def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]:
-    """Yields passages of consecutive sentences, without words that contain the source's name."""
+    """Yield passages of consecutive sentences, without words that contain the source's name."""
     stem = source.rsplit(".", 1)[0]
     name = re.compile(rf"\S*{re.escape(stem)}\S*", re.IGNORECASE)
     words: list[str] = []
@@ -46,7 +46,7 @@ def passages(sentences: list[str], source: str, min_words: int) -> Iterator[str]
 
 
 def collect(corpus_dir: str, split: str, min_words: int) -> dict[str, list[str]]:
-    """Returns the passages of a split by source, in the order of the corpus."""
+    """Return the passages of a split by source, in the order of the corpus."""
     found: dict[str, list[str]] = collections.defaultdict(list)
     sources = read_lines(f"{corpus_dir}/{split}.sources.tsv")
     texts = read_documents(f"{corpus_dir}/{split}.txt")

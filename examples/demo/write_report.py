@@ -46,13 +46,13 @@ class Accuracy(NamedTuple):
 
 
 def results_of(folder: str) -> dict[str, float]:
-    """Reads the values of an `eval_results.txt`."""
+    """Read the values of an `eval_results.txt`."""
     lines = (line.split(" = ") for line in read_lines(f"{folder}/eval_results.txt"))
     return {name: float(value) for name, value in lines}
 
 
 def metrics_of(folder: str) -> dict[str, list[float]]:
-    """Reads the columns of a `metrics.jsonl`, without records that have no finite step."""
+    """Read the columns of a `metrics.jsonl`, without records that have no finite step."""
     rows = [json.loads(line) for line in read_lines(f"{folder}/metrics.jsonl")]
     rows = [row for row in rows if "loss" in row]
     return {name: [row[name] for row in rows] for name in rows[0]}
@@ -82,7 +82,7 @@ def curves(pretrained: str, held_out: dict[str, float], check: dict) -> dict[str
 
 
 def rate_of(stage: str, seconds: float, folder: str) -> str:
-    """Returns the throughput of a stage, in the unit that suits it, or an empty string."""
+    """Return the throughput of a stage, in the unit that suits it, or an empty string."""
 
     def megabytes(*paths: str) -> float:
         return sum(os.path.getsize(f"{folder}/{path}") for path in paths) / 1e6

@@ -105,7 +105,7 @@ class OnGpu(Actor):
 
 @pytest.fixture
 def fakes(monkeypatch, tmp_path):
-    """Implementations that take a given time, in an empty folder."""
+    """Return implementations that take a given time, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(comparison, "Implementation", OnGpu)
     monkeypatch.setattr(OnGpu, "failing", {})

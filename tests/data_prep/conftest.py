@@ -57,7 +57,7 @@ def options(corpus, model_file, tmp_path) -> PretrainingDataOptions:
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Splits a small corpus into as many pieces as a large one."""
+    """Split a small corpus into as many pieces as a large one."""
     monkeypatch.setattr(text_units, "_MIN_UNIT_BYTES", 10_000)
     monkeypatch.setattr(text_units, "_UNITS", 1_000_000)
     monkeypatch.setattr(plan, "_TOKENS_PER_BUCKET", 5_000)

@@ -61,7 +61,7 @@ def cluster(tmp_path_factory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def expected(options, tmp_path, small_pieces) -> dict[str, object]:
-    """What this machine writes, in many pieces of work."""
+    """Return what this machine writes, in many pieces of work."""
     create(options)
     return contents_of_any_run(tmp_path / "out")
 
@@ -76,7 +76,7 @@ def on_dask(options, tmp_path, cluster: Cluster):
 
 
 def at_result(monkeypatch, number: int, action) -> None:
-    """Calls `action` before a result of the cluster is awaited."""
+    """Call `action` before a result of the cluster is awaited."""
     result, calls = dask_workers.DaskWorkers._result, []
 
     def counted(self, future):

@@ -18,7 +18,7 @@ from data_prep.unfinished_corpus import sources_file
 
 @pytest.fixture
 def options(tmp_path) -> ExtractionOptions:
-    """Three hundred documents of three sentences, in ten files."""
+    """Return three hundred documents of three sentences, in ten files."""
     for file in range(10):
         documents = [
             "\n".join(f"Sentence {s} of document {d} in file {file}." for s in range(3))

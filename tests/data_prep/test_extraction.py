@@ -28,7 +28,7 @@ from tests.support.texts import Killed
 
 @pytest.fixture
 def inputs(tmp_path) -> pathlib.Path:
-    """Books, lines and a dump."""
+    """Return books, lines and a dump."""
     folder = tmp_path / "in"
     folder.mkdir()
     for n in range(6):
@@ -64,7 +64,7 @@ def options(inputs, tmp_path, monkeypatch) -> ExtractionOptions:
 
 
 def contents(options: ExtractionOptions) -> dict[str, bytes]:
-    """The files of a run; the summary without its duration."""
+    """Return the files of a run; the summary without its duration."""
     folder = pathlib.Path(options.output_file).parent
     found = {path.name: path.read_bytes() for path in folder.iterdir()}
     summary = json.loads(found.pop("train.corpus.json"))

@@ -41,7 +41,7 @@ def vocabulary(corpus, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def made(corpus, model_file, vocabulary, tmp_path_factory):
-    """Files with static masks, without masks, and with a WordPiece vocabulary."""
+    """Return files with static masks, without masks, and with a WordPiece vocabulary."""
     folder = tmp_path_factory.mktemp("made")
     for name, flags in {
         "static": {"spm_model_file": str(model_file)},
@@ -70,14 +70,14 @@ def run(*paths, **flags) -> None:
 
 
 def predictions(example) -> dict[int, int]:
-    """The predictions of an example, by position."""
+    """Return the predictions of an example, by position."""
     names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
     rows = zip(*(example[name] for name in names), strict=True)
     return {int(position): int(id) for position, id, weight in rows if weight}
 
 
 def pieces_shown(block: str) -> list[str]:
-    """The pieces in the printed segments of an example."""
+    """Return the pieces in the printed segments of an example."""
     return [piece for line in block.splitlines()[1:] for piece in line[5:].split(" ")]
 
 

@@ -37,7 +37,7 @@ def shards(folder: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def expected(corpus, model_file, tmp_path_factory) -> dict[str, bytes]:
-    """The output of an uninterrupted run."""
+    """Return the output of an uninterrupted run."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     done = run(corpus, model_file, folder)
     assert done.returncode == 0, done.stderr

@@ -24,19 +24,19 @@ THRESHOLD = 0.8
 
 
 def shingles(text: str) -> set[tuple[str, ...]]:
-    """The shingles of an ASCII text, found by other means."""
+    """Return the shingles of an ASCII text, found by other means."""
     words = re.sub(r"\W+", " ", re.sub(r"\d[\d\W]*", " 0 ", text.lower())).split()
     return {tuple(words[n : n + 5]) for n in range(max(1, len(words) - 4))}
 
 
 def similarities(texts: list[str], others: list[str]) -> np.ndarray:
-    """The exact similarities, `[texts, others]`."""
+    """Return the exact similarities, `[texts, others]`."""
     rows, columns = [shingles(text) for text in texts], [shingles(text) for text in others]
     return np.array([[len(a & b) / len(a | b) for b in columns] for a in rows])
 
 
 def planted(count: int, variants: int, seed: int = 0) -> list[str]:
-    """Texts and variants of them in which a known share of the words are others."""
+    """Return texts and variants of them in which a known share of the words are others."""
     draw = random.Random(seed)
     words = ["".join(draw.choices("abcdefgh", k=4)) for _ in range(2000)]
     found = []

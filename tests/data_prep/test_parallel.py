@@ -85,7 +85,7 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(tmp_path):
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is running."""
+    """Return whether a process exists and is running."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().split(")")[-1].split()[0] != "Z"
     except FileNotFoundError:

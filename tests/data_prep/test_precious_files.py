@@ -42,7 +42,7 @@ def test_an_input_is_never_an_output(options, text, tmp_path, kind, command):
 
 
 def write_over(command: str, options, text: pathlib.Path, output: str) -> None:
-    """Runs a command that reads a text, and writes what is named like the text."""
+    """Run a command that reads a text, and write what is named like the text."""
     inputs = {"input_file": (str(text),)}
     if command == "examples":
         create_pretraining_data(dataclasses.replace(options, **inputs, output_file=(output,)))
@@ -75,7 +75,7 @@ def test_nor_is_what_is_written_next_to_it(options, text, tmp_path, name):
 
 
 def runs_of(options, text, tmp_path):
-    """Commands with a hidden folder, and the folder."""
+    """Return commands with a hidden folder, and the folder."""
     out = tmp_path / "out"
     return {
         ".train.tfrecord.work": lambda: create_pretraining_data(

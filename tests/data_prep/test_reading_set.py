@@ -32,7 +32,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def passages(corpus, tmp_path_factory) -> pathlib.Path:
-    """The corpus as a SQuAD file and a RACE folder, one passage per document."""
+    """Return the corpus as a SQuAD file and a RACE folder, one passage per document."""
     folder = tmp_path_factory.mktemp("sets")
     documents = corpus.read_text("utf-8").split("\n\n")
     contexts = [{"context": text.replace("\n", " "), "qas": []} for text in documents[:20]]
@@ -59,7 +59,7 @@ def manifest(corpus, model_file, tmp_path_factory) -> dict:
 
 @pytest.fixture
 def manifests(manifest) -> dict:
-    """A copy, which a test may change."""
+    """Return a copy, which a test may change."""
     return {"train.manifest.json": copy.deepcopy(manifest)}
 
 
@@ -76,7 +76,7 @@ def training_options(passages, tmp_path) -> PretrainingOptions:
 
 
 def folders(options: PretrainingOptions) -> list[pathlib.Path]:
-    """The content of the output folder, including hidden files, without the training data."""
+    """Return the content of the output folder, hidden files included, but no TFRecords."""
     found = pathlib.Path(options.output_dir).iterdir()
     return sorted(path for path in found if not path.name.startswith("train."))
 

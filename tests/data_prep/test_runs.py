@@ -13,7 +13,7 @@ from data_prep.segments import Pairs
 
 
 def block(count: int, first: int, seed: int = 0, copies: int = 1):
-    """Pairs of 1 to 6 tokens; every token is the index of its pair."""
+    """Return pairs of 1 to 6 tokens; every token is the index of its pair."""
     random = np.random.default_rng(seed + first)
     sizes = random.integers(1, 4, (count, 2))
     ids = np.repeat(np.arange(first, first + count), sizes.sum(1)).astype(np.uint16)
@@ -36,7 +36,7 @@ def block(count: int, first: int, seed: int = 0, copies: int = 1):
 
 
 def shuffled(blocks, folder, buckets: int) -> list[int]:
-    """The numbers of all pairs, in the order of the data set."""
+    """Return the numbers of all pairs, in the order of the data set."""
     paths = []
     for number, (ids, pairs, documents) in enumerate(blocks):
         paths.append(str(folder / f"{number}.run"))

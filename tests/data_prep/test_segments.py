@@ -26,7 +26,7 @@ LENGTHS = st.lists(st.lists(st.integers(1, 12), max_size=12), min_size=1, max_si
 
 
 def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
-    """Documents in which every token is its own position, which identifies its origin."""
+    """Return documents in which every token is its own position, which identifies its origin."""
     sentences = [n for document in lengths for n in document]
     return TokenizedDocuments(
         ids=np.arange(sum(sentences), dtype=np.int32),
@@ -38,7 +38,7 @@ def numbered(lengths: list[list[int]]) -> TokenizedDocuments:
 
 
 def cut(documents: TokenizedDocuments, pairing: Pairing, seed: int, word_starts=None) -> Pairs:
-    """Pairs of documents in which, by default, every token is a word."""
+    """Return pairs of documents in which, by default, every token is a word."""
     if word_starts is None:
         word_starts = every_word(documents)
     numbers = np.arange(len(documents.document_offsets) - 1)

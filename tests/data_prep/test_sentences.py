@@ -16,7 +16,7 @@ from data_prep.sentences import split_sentences
 
 
 def read_oracle() -> dict[str, list[str]]:
-    """The sentences by language; in those with `*` no space separates them."""
+    """Return the sentences by language; in those with `*` no space separates them."""
     text = (pathlib.Path(__file__).parent / "sentences.txt").read_text("utf-8")
     lines = [line for line in text.split("\n") if not line.startswith("#")]
     groups = itertools.groupby(lines, key=bool)

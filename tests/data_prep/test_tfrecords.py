@@ -28,7 +28,7 @@ def batch(size: int) -> dict[str, np.ndarray]:
 
 
 def by_tensorflow(columns: Mapping[str, np.ndarray], row: int) -> bytes:
-    """The oracle: the message as TensorFlow's own classes serialize it."""
+    """Return the oracle: the message as TensorFlow's own classes serialize it."""
     example = tf.train.Example()
     for name, values in columns.items():
         feature = example.features.feature[name]
@@ -86,7 +86,7 @@ def test_an_empty_batch():
 
 @pytest.fixture(params=references.NAMES)
 def original(request, shared) -> tuple[str, dict[str, Feature], list[tf.train.Example]]:
-    """A file of the original's, its features, and its examples as TensorFlow parses them."""
+    """Return a file of the original's, its features, and its examples as TensorFlow parses them."""
     reference = references.records_reference(request.param, shared)
     path = str(reference.records)
     records = tf.data.TFRecordDataset(path).as_numpy_iterator()

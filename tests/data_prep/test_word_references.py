@@ -24,7 +24,7 @@ LONGEST = 2000
 
 
 def reference(tokenizer: Tokenizer, line: str) -> str:
-    """The positions of tokens that are not at the start of a word of ideographs."""
+    """Return the positions of tokens that are not at the start of a word of ideographs."""
     _, spans = tokenizer.encode_with_offsets(line)
     inside = set()
     begin = 0

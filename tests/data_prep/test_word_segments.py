@@ -59,7 +59,7 @@ def options(vocabulary, tmp_path) -> PretrainingDataOptions:
 
 
 def words_of(tokenizer: Tokenizer, ids: np.ndarray, boundary: np.ndarray) -> list[str]:
-    """The words of an example, as its boundaries say."""
+    """Return the words of an example, as its boundaries say."""
     starts = np.flatnonzero(boundary)
     tokens = np.array(tokenizer.convert_ids_to_tokens(ids), object)
     return ["".join(t.removeprefix("##") for t in part) for part in np.split(tokens, starts)[1:]]
@@ -128,7 +128,7 @@ def test_characters_of_one_word_that_are_split_or_joined_otherwise(vocabulary):
 
 
 def characters_vocabulary(folder: pathlib.Path, characters: str) -> Tokenizer:
-    """A tokenizer with a piece for each character, at the start of a word and inside."""
+    """Return a tokenizer with a piece for each character, at the start of a word and inside."""
     pieces = [
         prefix + character for prefix in ("", "##") for character in dict.fromkeys(characters)
     ]

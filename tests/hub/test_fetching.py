@@ -42,7 +42,7 @@ ARCHIVE = archive(("albert_base/albert_config.json", b"{}"), ("albert_base/model
 
 @pytest.fixture
 def server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Archives]:
-    """A mirror with one archive, and an empty cache, which is the current folder too."""
+    """Yield a mirror with one archive, and an empty cache, which is the current folder too."""
     monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -22,7 +22,7 @@ WEIGHTS = os.urandom(22_000_000)  # the library writes 10 MB at a time
 
 @pytest.fixture
 def hub(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A model in a Hub of its own, with an empty cache."""
+    """Yield a model in a Hub of its own, with an empty cache."""
     from huggingface_hub import constants
 
     folder = tmp_path / "served"

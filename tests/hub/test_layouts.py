@@ -57,7 +57,7 @@ def chinese_vocabulary(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def check_loads(name: str, config: AlbertConfig, values: dict[str, np.ndarray]) -> None:
-    """Loads published weights in every way that takes a name, and compares the values."""
+    """Load published weights in every way that takes a name, and compare the values."""
     tokenizer = albert_tf.Tokenizer.load(name)
     assert tokenizer.vocab_size == config.vocab_size
     encoder = albert_tf.from_preset(name)
@@ -132,7 +132,7 @@ def test_an_archive_of_brightmart(tmp_path, monkeypatch):
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """A Hugging Face Hub with an empty folder to fill."""
+    """Yield a Hugging Face Hub with an empty folder to fill."""
     from huggingface_hub import constants
 
     folder = tmp_path / "published"

@@ -40,7 +40,7 @@ SHORT = ("--train_step=2", "--warmup_step=1", "--train_batch_size=4")
 
 
 def serve(tmp_path, monkeypatch, config: AlbertConfig, with_config: bool):
-    """Writes the task's data, and returns a server of an imitation of the module."""
+    """Write the task's data, and return a server of an imitation of the module."""
     monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write_task(tmp_path / "glue_data", "MRPC")

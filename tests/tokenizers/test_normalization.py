@@ -34,7 +34,7 @@ LONG = "คนไทยดื่มน้ำทุกวัน" * 30
 
 @pytest.fixture(scope="module", params=["unigram", "wordpiece"])
 def folder(request, tmp_path_factory):
-    """A vocabulary of these lines that keeps accents, without a record."""
+    """Return a vocabulary of these lines that keeps accents, without a record."""
     vocabulary_type = VOCABULARY_TYPES[request.param]
     kept = Normalization(True, keep_accents=True, unicode_form=vocabulary_type.unicode_form)
     text = [vocabulary_type.prepare(line, kept) for line in (*LINES, LONG)] * 20

@@ -69,7 +69,7 @@ def expected_words(text: str, do_lower_case: bool) -> list[str]:
 
 
 def expected_pieces(word: str, vocabulary: set[str]) -> list[str]:
-    """The longest piece that begins the rest of the word, again and again."""
+    """Return the longest piece that begins the rest of the word, again and again."""
     found, rest, prefix = [], word, ""
     while rest and len(word) <= 200:
         fits = [n for n in range(1, len(rest) + 1) if prefix + rest[:n] in vocabulary]

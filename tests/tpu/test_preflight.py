@@ -60,7 +60,7 @@ def compiler(options):
 
 @pytest.fixture(scope="module")
 def compiled(compiler, options):
-    """Compiles the step for a slice, once for all tests: so many micro-batches of some size."""
+    """Compile the step for a slice, once for all tests: so many micro-batches of some size."""
     usual = preflight.Compiler(options)
 
     @functools.cache
@@ -73,7 +73,7 @@ def compiled(compiler, options):
 
 
 def model_flops(config, examples):
-    """Matrix products of a training step by formula: the backward pass is twice the forward."""
+    """Return the matrix products of a training step: the backward pass is twice the forward."""
     h, e, length = config.hidden_size, config.embedding_size, LENGTH
 
     def layer(outputs):
@@ -168,7 +168,7 @@ def test_what_cannot_be_compiled_is_one_line(options, tmp_path, monkeypatch):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """A compiler by formula: an example needs 0.1 GiB, and all else 1 GiB."""
+    """Return a compiler by formula: an example needs 0.1 GiB, and all else 1 GiB."""
     asked = []
 
     def compile_step(self, where, batch, micro, remat):

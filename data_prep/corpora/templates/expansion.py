@@ -33,12 +33,12 @@ _NUMBERED_GAP = re.compile("\x06([\x0e-\x17]+)")
 
 
 def numbered_gap(number: int) -> str:
-    """Replaces an unknown template."""
+    """Replace an unknown template."""
     return GAP + str(number).translate(_GAP_DIGITS)
 
 
 def gap_numbers(line: str) -> list[int]:
-    """The numbers of the unknown templates of a line."""
+    """Return the numbers of the unknown templates of a line."""
     return [int(digits.translate(_DIGITS)) for digits in _NUMBERED_GAP.findall(line)]
 
 
@@ -150,7 +150,7 @@ class _Format(list["str | _Field | _Format"]):
         return self.written(arguments)[0]
 
     def written(self, arguments: Arguments) -> tuple[str, bool]:
-        """The text, and whether no field of it is empty."""
+        """Return the text, and whether no field of it is empty."""
         text, is_complete = "", True
         for part in self:
             if isinstance(part, str):
@@ -173,10 +173,10 @@ _NAME = re.compile(r'"[^"]*"|-1|\d*\*.*|[^"*]+')
 def parse_expansion(
     text: str, functions: Mapping[str, Function], transforms: Mapping[str, Transform]
 ) -> Expansion | None:
-    """The function that a row stands for; None for a template without text.
+    """Return the function that a row stands for; None for a template without text.
 
     Raises:
-        ValueError: with what is wrong.
+        ValueError: If with what is wrong.
     """
     if not text:
         return None

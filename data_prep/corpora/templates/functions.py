@@ -28,14 +28,14 @@ _ARROWS = re.compile(r"<-+>|<=+>|<->|-+>")
 
 
 def chemical_formula(text: str) -> str:
-    r"""A formula of `<chem>` or {{chem2}} as text: "2 H2 + O2 -> 2 H2O" with "→"."""
+    r"""Return a formula of `<chem>` or {{chem2}} as text: "2 H2 + O2 -> 2 H2O" with "→"."""
     text = _ARROWS.sub(lambda found: "→" if found[0][0] == "-" else "⇌", text)
     text = re.sub(r"\^\{?([\d+-]+)\}?", lambda found: superscript(found[1]), text)
     return " ".join(re.sub(r"[_{}$]|\\\w+", "", text).split())
 
 
 def _month(text: str, locale: Locale) -> str:
-    """The name of a month that is given as a number."""
+    """Return the name of a month that is given as a number."""
     is_number = text.isdecimal() and 1 <= int(text) <= 12 and locale.months
     return locale.months[int(text) - 1] if is_number else text
 
@@ -156,7 +156,7 @@ def _plural(arguments: Arguments, word: str) -> str:
 
 
 def _biography(arguments: Arguments, word: str) -> str:
-    """The first sentence of Italian biographies, which {{Bio}} writes from its arguments."""
+    """Return the first sentence of Italian biographies, which {{Bio}} writes from its arguments."""
     parts = [arguments[name] for name in ("Titolo", "Nome", "Cognome")]
     text = " ".join(filter(None, parts)) + arguments["PostCognome"]
     dates = []

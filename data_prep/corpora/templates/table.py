@@ -65,7 +65,7 @@ class TemplateTable:
         self._row = functools.lru_cache(maxsize=10_000)(self._find)
 
     def _find(self, name: str) -> tuple[Expansion | None, str] | None:
-        """The expansion of a template and the prefix of a parser function; None if unknown."""
+        """Return the expansion of a template and a parser function's prefix; None if unknown."""
         name = _normalized(name)
         for prefix in self._prefixes:
             name = name.removeprefix(prefix).strip()
@@ -80,16 +80,16 @@ class TemplateTable:
         return None
 
     def is_known(self, name: str) -> bool:
-        """Whether there is a row for templates of a name."""
+        """Return whether there is a row for templates of a name."""
         return self._row(name) is not None
 
     def has_no_text(self, name: str) -> bool:
-        """Whether templates of a name are boxes, citations or notices, or unknown."""
+        """Return whether templates of a name are boxes, citations or notices, or unknown."""
         row = self._row(name)
         return row is None or row[0] is None
 
     def text(self, template: Template, plain: Callable[[Wikicode], str], title: str = "") -> str:
-        """The text of a template in a sentence; `GAP` if it has none.
+        """Return the text of a template in a sentence; `GAP` if it has none.
 
         Args:
             template: the template.
@@ -113,7 +113,7 @@ class TemplateTable:
 
 
 def template_name(name: str) -> str:
-    """A name for reports: `{{ Cite_web\\n` -> "cite web", `{{#if: x` -> "#if:"."""
+    """Return a name for reports: `{{ Cite_web\\n` -> "cite web", `{{#if: x` -> "#if:"."""
     name = _normalized("".join(filter(str.isprintable, name.replace("\n", " "))))
     function, colon, _ = name.partition(":")
     return f"{function}:" if colon and name.startswith("#") else name[:_MAX_NAME]
@@ -128,7 +128,7 @@ def _normalized(name: str) -> str:
 
 @functools.lru_cache
 def template_table(language: str, own_rows: str = "", namespace: str = "") -> TemplateTable:
-    """The table of a wiki: the shared rows, those of its language, and the user's.
+    """Return the table of a wiki: the shared rows, those of its language, and the user's.
 
     Args:
         language: code of the language; a variant such as "pt-br" has the rows of "pt".
@@ -147,10 +147,10 @@ def template_table(language: str, own_rows: str = "", namespace: str = "") -> Te
 
 
 def check_rows(text: str, path: str) -> None:
-    """Checks a table of the user.
+    """Check a table of the user.
 
     Raises:
-        InputError: if a line is invalid.
+        InputError: If a line is invalid.
     """
     rows: dict[str, Expansion | None] = {}
     _add(text, path, rows, {})
@@ -193,10 +193,10 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _locale(settings: Mapping[str, str]) -> Locale:
-    """The settings of a table.
+    """Return the settings of a table.
 
     Raises:
-        ValueError: if one is invalid.
+        ValueError: If one is invalid.
     """
     numbers = re.fullmatch(r"(\d)(\D?)\d{3}(\D)\d", settings.get("numbers", "1234.5"))
     if not numbers or [int(digit) for digit in numbers[0] if digit.isdecimal()] != [1, 2, 3, 4, 5]:

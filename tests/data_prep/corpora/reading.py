@@ -12,7 +12,7 @@ from data_prep.corpora.formats import CORPUS_FORMATS
 def read(
     format: str, patterns: Sequence[str], options: ReaderOptions | None = None
 ) -> tuple[list[Document], Counts]:
-    """All documents of a corpus and the sum of their counts; units are pickled as for processes."""
+    """Return all documents of a corpus and the sum of their counts, units pickled."""
     options = options or ReaderOptions()
     found, counts = [], Counts()
     for unit in CORPUS_FORMATS[format].units(patterns, options):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Two Parquet files of eight row groups in all."""
+    """Return two Parquet files of eight row groups in all."""
     folder = tmp_path_factory.mktemp("hub") / "de"
     folder.mkdir()
     draw = random.Random(1)

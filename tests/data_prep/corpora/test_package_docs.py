@@ -115,7 +115,7 @@ def test_documents_are_modules_and_readmes_without_repetition(tmp_path, monkeypa
 
 @pytest.fixture(scope="module")
 def found():
-    """The files of this interpreter and its packages, thousands."""
+    """Return the files of this interpreter and its packages, thousands."""
     return package_docs._find_files()
 
 
@@ -137,7 +137,7 @@ def test_sources_of_this_interpreter(found):
 
 @pytest.fixture
 def interpreter(tmp_path, monkeypatch):
-    """Folders of an interpreter with a standard library and two packages."""
+    """Return folders of an interpreter with a standard library and two packages."""
     roots = {"purelib": tmp_path / "site", "platlib": tmp_path / "site", "stdlib": tmp_path / "lib"}
     monkeypatch.setattr("sysconfig.get_paths", lambda: {k: str(v) for k, v in roots.items()})
     write(roots["stdlib"] / "standard.py", "This module comes with the interpreter itself.")
@@ -152,7 +152,7 @@ def write(path, text):
 
 
 def corpus_of(packages, tmp_path):
-    """Every file that extraction writes from the listed packages."""
+    """Return every file that extraction writes from the listed packages."""
     (tmp_path / "packages.txt").write_text(packages)
     out = tmp_path / "out"
     extract_corpus.run(
