@@ -202,7 +202,7 @@ def _check_devices(running: list[_Running]) -> None:
 
 
 def _interleave(suite: Suite, what: str, running: list[_Running], left_out: dict[str, str]) -> None:
-    """Times all implementations; starts over without one that fails."""
+    """Time all implementations; start over without one that fails."""
 
     def measure(one: _Running) -> float:
         suite.progress.update(f"{what}: {one.case.name}")

@@ -37,7 +37,7 @@ class Corpus(NamedTuple):
 
 
 def small(folder: str, vocab_size: int = 1000) -> Corpus:
-    """This project's own documentation: a few hundred kilobytes, in seconds."""
+    """Extract this project's own documentation: a few hundred kilobytes, in seconds."""
     books = os.path.join(folder, "books")
     os.makedirs(books)
     for path in (*glob.glob(f"{_ROOT}/docs/**/*.md", recursive=True), f"{_ROOT}/README.md"):

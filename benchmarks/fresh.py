@@ -95,7 +95,7 @@ def compiling(config: dict, batch_size: int, length: int, predictions: int, xla:
 
 
 def _steps(clock: Clock, step) -> None:
-    """Times two steps; the difference is tracing and compiling."""
+    """Time two steps; the difference is tracing and compiling."""
     with clock.part("first call"):
         step()
     with clock.part("step"):

@@ -138,7 +138,7 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
 
 
 def _legend(figure: Figure, names: list[str], panels: Sequence[Panel]) -> None:
-    """A legend of the bars' colors, if there are several, and of the lower bound."""
+    """Draw a legend of the bars' colors, if there are several, and of the lower bound."""
     handles = []
     if len(names) > 1:
         handles = [

@@ -50,7 +50,7 @@ def run(options: PretrainingDataOptions) -> None:
 
 
 def _print_losses(options: PretrainingDataOptions, manifest: dict[str, Any]) -> None:
-    """What did not become part of an example, and what the user can do about it."""
+    """Return what did not become part of an example, and what the user can do about it."""
     lost = manifest["truncated_tokens"] / (manifest["tokens"] * options.dupe_factor)
     print(
         f"lost: {lost:.1%} of the tokens, cut off to fit {options.max_seq_length} tokens; "

@@ -172,7 +172,7 @@ class UnfinishedCorpus:
             ) from None
 
     def save(self, state: dict[str, Any]) -> None:
-        """Records in the journal that everything written so far is complete.
+        """Record in the journal that everything written so far is complete.
 
         Args:
             state: the state of the run, in values that JSON can represent.

@@ -115,7 +115,7 @@ def _curves(study: Study, picture: Curves, rows: Sequence[Row]) -> str | None:
 
 
 def _logarithmic(axes: Axes, values: Sequence[float]) -> None:
-    """A logarithmic axis with readable ticks."""
+    """Make an axis logarithmic, with readable ticks."""
     axes.set_xscale("log")
     low, high = min(values), max(values)
     axes.set_xlim(low / 1.25, high * 1.25)

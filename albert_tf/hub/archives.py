@@ -124,7 +124,7 @@ def _damage_reported(archive: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _members(archive: str, largest_size: int) -> Iterator[list[Member]]:
-    """The checked files of an archive, which stays open during the block."""
+    """Open an archive and yield its files, checked."""
     with open(archive, "rb") as file:
         start = file.read(4)
         file.seek(0)

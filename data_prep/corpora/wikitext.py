@@ -318,7 +318,7 @@ def _visible_quotes(run: re.Match) -> str:
 
 
 def _follows_long_word(line: str, run: re.Match) -> bool:
-    """False, which sorts first, after the single letter of an elision: `l'''amour`."""
+    """Return False, which sorts first, after the letter of an elision: `l'''amour`."""
     word = line[: run.start()].split()[-1:]
     return not (word and len(word[0].strip("'([\"")) == 1)
 
