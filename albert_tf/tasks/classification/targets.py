@@ -119,16 +119,16 @@ class Target(abc.ABC):
             suffix: appended to the names of the set's results.
         """
         # Loads Matplotlib and scikit-learn.
-        from albert_tf.tasks.classification import classification_report
+        from albert_tf.tasks.classification import report
 
         if truth is None:
-            return self._unlabeled_sections(classification_report, logits)
+            return self._unlabeled_sections(report, logits)
         predicted = self.predicted(logits)
         intervals = intervals_of(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
         losses = self.losses(truth, logits).reshape(len(truth), -1).mean(axis=-1)
         intervals["eval_loss"] = bootstrap(np.mean, losses)
         return self._labeled_sections(
-            classification_report,
+            report,
             ["\n".join(filter(None, (each.text, each.text_pair))) for each in examples.examples],
             truth,
             logits,

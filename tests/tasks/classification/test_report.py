@@ -11,14 +11,14 @@ from albert_tf.finetuning.task import ExampleSet
 from albert_tf.input.examples import Features
 from albert_tf.report.intervals import bootstrap, wilson
 from albert_tf.report.sections import Shade
-from albert_tf.tasks.classification.classification_report import (
+from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
+from albert_tf.tasks.classification.report import (
     class_sections,
     label_sections,
     label_set_sections,
     number_sections,
     quantile_sections,
 )
-from albert_tf.tasks.classification.datasets import ClassificationDataset, Example
 from albert_tf.tasks.classification.targets import TARGETS
 
 
