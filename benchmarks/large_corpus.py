@@ -192,7 +192,7 @@ def checksums(folder: pathlib.Path) -> list[str]:
 
 
 def print_fits(sizes: list[float], measured: list[dict[str, Measured]]) -> None:
-    """Fit a line through the sizes for everything measured, and return the deviations."""
+    """Print a line fitted through the sizes for everything measured, and its deviation."""
     print(f"\n{'':<24}{'':<10}{'at 0 GB':>10}{'per GB':>10}{'largest deviation':>20}")
     for name in measured[0]:
         for field in dataclasses.fields(Measured):
