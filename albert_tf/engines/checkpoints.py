@@ -22,13 +22,8 @@ import numpy as np
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, matches, remove
-from albert_tf.interop.checkpoint_folders import (
-    NAME,
-    CheckpointFormat,
-    CheckpointList,
-    check_engine,
-    step_of,
-)
+from albert_tf.interop.checkpoint_folders import CheckpointFormat, check_engine
+from albert_tf.interop.checkpoint_lists import NAME, CheckpointList, step_of
 from albert_tf.interop.weights import match
 
 _logger = logging.getLogger(__name__)

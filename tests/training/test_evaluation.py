@@ -72,25 +72,6 @@ def killed(*arguments):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("moment", ["copy_file", "write_text", "remove"])
-def test_killed_while_it_changes_there_is_still_a_whole_one(
-    tmp_path, checkpoint, monkeypatch, moment
-):
-    keeper = BestCheckpoint(ENGINE, str(tmp_path), "loss")
-    keeper.keep(checkpoint(1), 2.0, 1)
-
-    with monkeypatch.context() as patch:
-        for module in ("engines.checkpoints", "interop.checkpoint_folders"):
-            patch.setattr(f"albert_tf.{module}.{moment}", killed, raising=False)
-        with pytest.raises(KeyboardInterrupt):
-            keeper.keep(checkpoint(2), 1.0, 2)
-    expected = (2, 1.0) if moment == "remove" else (1, 2.0)
-    assert (keeper.current().step, keeper.current().value) == expected
-    assert damage_of(tf.train.latest_checkpoint(str(tmp_path / "best"))) is None
-    keeper.keep(checkpoint(3), 0.5, 3)
-    assert kept(tmp_path) == (3, 0.5)
-
-
 def test_evaluations_are_remembered_and_made_up_for(tmp_path, checkpoint, monkeypatch):
     values = iter([3.0, 2.0, 1.5, 1.0])
     done = []
