@@ -37,19 +37,19 @@ _ORIGINAL_KEYS = (
 
 
 def is_albert_zh(values: dict[str, Any]) -> bool:
-    """Whether a config is one of albert_zh: BERT's keys, and the width of a factor."""
+    """Return whether a config is one of albert_zh: BERT's keys, and the width of a factor."""
     is_original = any(key in values for key in _ORIGINAL_KEYS)
     has_factors = "embedding_size" in values and any(key in values for key in BERT_KEYS)
     return has_factors and not is_original
 
 
 def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """Translates a config of albert_zh to the fields of an `AlbertConfig`.
+    """Translate a config of albert_zh to the fields of an `AlbertConfig`.
 
     Unknown keys are kept, so that `AlbertConfig.from_dict` can report them.
 
     Raises:
-        InputError: if the layers are normalized before attention and feed-forward network.
+        InputError: If the layers are normalized before attention and feed-forward network.
     """
     if values.get("ln_type") not in (None, "postln"):
         raise InputError(

@@ -8,7 +8,7 @@ import numba
 
 
 def compiled(function: Callable) -> Callable:
-    """Compiles a function with numba, cached on disk if the cache folder is writable."""
+    """Compile a function with numba, cached on disk if the cache folder is writable."""
     try:
         return numba.njit(function, cache=True, nogil=True)
     except RuntimeError:  # no writable folder for the cache: compile in each process

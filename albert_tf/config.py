@@ -97,7 +97,7 @@ class AlbertConfig:
             `num_hidden_groups`.
 
     Raises:
-        InputError: if a value is out of range or two values contradict each other.
+        InputError: If a value is out of range or two values contradict each other.
 
     Example:
 
@@ -150,7 +150,7 @@ class AlbertConfig:
             )
 
     def _resolve_groups(self) -> None:
-        """Sets `num_hidden_groups` from `parameter_sharing`, or checks that they agree."""
+        """Set `num_hidden_groups` from `parameter_sharing`, or check that they agree."""
         sharing, groups = self.parameter_sharing, self.num_hidden_groups
         if sharing not in (None, *SHARING):
             raise InputError(f"parameter_sharing={sharing!r}: must be one of {', '.join(SHARING)}")
@@ -165,7 +165,7 @@ class AlbertConfig:
 
     @classmethod
     def preset(cls, size: str, version: int = 2, **changes: Any) -> AlbertConfig:
-        """Returns the config of a model in the paper (table 1).
+        """Return the config of a model in the paper (table 1).
 
             AlbertConfig.preset("base", vocab_size=32000)
 
@@ -181,7 +181,7 @@ class AlbertConfig:
             **changes: fields to change, such as `vocab_size`.
 
         Raises:
-            InputError: if there is no such preset, or a changed field is invalid.
+            InputError: If there is no such preset, or a changed field is invalid.
         """
         if (size, version) not in _DROPOUT:
             raise InputError(
@@ -199,7 +199,7 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], source: str = "config") -> AlbertConfig:
-        """Creates a config from a dictionary.
+        """Create a config from a dictionary.
 
         Args:
             values: content of an `albert_config.json`, of a Hugging Face `config.json`, which is
@@ -209,7 +209,7 @@ class AlbertConfig:
             source: origin of the values, for errors.
 
         Raises:
-            InputError: if a key is unknown, a value is out of range, or the values describe
+            InputError: If a key is unknown, a value is out of range, or the values describe
                 another architecture.
         """
         if "model_type" in values:
@@ -234,13 +234,13 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> AlbertConfig:
-        """Reads an `albert_config.json`.
+        """Read an `albert_config.json`.
 
         Args:
             path: of the file, or the name of a config shipped with the package, such as "base_v2".
 
         Raises:
-            InputError: if the file is missing, is not JSON, or does not describe a model.
+            InputError: If the file is missing, is not JSON, or does not describe a model.
         """
         if not exists(path):
             named = configs.model_configs()
@@ -253,7 +253,7 @@ class AlbertConfig:
         return cls.from_dict(read_json(path, dict[str, Any]), source=path)
 
     def check_vocabulary(self, size: int, source: str) -> None:
-        """Raises InputError if a vocabulary of `size` ids, from the file `source`, does not fit."""
+        """Raise InputError if a vocabulary of `size` ids, from the file `source`, do not fit."""
         if size != self.vocab_size:
             raise InputError(
                 f"{source}: has {size} ids, but vocab_size of the model's config is "
@@ -261,18 +261,18 @@ class AlbertConfig:
             )
 
     def to_json(self) -> str:
-        """Returns the text of an `albert_config.json`."""
+        """Return the text of an `albert_config.json`."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the fields of an `albert_config.json`, from which `from_dict` recreates it."""
+        """Return the fields of an `albert_config.json`, from which `from_dict` recreates it."""
         values = dataclasses.asdict(self)
         if self.parameter_sharing is None:
             del values["parameter_sharing"]  # unknown to the original
         return values
 
     def parameter_count(self) -> int:
-        """Returns the number of parameters of the encoder with its pooler, without heads."""
+        """Return the number of parameters of the encoder with its pooler, without heads."""
         e, h, i = self.embedding_size, self.hidden_size, self.intermediate_size
         rows = self.vocab_size + self.max_position_embeddings + self.type_vocab_size
         embeddings = rows * e + 2 * e

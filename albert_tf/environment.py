@@ -27,7 +27,7 @@ KEPT_MEMORY = ":".join(
 
 
 def enable_onednn() -> None:
-    """Lets TensorFlow, if it is not loaded yet, use oneDNN's operations and memory pool on x86.
+    """Let TensorFlow, if it is not loaded yet, use oneDNN's operations and memory pool on x86.
 
     By itself, it does so only on processors with AVX-512. `TF_ENABLE_ONEDNN_OPTS=0` prevents it.
     """
@@ -36,7 +36,7 @@ def enable_onednn() -> None:
 
 
 def restart_with_kept_memory() -> None:
-    """Starts this process again, under the same id, such that glibc keeps the memory it frees.
+    """Start this process again, under the same id, such that glibc keeps the memory it frees.
 
     glibc reads its settings only when a process starts. Nothing happens where `GLIBC_TUNABLES` is
     set, even to nothing, where there is no glibc, or in a process that does more than run a
@@ -53,7 +53,7 @@ def restart_with_kept_memory() -> None:
 
 @contextlib.contextmanager
 def quiet_import() -> Iterator[None]:
-    """Suppresses what libraries print to standard error while they load, unless loading fails.
+    """Suppress what libraries print to standard error while they load, unless loading fails.
 
     TensorFlow's C++ core reports missing GPU drivers and the like before a log level can be set,
     about eight lines in front of every result. `TF_CPP_MIN_LOG_LEVEL=0` shows them.

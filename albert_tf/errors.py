@@ -41,7 +41,7 @@ class InputError(ValueError):
 
 @contextlib.contextmanager
 def arguments_renamed(**names: str) -> Iterator[None]:
-    """Reports errors of a callee in terms of the caller's own arguments.
+    """Report errors of a callee in terms of the caller's own arguments.
 
     Args:
         **names: the caller's name of each argument of the callee, as in

@@ -14,7 +14,7 @@ TRAINING = 3
 
 
 def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None) -> int:
-    """Returns the operations of the encoder for the forward pass of one example.
+    """Return the operations of the encoder for the forward pass of one example.
 
     Args:
         config: shape of the model.
@@ -37,7 +37,7 @@ def encoder_flops(config: AlbertConfig, length: int, outputs: int | None = None)
 def pretraining_flops(
     config: AlbertConfig, length: int, predictions: int, sentence_order: bool = True
 ) -> int:
-    """Returns the operations of pretraining for the forward and backward pass of one example.
+    """Return the operations of pretraining for the forward and backward pass of one example.
 
     Args:
         config: shape of the model.
@@ -52,23 +52,23 @@ def pretraining_flops(
 
 
 def classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
-    """Returns the operations of training a classifier on one example."""
+    """Return the operations of training a classifier on one example."""
     return TRAINING * (encoder_flops(config, length, 1) + _pooled_flops(config, num_labels))
 
 
 def token_classification_flops(config: AlbertConfig, length: int, num_labels: int) -> int:
-    """Returns the operations of training a classifier of every token on one example."""
+    """Return the operations of training a classifier of every token on one example."""
     head = 2 * length * config.hidden_size * num_labels
     return TRAINING * (encoder_flops(config, length) + head)
 
 
 def span_flops(config: AlbertConfig, length: int) -> int:
-    """Returns the operations of training two logits per position on one example."""
+    """Return the operations of training two logits per position on one example."""
     return TRAINING * (encoder_flops(config, length) + 2 * length * config.hidden_size * 2)
 
 
 def conditional_span_flops(config: AlbertConfig, length: int) -> int:
-    """Operations of training starts, ends given them, and answerability, on one example."""
+    """Return operations of training starts, ends given them, and answerability, on one example."""
     h = config.hidden_size
     ends = 2 * (length + 1) * h * h  # of all positions, and of the true start
     logits = 2 * 2 * length * h
@@ -77,5 +77,5 @@ def conditional_span_flops(config: AlbertConfig, length: int) -> int:
 
 
 def _pooled_flops(config: AlbertConfig, outputs: int) -> int:
-    """Returns the operations of the pooler and a linear head."""
+    """Return the operations of the pooler and a linear head."""
     return 2 * config.hidden_size * (config.hidden_size + outputs)

@@ -45,19 +45,19 @@ _IGNORED = frozenset(
 
 
 def check_only(values: dict[str, Any], only: dict[str, Any], source: str) -> None:
-    """Raises InputError if a key of `only` has another value in `values`."""
+    """Raise InputError if a key of `only` has another value in `values`."""
     for key, value in only.items():
         if values.get(key, value) != value:
             raise InputError(f"{source}: {key}={values[key]!r}: ALBERT supports only {value!r}")
 
 
 def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
-    """Translates a Hugging Face config to the fields of an `AlbertConfig`.
+    """Translate a Hugging Face config to the fields of an `AlbertConfig`.
 
     Unknown keys are kept, so that `AlbertConfig.from_dict` can report them.
 
     Raises:
-        InputError: if the values describe another architecture.
+        InputError: If the values describe another architecture.
     """
     check_only(values, _ONLY, source)
     activation = str(values.get("hidden_act", "gelu_new"))
@@ -68,7 +68,7 @@ def fields_of(values: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def to_huggingface(fields: dict[str, Any]) -> dict[str, Any]:
-    """Translates the fields of an `AlbertConfig` to a Hugging Face config.
+    """Translate the fields of an `AlbertConfig` to a Hugging Face config.
 
     Hugging Face cannot share only attention or only feed-forward networks; every group has a copy.
     """

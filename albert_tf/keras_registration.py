@@ -21,7 +21,7 @@ MODULES = (
 
 
 def register_with_keras() -> None:
-    """Imports the classes, now if Keras is loaded, else at the end of `import keras`."""
+    """Import the classes, now if Keras is loaded, else at the end of `import keras`."""
     if "keras" in sys.modules:
         _import_modules()
     else:

@@ -12,7 +12,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Text with control characters, which a terminal would obey, as escapes: `\\x1b[2J`."""
+    """Return text with control characters, which a terminal would obey, as escapes: `\\x1b[2J`."""
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

@@ -121,7 +121,7 @@ def _flags_by_name(options_class: type) -> dict[str, str]:
 
 
 def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
-    """Defines one absl flag per field of `options_class`."""
+    """Define one absl flag per field of `options_class`."""
     types_of = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
         required = field.default is dataclasses.MISSING
@@ -145,14 +145,14 @@ def define_flags(options_class: type, flag_values: flags.FlagValues) -> None:
 
 
 def _plain_type(annotation: Any) -> type:
-    """Simplifies a type: `str | None` -> str, `tuple[str, ...]` -> tuple."""
+    """Simplify a type: `str | None` -> str, `tuple[str, ...]` -> tuple."""
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         (annotation,) = (a for a in typing.get_args(annotation) if a is not type(None))
     return typing.get_origin(annotation) or annotation
 
 
 def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> Options:
-    """Creates the dataclass from the parsed flags.
+    """Create the dataclass from the parsed flags.
 
     Raises:
         InputError: If a value is beyond the choices or limits of its field.
@@ -167,7 +167,7 @@ def from_flags(options_class: type[Options], flag_values: flags.FlagValues) -> O
 
 
 def _logging_packages(options_class: type) -> list[str]:
-    """Loggers of a command: this package's, those of its own package and of its main module."""
+    """Return the loggers of a command: of this package, its own package and its module."""
     package = options_class.__module__.partition(".")[0]
     return sorted({"albert_tf", "__main__", package})
 
@@ -179,7 +179,7 @@ def command(
     original: Mapping[str, OriginalFlag] | None = None,
     keeps_memory: bool = False,
 ) -> Callable[[], None]:
-    """Returns the entry point of a command, which parses the flags and calls `run(options)`.
+    """Return the entry point of a command, which parses the flags and call `run(options)`.
 
     Messages of module loggers (`logging.getLogger(__name__)`) appear on the console: INFO as plain
     lines on standard output, warnings on standard error.
@@ -262,14 +262,14 @@ def _one_line(text: str) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """The file and the reason, without the number of an error."""
+    """Return the file and the reason, without the number of an error."""
     if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return error.strerror or str(error)
 
 
 def with_recipe_paths(arguments: Sequence[str]) -> list[str]:
-    """Replaces the names of recipes (`--flagfile=base_v2`) by the paths of their files.
+    """Replace the names of recipes (`--flagfile=base_v2`) by the paths of their files.
 
     A file of that name in the current folder takes precedence.
 

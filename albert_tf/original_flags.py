@@ -93,7 +93,7 @@ EXPORT = {
 def define_original_flags(
     original: Mapping[str, OriginalFlag], flag_values: flags.FlagValues
 ) -> None:
-    """Defines the flags; `--help` does not list them.
+    """Define the flags; `--help` does not list them.
 
     Parsing one with a value that is not accepted raises `ReplacedFlag`.
     """

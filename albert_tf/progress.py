@@ -8,7 +8,7 @@ from typing import TextIO
 
 
 def duration(seconds: float) -> str:
-    """Formats seconds: 63 -> "1:03", 4000 -> "1:06:40"."""
+    """Format seconds: 63 -> "1:03", 4000 -> "1:06:40"."""
     minutes, seconds = divmod(round(max(seconds, 0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
@@ -35,19 +35,19 @@ class ProgressLine:
         return time.monotonic() - self._last >= self._seconds
 
     def update(self, text: str) -> None:
-        """Shows `text`, or keeps it for later if the last one was shown only a moment ago."""
+        """Show `text`, or keep it for later if the last one was shown only a moment ago."""
         self._text = text
         if self.due:
             self._show()
 
     def clear(self) -> None:
-        """Removes the line from a terminal."""
+        """Remove the line from a terminal."""
         if self._live:
             print("\r\x1b[K", end="", file=self._stream, flush=True)
         self._text = None
 
     def close(self) -> None:
-        """Shows the last text if it was not shown yet, and ends the line."""
+        """Show the last text if it was not shown yet, and end the line."""
         if self._text is not None:
             self._show()
         if self._live:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def tensorflow_errors_as_os_errors() -> Iterator[None]:
-    """Raises TensorFlow's file errors, such as a full disk, as `OSError`."""
+    """Raise TensorFlow's file errors, such as a full disk, as `OSError`."""
     import tensorflow as tf
 
     try:
@@ -19,7 +19,7 @@ def tensorflow_errors_as_os_errors() -> Iterator[None]:
 
 
 def tensorflow_reason(error: Exception) -> str:
-    """Returns the message of a TensorFlow error without the description of graph nodes."""
+    """Return the message of a TensorFlow error without the description of graph nodes."""
     lines = [line for line in map(str.strip, str(error).splitlines()) if line]
     lines = [line for line in lines if not line.startswith(_NO_REASONS)]
     if not lines:

@@ -45,7 +45,7 @@ LONGEST = ("test_jax_backend.py", "test_jax_engine.py", "test_step.py", "test_re
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest tests first."""
+    """Put the longest tests first."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
@@ -55,13 +55,13 @@ def heed_ctrl_c() -> None:
 
 
 def slow(*values: Any) -> list:
-    """Parameters that only `make test-all` runs."""
+    """Return parameters that only `make test-all` runs."""
     rows = [value if isinstance(value, tuple) else (value,) for value in values]
     return [pytest.param(*row, marks=pytest.mark.slow) for row in rows]
 
 
 def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:
-    """A folder that the first of the parallel workers makes and the others wait for.
+    """Return a folder that the first of the parallel workers makes and the others wait for.
 
     Args:
         folder: below `shared_folder`.
@@ -79,7 +79,7 @@ def once(folder: pathlib.Path, make: Callable[[], None]) -> pathlib.Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(shared_folder: pathlib.Path) -> Iterator[None]:
-    """Commands that tests start share compiled programs among themselves, not with the user's."""
+    """Share compiled programs among the commands that tests start, not with the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ALBERT_TF_CACHE", str(shared_folder / "cache"))
         yield
@@ -87,21 +87,21 @@ def _own_cache(shared_folder: pathlib.Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder that all parallel workers of this run share."""
+    """Return a folder that all parallel workers of this run share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(autouse=True)
 def _console() -> Iterator[None]:
-    """Shows log messages as commands do, so that `capsys` sees them in tests of the library."""
+    """Show log messages as commands do, so that `capsys` sees them in tests of the library."""
     with logs_on_console("albert_tf", "data_prep", propagate=True):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_resamples() -> Iterator[None]:
-    """Reports draw 50 samples for an interval: the usual 1,000 take longer than tests train.
+    """Report draw 50 samples for an interval: the usual 1,000 take longer than tests train.
 
     tests/report/test_intervals.py draws as many as users do.
     """
@@ -114,7 +114,7 @@ def _few_resamples() -> Iterator[None]:
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A server with `gs://bucket` for this process, whose outages are over quickly."""
+    """Yield a server with `gs://bucket` for this process, whose outages are over quickly."""
     fsspec = pytest.importorskip("fsspec")
     from tests.support.bucket import Bucket  # skips the test without gcsfs
 
@@ -142,7 +142,7 @@ def peers() -> str:
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], pathlib.Path]:
-    """Finds reference data next to the repository; the test is skipped without it."""
+    """Find reference data next to the repository; the test is skipped without it."""
 
     def find(relative: str) -> pathlib.Path:
         path = ROOT.parent / "shared" / relative

@@ -176,7 +176,7 @@ def make_inputs(folder: pathlib.Path) -> Project:
 def start(
     words: tuple[str, ...], *before: str, limit: int = 0, **variables: str
 ) -> subprocess.Popen:
-    """Starts a command in a process group of its own, with more variables of the environment."""
+    """Start a command in a process group of its own, with more variables of the environment."""
 
     def few() -> None:
         if limit:
@@ -200,7 +200,7 @@ def kill(process: subprocess.Popen) -> None:
 
 
 def left() -> list[int]:
-    """Processes that a command has left, ten seconds after its end."""
+    """Return processes that a command has left, ten seconds after its end."""
     for _ in range(100):
         found = [pid for pid in _processes() if pid != os.getpid()]
         if not found:
@@ -231,7 +231,7 @@ def children(pid: int) -> list[int]:
 
 
 def result(folder: pathlib.Path) -> dict[str, str]:
-    """Digests of what a command has left; those of the values, for checkpoints."""
+    """Return digests of what a command has left; those of the values, for checkpoints."""
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -263,7 +263,7 @@ def result(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _values_of(checkpoint: pathlib.Path) -> bytes:
-    """The values in a checkpoint of JAX; why they cannot be read, if so."""
+    """Return the values in a checkpoint of JAX; why they cannot be read, if so."""
     try:
         weights = read_training_checkpoint(str(checkpoint))
     except InputError as error:
@@ -356,7 +356,7 @@ class Soak:
             os.kill(pid, signal.SIGKILL)
 
     def _end(self, process: subprocess.Popen, name: str) -> None:
-        """Waits; a failure must be one line."""
+        """Wait; a failure must be one line."""
         _, errors = process.communicate(timeout=900)
         if process.returncode:
             lines = [line for line in errors.splitlines() if line.strip()]
@@ -433,7 +433,7 @@ class Soak:
         self._end(process, words[0])
 
     def disturb_two(self, name: str, begin: Begin, project: Project) -> None:
-        """Stops one of two training workers, kills one, and starts both again."""
+        """Stop one of two training workers, kill one, and starts both again."""
         quiet, folder = self.folder / name, self.folder / "2"
         words = [project.pretrain_words(each, *WORKER_FLAGS) for each in (quiet, folder)]
         if not quiet.exists():
@@ -460,7 +460,7 @@ class Soak:
         print(f"{name}: {len(self.problems)} problems so far", file=sys.stderr)
 
     def _end_all(self, workers: Pair, name: str, killed: int | None = None) -> None:
-        """Waits; must end with 0 or, if another one was killed, with a line about it or by JAX."""
+        """Wait; must end with 0 or, if another one was killed, with a line about it or by JAX."""
         for number, process in enumerate(workers.processes):
             _, errors = process.communicate(timeout=600)
             code = process.returncode

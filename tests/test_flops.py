@@ -42,7 +42,7 @@ CONFIGS = {
 
 
 def counted(model, objective, features) -> float:
-    """Operations per example of all products that the gradients need."""
+    """Return operations per example of all products that the gradients need."""
 
     @tf.function
     def step(features):
@@ -72,12 +72,12 @@ def _product(operation) -> int:
 
 
 def lookups(config: AlbertConfig) -> int:
-    """Products with one-hot rows, which look segments up: forward, and for the table's gradient."""
+    """Return the products with one-hot rows that look segments up, forward and backward."""
     return 2 * 2 * LENGTH * config.type_vocab_size * config.embedding_size
 
 
 def selections(config: AlbertConfig, outputs: int) -> int:
-    """Products with one-hot rows, which select what the last layer computes: forward and back."""
+    """Return the products with one-hot rows that select positions, forward and backward."""
     return 2 * 2 * outputs * LENGTH * config.hidden_size
 
 

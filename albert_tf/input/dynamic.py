@@ -31,7 +31,7 @@ def draw(
     seed: int,
     purpose: int,
 ) -> dict[str, np.ndarray]:
-    """Draws which pairs of a batch are swapped, where their files leave that open, and masks.
+    """Draw which pairs of a batch are swapped, where their files leave that open, and masks.
 
     Args:
         batch: features of examples without masks (`features.unmasked_features`), `[batch, ...]`;

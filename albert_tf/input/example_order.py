@@ -22,7 +22,7 @@ _SMALLEST = 8
 
 
 def length_buckets(max_seq_length: int) -> tuple[int, ...]:
-    """The lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
+    """Return the lengths of batches: 8, 16, 24, 32, 48, 64, 96, ... and `max_seq_length`.
 
     Powers of two and the midpoints between them waste at most a quarter, and are multiples of 8,
     which suits matrix units.
@@ -38,7 +38,7 @@ def length_buckets(max_seq_length: int) -> tuple[int, ...]:
 def batch_lengths(
     features: Features, max_seq_length: int, pad_to_max_length: bool
 ) -> tuple[int, ...]:
-    """The lengths that batches of these features may have, ascending.
+    """Return the lengths that batches of these features may have, ascending.
 
     Args:
         features: of all examples.
@@ -46,7 +46,7 @@ def batch_lengths(
         pad_to_max_length: whether every batch has that length.
 
     Raises:
-        ValueError: a sequence is longer.
+        ValueError: If a sequence is longer.
     """
     longest = int(features.lengths.max(initial=0))
     if longest > max_seq_length:
@@ -75,12 +75,12 @@ class TrainingOrder:
         self._window = window
 
     def locate(self, step: int) -> tuple[int, int]:
-        """The epoch in which batch number `step` begins, and its number among those batches."""
+        """Return the epoch in which batch `step` begins, and its number in the epoch."""
         epoch = step * self._size // len(self._lengths)
         return epoch, step - self._first(epoch)
 
     def of_epoch(self, epoch: int) -> np.ndarray:
-        """The batches that begin in an epoch: numbers of examples, int32 `[batches, batch_size]`.
+        """Return the batches that begin in an epoch: examples, int32 `[batches, batch_size]`.
 
         There may be none, if a batch spans several epochs.
         """
@@ -98,11 +98,11 @@ class TrainingOrder:
         return np.concatenate([inside, spanning]).astype(np.int32)
 
     def _first(self, epoch: int) -> int:
-        """Number of the first batch that begins in an epoch or later."""
+        """Return number of the first batch that begins in an epoch or later."""
         return -(-epoch * len(self._lengths) // self._size)
 
     def _examples(self, start: int, end: int) -> np.ndarray:
-        """Numbers of the examples at some positions in the sequence of all epochs."""
+        """Return numbers of the examples at some positions in the sequence of all epochs."""
         count = len(self._lengths)
         parts: list[np.ndarray] = [np.zeros(0, np.int64)]
         for epoch in range(start // count, -(-end // count) if end > start else 0):
@@ -112,7 +112,7 @@ class TrainingOrder:
 
 
 def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
-    """The batches of an evaluation, the longest examples first.
+    """Return the batches of an evaluation, the longest examples first.
 
     Args:
         lengths: of the examples, `[examples]`.
@@ -128,6 +128,6 @@ def evaluation_order(lengths: np.ndarray, batch_size: int) -> np.ndarray:
 
 
 def fitting(buckets: Sequence[int], lengths: np.ndarray) -> np.ndarray:
-    """The smallest bucket that holds each batch; int32 `[batches]` of `[batches, examples]`."""
+    """Return the smallest bucket that holds each of `[batches, examples]`, int32 `[batches]`."""
     longest = lengths.max(axis=1, initial=0).tolist()
     return np.array([buckets[bisect.bisect_left(buckets, length)] for length in longest], np.int32)

@@ -74,7 +74,7 @@ class ExampleParser:
     def __call__(
         self, records: Sequence[bytes], name_of: Callable[[int], str]
     ) -> dict[str, np.ndarray]:
-        """Parses some examples.
+        """Parse some examples.
 
         Args:
             records: serialized examples.
@@ -84,9 +84,9 @@ class ExampleParser:
             Arrays `[records, *shape]` by feature name, of integers or float32.
 
         Raises:
-            InputError: a record is no example, an integer is beyond the limit of its feature, or a
-                float is not finite.
-            WrongLengthError: a feature is missing or has another number of values.
+            InputError: If a record is no example, an integer is beyond the limit of its feature, or
+                a float is not finite.
+            WrongLengthError: If a feature is missing or has another number of values.
         """
         count = len(records)
         starts = np.cumsum(self._widths * count) - self._widths * count
@@ -126,10 +126,10 @@ class ExampleParser:
 
 
 def feature_lengths(record: bytes) -> dict[str, int]:
-    """The number of values of every feature of an example, by name; 0 for byte strings.
+    """Return the number of values of every feature of an example, by name; 0 for byte strings.
 
     Raises:
-        ValueError: the record is no example.
+        ValueError: If the record is no example.
     """
     content = np.frombuffer(record, np.uint8)
     lengths = {}
@@ -149,7 +149,7 @@ def feature_lengths(record: bytes) -> dict[str, int]:
 
 
 def _fields(content: np.ndarray, position: int, end: int, tag: int) -> Iterator[tuple[int, int]]:
-    """Where the fields with a tag begin and end."""
+    """Yield where the fields with a tag begin and end."""
     while position < end:
         found, begin, position = _field(content, position, end)
         if position < 0:
@@ -162,7 +162,7 @@ def _fields(content: np.ndarray, position: int, end: int, tag: int) -> Iterator[
 def _parse_examples(
     content, ends, names, name_ends, kinds, widths, limits, starts, values
 ) -> tuple[int, int, int, int]:
-    """Parses examples that follow each other in `content`, each up to one of `ends`.
+    """Parse examples that follow each other in `content`, each up to one of `ends`.
 
     Args:
         content: uint8 `[bytes]`.
@@ -228,7 +228,7 @@ def _parse_examples(
 
 @compiled
 def _feature_of_entry(content, position, end, names, name_ends):
-    """Which feature an entry is for; -1: none of them, -2: the entry is malformed."""
+    """Return which feature an entry is for; -1: none of them, -2: the entry is malformed."""
     key_begin = key_end = 0
     while position < end:
         tag, begin, position = _field(content, position, end)
@@ -251,7 +251,7 @@ def _feature_of_entry(content, position, end, names, name_ends):
 
 @compiled
 def _parse_entry(content, position, end, kind, limit, values):
-    """The values of an entry: how many there are, whether one is wrong, and the first such value.
+    """Return how many values an entry has, whether one is wrong, and the first such value.
 
     There are -1 values in an entry that is malformed, none in one of another kind.
     """
@@ -286,7 +286,7 @@ def _parse_entry(content, position, end, kind, limit, values):
 
 @compiled
 def _is_valid_list(content, position, end, kind):
-    """Whether a list that is not read is well-formed."""
+    """Return whether a list that is not read is well-formed."""
     while position < end:
         tag, begin, position = _field(content, position, end)
         if position < 0 or (kind == _FLOAT and tag == _FIRST and (position - begin) % 4):
@@ -301,7 +301,7 @@ def _is_valid_list(content, position, end, kind):
 
 @compiled
 def _parse_list(content, position, end, kind, limit, values, count, is_wrong, wrong_value):
-    """Appends the values of a list to the `count` ones before; returns as `_parse_entry`."""
+    """Append the values of a list to the `count` ones before; return as `_parse_entry`."""
     unpacked = _UNPACKED_INT64 if kind == _INT64 else _UNPACKED_FLOAT
     while position < end:
         tag, begin, position = _field(content, position, end)
@@ -342,7 +342,7 @@ def _parse_list(content, position, end, kind, limit, values, count, is_wrong, wr
 
 @compiled
 def _field(content, position, end):
-    """The tag of a field, and where its content begins and ends; -1 if it is malformed."""
+    """Return the tag of a field, and where its content begins and ends; -1 if it is malformed."""
     tag, begin = _varint(content, position, end)
     if begin < 0 or tag < 8 or tag >= 1 << 32:
         return tag, begin, -1
@@ -362,7 +362,7 @@ def _field(content, position, end):
 
 @compiled
 def _varint(content, position, end):
-    """A number of 7 bits a byte, as int64, and the position after it; -1 if it is malformed."""
+    """Return a varint as int64 and the position after it, which is -1 if it is malformed."""
     bits = np.uint64(0)
     for shift in range(0, 70, 7):
         if position >= end:

@@ -51,7 +51,7 @@ class Features:
         self.tokens_cut = np.asarray(cut, np.int32)
 
     def __len__(self) -> int:
-        """The number of examples."""
+        """Return the number of examples."""
         return len(self.lengths) // (self.choices or 1)
 
     @property
@@ -60,7 +60,7 @@ class Features:
         return self.lengths.reshape(-1, self.choices or 1).max(axis=1, initial=0)
 
     def padded(self, length: int) -> dict[str, np.ndarray]:
-        """Pads all sequences to one length.
+        """Pad all sequences to one length.
 
         Args:
             length: length in tokens; no sequence may be longer.
@@ -81,7 +81,7 @@ class Features:
         return {**tokens, **self.arrays}
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The content as arrays by name, to be written to a file."""
+        """Return the content as arrays by name, to be written to a file."""
         return {
             "ids": self.ids,
             "segments": self.segments,
@@ -93,7 +93,7 @@ class Features:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Features:
-        """Restores features from the arrays of `to_arrays`; ignores other names."""
+        """Restore features from the arrays of `to_arrays`; ignore other names."""
         pad_id, choices = arrays["pad_id_and_choices"].tolist()
         features = cls([], pad_id, choices)
         features.ids, features.segments = arrays["ids"], arrays["segments"]

@@ -25,7 +25,7 @@ class Feature(NamedTuple):
 def limited(
     features: dict[str, Feature], vocab_size: int, type_vocab_size: int
 ) -> dict[str, Feature]:
-    """Features with the limits of their values, as far as they are those of this module.
+    """Return features with the limits of their values, as far as they are those of this module.
 
     Args:
         features: with `input_ids`.
@@ -45,7 +45,7 @@ def limited(
 
 
 def encoder_features(max_seq_length: int) -> dict[str, Feature]:
-    """The input of every model: token ids, mask (1 for tokens, 0 for padding), segment (0 or 1)."""
+    """Return the input of every model: token ids, mask (0 for padding), segment (0 or 1)."""
     return {
         "input_ids": Feature((max_seq_length,), "int64"),
         "input_mask": Feature((max_seq_length,), "int64"),
@@ -54,7 +54,7 @@ def encoder_features(max_seq_length: int) -> dict[str, Feature]:
 
 
 def unmasked_features(max_seq_length: int) -> dict[str, Feature]:
-    """Features of a pretraining example without masks, which are drawn during training.
+    """Return features of a pretraining example without masks, which are drawn during training.
 
     `token_boundary` is 1 where a word starts. `next_sentence_labels` is the label of the pair
     objective, such as 1 for swapped segments; the name is the original's, so that each project can
@@ -68,7 +68,7 @@ def unmasked_features(max_seq_length: int) -> dict[str, Feature]:
 
 
 def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> dict[str, Feature]:
-    """Features of a pretraining example with static masks.
+    """Return features of a pretraining example with static masks.
 
     `masked_lm_*` are padded with position 0, id 0 and weight 0.
     """

@@ -131,10 +131,10 @@ def record_files(patterns: Iterable[str], argument: str) -> list[str]:
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Reads a manifest.
+    """Read a manifest.
 
     Raises:
-        InputError: if the file is damaged, or not a manifest.
+        InputError: If the file is damaged, or not a manifest.
     """
     try:
         manifest = read_json(path, dict[str, Any])
@@ -146,7 +146,7 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 
 def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Finds the manifests that list at least one of some TFRecord files.
+    """Find the manifests that list at least one of some TFRecord files.
 
     Args:
         records: the TFRecord files; some, such as the original's, may have no manifest.
@@ -155,7 +155,7 @@ def find_manifests(records: Sequence[str]) -> dict[str, dict[str, Any]]:
         The manifests by path.
 
     Raises:
-        InputError: if a file with the name of their manifest is damaged.
+        InputError: If a file with the name of their manifest is damaged.
     """
     found: dict[str, dict[str, Any]] = {}
     for folder in sorted({os.path.dirname(path) for path in records}):
@@ -195,7 +195,7 @@ class DynamicMasks(NamedTuple):
 def dynamic_masks(
     manifests: dict[str, dict[str, Any]], max_predictions_per_seq: int
 ) -> DynamicMasks | None:
-    """How to draw masks for the files of some manifests.
+    """Return how to draw masks for the files of some manifests.
 
     Args:
         manifests: the manifests by path.
@@ -205,7 +205,7 @@ def dynamic_masks(
         The settings of the masks; None if the files contain masks.
 
     Raises:
-        InputError: if only some of the files contain masks, or if their settings differ.
+        InputError: If only some of the files contain masks, or if their settings differ.
     """
     masking_of = {
         path: manifest["settings"].get("masking", "static") for path, manifest in manifests.items()
@@ -255,7 +255,7 @@ def check_manifests(
     max_predictions_per_seq: int,
     vocab_size: int,
 ) -> None:
-    """Checks that files match the options of a training run.
+    """Check that files match the options of a training run.
 
     Args:
         manifests: the manifests of the files by path.
@@ -264,7 +264,7 @@ def check_manifests(
         vocab_size: number of ids in the config of the model.
 
     Raises:
-        InputError: if they differ.
+        InputError: If they differ.
     """
     for path, manifest in manifests.items():
         settings = manifest["settings"]
@@ -290,7 +290,7 @@ def pair_objective(manifests: dict[str, dict[str, Any]]) -> str:
     """Return the pair objective of the files of some manifests.
 
     Raises:
-        InputError: if the manifests differ.
+        InputError: If the manifests differ.
     """
     found = {m["settings"].get("pair_objective") or "sop": path for path, m in manifests.items()}
     if len(found) > 1:

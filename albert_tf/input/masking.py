@@ -47,7 +47,7 @@ class Masking(NamedTuple):
     whole_words: bool = True
 
     def length_probabilities(self) -> np.ndarray:
-        """The probabilities of spans of 1, 2, ... words, float64 `[ngram]`."""
+        """Return the probabilities of spans of 1, 2, ... words, float64 `[ngram]`."""
         weights = 1.0 / np.arange(1, self.ngram + 1)
         return (weights if self.favor_shorter_ngram else weights[::-1]) / weights.sum()
 
@@ -83,7 +83,7 @@ def draw_masks(
     mask_id: int,
     replacement_ids: np.ndarray,
 ) -> MaskedBatch:
-    """Masks a batch of examples.
+    """Mask a batch of examples.
 
     80 % of the masked tokens become `[MASK]`, 10 % are kept, 10 % become a random piece.
 
@@ -124,7 +124,7 @@ def draw_masks(
 
 
 def derive_seeds(seed: int | np.ndarray, *numbers: int | np.ndarray) -> np.ndarray:
-    """Derives independent 64-bit seeds for numbered items, such as the examples of a corpus.
+    """Derive independent 64-bit seeds for numbered items, such as the examples of a corpus.
 
     Args:
         seed: the seed of a run (any integer), or an array returned by this function.
@@ -147,7 +147,7 @@ def derive_seeds(seed: int | np.ndarray, *numbers: int | np.ndarray) -> np.ndarr
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:
-    """The output function of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Return the output function of SplitMix64 (Steele, Lea and Flood, 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
     bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
     return bits ^ (bits >> np.uint64(31))
@@ -158,14 +158,14 @@ _mix_compiled = compiled(_mix)
 
 @compiled
 def random_unit(state):
-    """The next float64 in [0, 1) of a SplitMix64 stream; `state` is uint64 `[1]`."""
+    """Return the next float64 in [0, 1) of a SplitMix64 stream; `state` is uint64 `[1]`."""
     state[0] += _GOLDEN_GAMMA
     return np.float64(_mix_compiled(state[0]) >> np.uint64(11)) / 9007199254740992.0  # 2**53
 
 
 @compiled
 def random_below(state, limit):
-    """The next integer in [0, limit)."""
+    """Return the next integer in [0, limit)."""
     return np.int64(random_unit(state) * limit)
 
 
@@ -222,7 +222,7 @@ def _cover_spans(
     covered, mark, budget, words, begin, end, order, cumulative, state, drawn_lengths,
     masked_lengths,
 ):  # fmt: skip
-    """Sets free spans of words in `covered` to `mark`; returns the rest of the budget."""
+    """Set free spans of words in `covered` to `mark`; return the rest of the budget."""
     for word in range(words):
         order[word] = word
     for last in range(words - 1, 0, -1):
@@ -258,7 +258,7 @@ def _cover_spans(
 
 @compiled
 def _permute(tokens, covered, length, positions, state):
-    """Shuffles the tokens covered as `_PERMUTED` among themselves."""
+    """Shuffle the tokens covered as `_PERMUTED` among themselves."""
     count = 0
     for position in range(length):
         if covered[position] == _PERMUTED:
@@ -272,7 +272,7 @@ def _permute(tokens, covered, length, positions, state):
 
 @compiled
 def _find_words(tokens, length, word_starts, special_ids, begin, end):
-    """Fills `begin` and `end` with the words between special tokens; returns their number."""
+    """Fill `begin` and `end` with the words between special tokens; return their number."""
     words = 0
     inside = False  # whether a word may continue at this position
     for position in range(length):
@@ -292,7 +292,7 @@ def _find_words(tokens, length, word_starts, special_ids, begin, end):
 
 @compiled
 def _is_free(covered, begin, end, first, last):
-    """Whether the words `first` to `last` are adjacent and none is covered yet."""
+    """Return whether the words `first` to `last` are adjacent and none is covered yet."""
     for word in range(first, last + 1):
         if covered[begin[word]] or (word > first and begin[word] != end[word - 1]):
             return False

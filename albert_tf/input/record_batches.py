@@ -148,7 +148,7 @@ class _FileOrder:
         self.batches = max(_EVALUATION_WINDOW // batch_size, 1)
 
     def of_window(self, window: int) -> list[np.ndarray]:
-        """The numbers of the records of every batch in a window, fewer or none at the end."""
+        """Return the record numbers of each batch in a window; fewer or none at the end."""
         starts = (window * self.batches + np.arange(self.batches)) * self._batch_size
         ends = np.minimum(starts + self._rows.stop, self._examples)
         return [
@@ -176,7 +176,7 @@ class _Windows:
         self._windows: OrderedDict[int, Future[_Window]] = OrderedDict()
 
     def get(self, window: int) -> _Window:
-        """The batches of a window."""
+        """Return the batches of a window."""
         with self._lock:
             found = self._started(window)
             if found.done():  # so as not to delay the first batch
@@ -186,7 +186,7 @@ class _Windows:
         return found.result()
 
     def _started(self, window: int) -> Future[_Window]:
-        """A window that is being read; `_lock` is held."""
+        """Return a window that is being read; `_lock` is held."""
         if window not in self._windows:
             # A thread of its own for every window ends by itself, whatever becomes of this object.
             thread = ThreadPoolExecutor(1, "read-window")

@@ -86,7 +86,7 @@ class RecordIndex(NamedTuple):
         return np.append(self.first, self.examples)[first_block]
 
     def name_of(self, record: int) -> str:
-        """Names a record: its file, and its number in the file, from 0.
+        """Name a record: its file, and its number in the file, from 0.
 
         Args:
             record: its number in all files.
@@ -95,7 +95,7 @@ class RecordIndex(NamedTuple):
         return f"{self.files[file]}: example {record - int(self.first_of_file[file])}"
 
     def damaged_at(self, offset: int) -> str | None:
-        """Names the record with a wrong checksum that begins at a position in any of the files.
+        """Name the record with a wrong checksum that begins at a position in any of the files.
 
         Args:
             offset: the position, in bytes, of the record or of its content.
@@ -119,14 +119,15 @@ class RecordIndex(NamedTuple):
 
     @classmethod
     def create(cls, paths: Sequence[str], indexes: Sequence[FileIndex] | None = None):
-        """The index of some files.
+        """Return the index of some files.
 
         Args:
             paths: TFRecord files.
             indexes: of these files; None to find them (see `find_indexes`).
 
         Raises:
-            InputError: a file is truncated or not a TFRecord file, or there is no example at all.
+            InputError: If a file is truncated or not a TFRecord file, or there is no example at
+                all.
         """
         if indexes is None:
             indexes = find_indexes(paths)
@@ -150,7 +151,7 @@ class RecordIndex(NamedTuple):
 
 
 def _is_intact(content: bytes) -> bool:
-    """Whether the checksums of the record at the start of some bytes are right."""
+    """Return whether the checksums of the record at the start of some bytes are right."""
     end = _FRAME_BYTES + int.from_bytes(content[:8], "little")
     return (
         len(content) >= end
@@ -160,7 +161,7 @@ def _is_intact(content: bytes) -> bool:
 
 
 def masked_crc(content: bytes) -> bytes:
-    """The checksum of TFRecord files: a rotated CRC-32C plus a constant, 4 bytes.
+    """Return the checksum of TFRecord files: a rotated CRC-32C plus a constant, 4 bytes.
 
     Source: tensorflow/core/lib/hash/crc32c.h.
     """
@@ -174,14 +175,14 @@ def index_file(output: str) -> str:
 
 
 def write_indexes(paths: Sequence[str], indexes: Sequence[FileIndex]) -> None:
-    """Writes the indexes of the output files of data preparation next to them."""
+    """Write the indexes of the output files of data preparation next to them."""
     by_name = {os.path.basename(path): index for path, index in zip(paths, indexes, strict=True)}
     content = json.dumps({"block": BLOCK, "files": by_name}, separators=(",", ":"))
     files.write_text(index_file(paths[0]), content + "\n")
 
 
 def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None) -> list[FileIndex]:
-    """The indexes of some TFRecord files: as written by data preparation, or else found in them.
+    """Return the indexes of some TFRecord files, as written next to them or else built.
 
     Finding the index of a file checks the length of every record.
 
@@ -191,7 +192,7 @@ def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None)
             were written are not believed. None to believe them all.
 
     Raises:
-        InputError: a file is truncated or not a TFRecord file.
+        InputError: If a file is truncated or not a TFRecord file.
     """
     folders = {os.path.dirname(path) for path in paths}
     written = {folder: _read_indexes(folder) for folder in folders}
@@ -211,7 +212,7 @@ def find_indexes(paths: Sequence[str], checked: Mapping[str, str] | None = None)
 
 
 def _find_records(paths: Sequence[str]) -> dict[str, FileIndex]:
-    """The indexes of files, by file; see `index_records`."""
+    """Return the indexes of files, by file; see `index_records`."""
     progress, found = ProgressLine(), {}
     if paths:
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -223,13 +224,13 @@ def _find_records(paths: Sequence[str]) -> dict[str, FileIndex]:
 
 
 def fingerprint(path: str, index: FileIndex) -> str:
-    """Identifies a file and its index: another string if one of them has changed."""
+    """Identify a file and its index: another string if one of them has changed."""
     content = [files.file_identity(path), index["bytes"], index["examples"], index["offsets"]]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def _read_indexes(folder: str) -> dict[str, FileIndex]:
-    """The indexes that were written in a folder, by name of the TFRecord file."""
+    """Return the indexes that were written in a folder, by name of the TFRecord file."""
     found: dict[str, FileIndex] = {}
     for path in files.matches(os.path.join(glob.escape(folder), "*.index.json")):
         # A damaged file, or one that has nothing to do with TFRecords, is as good as none.
@@ -255,10 +256,10 @@ def _is_valid(index: FileIndex) -> bool:
 
 
 def index_records(path: str) -> FileIndex:
-    """Finds the blocks of a TFRecord file by following the lengths of its records.
+    """Find the blocks of a TFRecord file by following the lengths of its records.
 
     Raises:
-        InputError: the file is truncated or not a TFRecord file.
+        InputError: If the file is truncated or not a TFRecord file.
     """
     size, position, begins, before = files.size(path), 0, [], 0
     while position < size:
@@ -280,7 +281,7 @@ def index_records(path: str) -> FileIndex:
 
 @compiled
 def _follow_lengths(chunk, begins, limit):
-    """Finds the records that begin in a chunk.
+    """Find the records that begin in a chunk.
 
     Args:
         chunk: uint8 `[bytes]`; a record begins at its first byte.

@@ -43,12 +43,12 @@ _EPOCHS_KEPT = 2
 
 
 def window_size(batch_size: int, shuffle_buffer_size: int) -> int:
-    """Number of positions in a window."""
+    """Return number of positions in a window."""
     return -(-2 * shuffle_buffer_size // batch_size) * batch_size
 
 
 def lane_rows(batch_size: int) -> int:
-    """Number of rows in a lane of a batch."""
+    """Return number of rows in a lane of a batch."""
     return batch_size // math.gcd(batch_size, _LANES)
 
 
@@ -86,7 +86,7 @@ class RecordOrder:
         )
 
     def of_window(self, window: int) -> np.ndarray:
-        """The records of the batches in a window.
+        """Return the records of the batches in a window.
 
         Args:
             window: its number.
@@ -103,7 +103,7 @@ class RecordOrder:
         return records.reshape(self.batches, self._batch_size)[:, self._rows]
 
     def _records(self, epoch: int, low: int, high: int) -> np.ndarray:
-        """The records at the positions `low` to `high` of an epoch, all of one window."""
+        """Return the records at the positions `low` to `high` of an epoch, all of one window."""
         positions = np.arange(low, high) + epoch * self._examples
         lane = positions % self._batch_size // lane_rows(self._batch_size)
         random = derive_seeds(self._position_seed, positions) >> np.uint64(9)
@@ -120,7 +120,7 @@ class RecordOrder:
 def _sequence(
     index: RecordIndex, block_seed: np.ndarray, epoch: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The blocks of an epoch in their order.
+    """Return the blocks of an epoch in their order.
 
     Returns:
         The number of the first record of each in all files, and in the sequence of the epoch; int64

@@ -36,7 +36,7 @@ class _DamagedRecordError(Exception):
 
 
 def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
-    """Reads some records, each block at most once.
+    """Read some records, each block at most once.
 
     Args:
         index: of the files.
@@ -46,8 +46,8 @@ def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
         Their contents, in the same order.
 
     Raises:
-        InputError: a record in one of their blocks is damaged.
-        OSError: a file cannot be read.
+        InputError: If a record in one of their blocks is damaged.
+        OSError: If a file cannot be read.
     """
     first = index.first
     block_of = np.searchsorted(first, numbers, side="right") - 1
@@ -62,11 +62,11 @@ def read_records(index: RecordIndex, numbers: np.ndarray) -> list[bytes]:
 
 
 def read_block(index: RecordIndex, block: int) -> list[bytes]:
-    """Reads all records of a block.
+    """Read all records of a block.
 
     Raises:
-        InputError: a record is damaged.
-        OSError: the file cannot be read.
+        InputError: If a record is damaged.
+        OSError: If the file cannot be read.
     """
     path, size = index.files[index.file[block]], int(index.bytes[block])
     offset = int(index.offset[block])
@@ -83,11 +83,11 @@ def read_block(index: RecordIndex, block: int) -> list[bytes]:
 
 
 def iter_records(path: str) -> Iterator[bytes]:
-    """Yields the records of a file, in order.
+    """Yield the records of a file, in order.
 
     Raises:
-        InputError: the file does not exist, or a record is damaged.
-        OSError: the file cannot be read.
+        InputError: If the file does not exist, or a record is damaged.
+        OSError: If the file cannot be read.
     """
     if not files.exists(path):
         raise InputError(f"{path}: no such file")
@@ -104,7 +104,7 @@ def iter_records(path: str) -> Iterator[bytes]:
 def iter_examples(
     path: str, features: Mapping[str, Feature], batch_size: int = _EXAMPLES_AT_ONCE
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the examples of a file in batches, in order.
+    """Yield the examples of a file in batches, in order.
 
     Args:
         path: the file.
@@ -115,9 +115,9 @@ def iter_examples(
         Arrays `[batch, *shape]` by feature name, int64 or float32.
 
     Raises:
-        InputError: the file does not exist, a record is damaged, or an example has other features,
-            lengths or values.
-        OSError: the file cannot be read.
+        InputError: If the file does not exist, a record is damaged, or an example has other
+            features, lengths or values.
+        OSError: If the file cannot be read.
     """
     parse, records, first = ExampleParser(features, np.int64), iter_records(path), 0
 
@@ -130,15 +130,15 @@ def iter_examples(
 
 
 def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
-    """Reads the first records of files, so that a mismatch shows before training starts.
+    """Read the first records of files, so that a mismatch shows before training starts.
 
     Args:
         paths: the files.
         features: what an example contains; with `input_ids`.
 
     Raises:
-        InputError: a file is damaged, or its examples have other features or lengths than expected
-            or ids beyond the vocabulary.
+        InputError: If a file is damaged, or its examples have other features or lengths than
+            expected or ids beyond the vocabulary.
     """
     unlimited = {name: feature._replace(limit=None) for name, feature in features.items()}
     limit = features["input_ids"].limit
@@ -163,7 +163,7 @@ def check_files(paths: Sequence[str], features: Mapping[str, Feature]) -> None:
 
 
 def _length_mismatch(error: WrongLengthError) -> str:
-    """What to say of examples with another length, with the argument that fits them."""
+    """Return what to say of examples with another length, with the argument that fits them."""
     argument = {
         "masked_lm_positions": "max_predictions_per_seq",
         "input_ids": "max_seq_length",
@@ -178,7 +178,7 @@ def _length_mismatch(error: WrongLengthError) -> str:
 
 
 def _records(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yields the records up to the end of a file of `size` bytes."""
+    """Yield the records up to the end of a file of `size` bytes."""
     position = number = 0
     while position < size:
         header = file.read(_HEADER_BYTES)

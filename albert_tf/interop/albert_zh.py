@@ -27,7 +27,7 @@ _SCOPES = {
 
 
 def original_name(name: str) -> str:
-    """Returns the name of a variable in the original's checkpoints; other names are kept."""
+    """Return the name of a variable in the original's checkpoints; other names are kept."""
     rest = name.removeprefix(_LAYER)
     if rest != name:
         for scope, original in _SCOPES.items():
@@ -37,7 +37,7 @@ def original_name(name: str) -> str:
 
 
 def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
-    """Replaces both factors of the word embeddings by their product, if there are two.
+    """Replace both factors of the word embeddings by their product, if there are two.
 
     The decoder of the masked language model uses the same factors, so it is tied to the product as
     the original's is to its embeddings.
@@ -50,7 +50,7 @@ def multiply_factors(path: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
         A note for the user, if there are two factors.
 
     Raises:
-        InputError: if they cannot be multiplied.
+        InputError: If they cannot be multiplied.
     """
     table, projection = map(tensors.get, FACTORS)
     if table is None or projection is None:

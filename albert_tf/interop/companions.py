@@ -59,13 +59,13 @@ class EvaluatedSet:
 
 
 def evaluation_data(sets: Iterable[EvaluatedSet]) -> str:
-    """The content of `evaluation_data.json`."""
+    """Return the content of `evaluation_data.json`."""
     rows = [dataclasses.asdict(each) for each in sets]
     return json.dumps(rows, indent=2, ensure_ascii=False) + "\n"
 
 
 def results_text(results: Mapping[str, float]) -> str:
-    """The content of `eval_results.txt`: lines `name = value`, sorted by name."""
+    """Return the content of `eval_results.txt`: lines `name = value`, sorted by name."""
     return "".join(f"{name} = {results[name]:.8g}\n" for name in sorted(results))
 
 
@@ -90,7 +90,7 @@ class Companions:
     normalization: Normalization = UNRECORDED
 
     def about(self, step: int | None) -> Companions:
-        """The same without results of another checkpoint.
+        """Return the same without results of another checkpoint.
 
         Args:
             step: of the weights; None or 0 if it is unknown.
@@ -110,7 +110,7 @@ class _HuggingFaceConfig:
 def load_tokenizer(
     path: str, do_lower_case: bool | None, companions: Iterable[Companions]
 ) -> Tokenizer:
-    """Loads the tokenizer of a model.
+    """Load the tokenizer of a model.
 
     Args:
         path: of the vocabulary, as for `Tokenizer.load`.
@@ -123,10 +123,10 @@ def load_tokenizer(
 
 
 def find_companions(path: str) -> Companions:
-    """Reads the files next to the weights at `path`, a file or a folder.
+    """Read the files next to the weights at `path`, a file or a folder.
 
     Raises:
-        InputError: if one of the files is damaged.
+        InputError: If one of the files is damaged.
     """
     folder = layout.folder_of(layout.encoder_folder(path))
 
@@ -161,7 +161,7 @@ def find_companions(path: str) -> Companions:
 
 
 def _huggingface_labels(config: _HuggingFaceConfig) -> tuple[str, ...]:
-    """Returns the labels in a `config.json`; () if they are only numbered."""
+    """Return the labels in a `config.json`; () if they are only numbered."""
     by_id = config.id2label or {}
     labels = tuple(by_id[id] for id in sorted(by_id, key=lambda id: (len(id), id)))
     numbered = tuple(f"LABEL_{id}" for id in range(len(labels)))

@@ -65,7 +65,7 @@ class ConvertedModel(NamedTuple):
 
 
 def _unshared(model: ConvertedModel) -> ConvertedModel:
-    """Copies shared parameters if only attention or only feed-forward networks are shared."""
+    """Copy shared parameters if only attention or only feed-forward networks are shared."""
     config = model.config
     if config.parameter_sharing not in ("attention", "ffn"):
         return model
@@ -79,7 +79,7 @@ def _unshared(model: ConvertedModel) -> ConvertedModel:
 
 @contextlib.contextmanager
 def _needing_tensorflow(format: str) -> Iterator[None]:
-    """Reports that TensorFlow is not installed, and its errors about files as OSErrors."""
+    """Report that TensorFlow is not installed, and its errors about files as OSErrors."""
     if importlib.util.find_spec("tensorflow") is None:
         raise InputError(
             f"`to_format`={format}: is written by TensorFlow, which is not installed; install "
@@ -125,7 +125,7 @@ def _write_jax(output: str, model: ConvertedModel) -> None:
 
 
 def _copy_run_files(folder: str, checkpoint: str, source: Weights) -> None:
-    """Copies what the run needs to resume in another folder, if the input is of a run.
+    """Copy what the run needs to resume in another folder, if the input is of a run.
 
     Args:
         folder: of the output.
@@ -189,7 +189,7 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
 
 
 def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
-    """Returns the fields of `config.json` that do not describe the encoder."""
+    """Return the fields of `config.json` that do not describe the encoder."""
     head = HEADS[model.head]
     architecture = head.huggingface
     if model.head == "pretraining" and "cls/seq_relationship/output_weights" not in model.values:
@@ -213,7 +213,7 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
 
 
 def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
-    """Writes the files that training keeps next to checkpoints."""
+    """Write the files that training keeps next to checkpoints."""
     companions = model.companions
     texts = {CONFIG_FILE: config.to_json()}
     if companions.labels:

@@ -32,10 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 def convert(options: ConvertOptions) -> None:
-    """Converts the weights `input` to another format and logs a table of all tensors.
+    """Convert the weights `input` to another format and log a table of all tensors.
 
     Raises:
-        InputError: if the input is invalid or does not match a model, or the output exists.
+        InputError: If the input is invalid or does not match a model, or the output exists.
     """
     if files.exists(options.output):
         raise InputError(
@@ -96,7 +96,7 @@ def convert(options: ConvertOptions) -> None:
 
 
 def _is_resumable(options: ConvertOptions) -> bool:
-    """Whether the output is a training folder, which starts with the newest checkpoint."""
+    """Return whether the output is a training folder, which starts with the newest checkpoint."""
     formats = {format.weights_format for format in CHECKPOINT_FORMATS.values()}
     return options.to_format in formats and not options.output.endswith(SUFFIX)
 
@@ -104,7 +104,7 @@ def _is_resumable(options: ConvertOptions) -> bool:
 def _optimizer(
     options: ConvertOptions, weights: Weights, matched: MatchedWeights
 ) -> dict[str, np.ndarray]:
-    """Returns the state of the optimizer, if training could resume from the output.
+    """Return the state of the optimizer, if training could resume from the output.
 
     It belongs to a model: without one of its heads, it would fit no model.
     """
@@ -116,7 +116,7 @@ def _optimizer(
 def _notes(
     options: ConvertOptions, model: ConvertedModel, matched: MatchedWeights
 ) -> Iterator[str]:
-    """Yields what users of the output should know."""
+    """Yield what users of the output should know."""
     if matched.missing:
         names = ", ".join(matched.missing)
         in_keras = options.output.endswith(SUFFIX)
@@ -136,7 +136,7 @@ def _notes(
 
 
 def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[str, Shape]:
-    """Returns the shapes of the variables of a model, by path."""
+    """Return the shapes of the variables of a model, by path."""
     stored = {path: tensor.shape for path, tensor in weights.tensors.items()}
     if HEADS[head].labeled and f"{HEADS[head].scope}output_weights" not in stored:
         raise InputError(f"`head`={head}: {weights.path} has no weights of a {head}")
@@ -144,7 +144,7 @@ def _variable_shapes(head: str, config: AlbertConfig, weights: Weights) -> dict[
 
 
 def tensor_table(shapes: dict[str, Shape], weights: Weights, matched: MatchedWeights) -> str:
-    """Returns a table with a row for every tensor in the file and every variable of the model.
+    """Return a table with a row for every tensor in the file and every variable of the model.
 
     Args:
         shapes: variable path -> shape.
@@ -178,7 +178,7 @@ def _shape_text(shape: Shape) -> str:
 def _check(
     options: ConvertOptions, optional: tuple[str, ...], weights: Weights, matched: MatchedWeights
 ) -> None:
-    """Raises InputError if a tensor or variable has no counterpart but should have one."""
+    """Raise InputError if a tensor or variable has no counterpart but should have one."""
     missing = [
         path for path in matched.missing if not (optional and path.startswith(tuple(optional)))
     ]
@@ -200,7 +200,7 @@ def _check(
 def _find_tokenizer(
     options: ConvertOptions, config: AlbertConfig
 ) -> tuple[Tokenizer | None, Companions]:
-    """Loads the given vocabulary, or the one next to the weights."""
+    """Load the given vocabulary, or the one next to the weights."""
     companions = find_companions(options.input)
     path = options.spm_model_file or companions.vocabulary
     if path is None:

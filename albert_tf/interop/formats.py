@@ -31,10 +31,10 @@ from albert_tf.interop.weights import (
 
 
 def _checkpoints(path: str) -> types.ModuleType:
-    """Returns the module that reads TensorFlow checkpoints.
+    """Return the module that reads TensorFlow checkpoints.
 
     Raises:
-        InputError: if TensorFlow is not installed, or this process runs on JAX: two frameworks in
+        InputError: If TensorFlow is not installed, or this process runs on JAX: two frameworks in
             one process compete for the memory of its devices.
     """
     # A program that has already loaded TensorFlow, such as the conversion, may use it.
@@ -56,7 +56,7 @@ def _checkpoints(path: str) -> types.ModuleType:
 
 
 def _check_exists(path: str) -> None:
-    """Raises InputError if there is nothing at `path` that TensorFlow could read."""
+    """Raise InputError if there is nothing at `path` that TensorFlow could read."""
     names = (layout.SAVED_MODEL, os.path.join(layout.ENCODER, layout.SAVED_MODEL), "checkpoint")
     files = (path, f"{path}.index", *(os.path.join(path, name) for name in names))
     found = any(exists(file) and not is_folder(file) for file in files)
@@ -108,13 +108,13 @@ FORMATS: dict[str, Callable[[str, AlbertConfig | None], Weights]] = {
 
 
 def find_format(path: str) -> str:
-    """Detects the format of the weights at `path`.
+    """Detect the format of the weights at `path`.
 
     Returns:
         A key of `FORMATS`.
 
     Raises:
-        InputError: if `path` contains no weights in a known format.
+        InputError: If `path` contains no weights in a known format.
     """
 
     def contains(*names: str) -> bool:
@@ -138,7 +138,7 @@ def find_format(path: str) -> str:
 
 
 def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = None) -> Weights:
-    """Opens the weights at `path`; values are read on demand.
+    """Open the weights at `path`; values are read on demand.
 
     Args:
         path: a training folder of any engine or a checkpoint in it, a checkpoint of the original
@@ -148,7 +148,7 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
         config: the model's config, for files that do not come with one.
 
     Raises:
-        InputError: if `path` does not exist, cannot be read, or is not an ALBERT model.
+        InputError: If `path` does not exist, cannot be read, or is not an ALBERT model.
     """
     if not path:
         raise InputError("`path`: must not be empty")
@@ -160,7 +160,7 @@ def open_weights(path: str, format: str = "auto", config: AlbertConfig | None = 
 def load_weights(
     model: keras.Model, path: str, *, init_from_group0: bool = False
 ) -> MatchedWeights:
-    """Loads the weights that a file, in any format, and a model have in common.
+    """Load the weights that a file, in any format, and a model have in common.
 
     Args:
         model: any model of this package.
@@ -173,7 +173,7 @@ def load_weights(
         Which variables were loaded, and which were not.
 
     Raises:
-        InputError: if `path` contains no weights, shapes or attention heads differ, or weights of
+        InputError: If `path` contains no weights, shapes or attention heads differ, or weights of
             the encoder are missing.
 
     Example:

@@ -30,7 +30,7 @@ _SKIPPED = re.compile(
 
 
 def read_google_checkpoint(path: str) -> Weights:
-    """Opens the weights in a checkpoint of the original project, without optimizer slots.
+    """Open the weights in a checkpoint of the original project, without optimizer slots.
 
     Those of albert_zh are read as well: see `albert_tf.interop.albert_zh`.
 
@@ -38,7 +38,7 @@ def read_google_checkpoint(path: str) -> Weights:
         path: prefix of the checkpoint.
 
     Raises:
-        InputError: if it cannot be read, or is not an ALBERT model.
+        InputError: If it cannot be read, or is not an ALBERT model.
     """
     reader, shapes = open_checkpoint(path)
     tensors, unknown, skipped = {}, {}, {}
@@ -64,7 +64,7 @@ def read_google_checkpoint(path: str) -> Weights:
 
 
 def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
-    """Raises InputError for the "fast" models of albert_zh."""
+    """Raise InputError for the "fast" models of albert_zh."""
     for tensor in tensors.values():
         if "/ffn_1/" in tensor.name and len(tensor.shape) == 3:
             raise InputError(
@@ -75,7 +75,7 @@ def _refuse_grouped(path: str, tensors: dict[str, Tensor]) -> None:
 
 
 def write_google_checkpoint(prefix: str, values: dict[str, np.ndarray], step: int) -> None:
-    """Writes a checkpoint that the original code restores, and lists it as the latest.
+    """Write a checkpoint that the original code restores, and list it as the latest.
 
     Args:
         prefix: prefix of its files, such as `out/model.ckpt-1000`.

@@ -70,7 +70,7 @@ _MODULES |= {module: (scope.rstrip("/"), "output_weights") for module, scope in 
 
 
 def variable_of(name: str) -> str | None:
-    """Returns the path of the variable for a Hugging Face tensor; None if there is none.
+    """Return the path of the variable for a Hugging Face tensor; None if there is none.
 
     Tensors of a module that several heads are stored as are those of the first of these heads.
     """
@@ -90,7 +90,7 @@ def variable_of(name: str) -> str | None:
 
 
 def name_of(path: str, prefix: str = "albert.") -> str:
-    """Returns the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
+    """Return the Hugging Face name of a variable; `prefix` precedes names of the encoder."""
     for head in _HEADS:
         if path.startswith(head.scope):
             path = _SCOPES[head.huggingface_module] + path.removeprefix(head.scope)
@@ -125,10 +125,10 @@ class _Index:
 
 
 def read_huggingface(path: str) -> Weights:
-    """Opens the weights in a Hugging Face folder, or in a `.safetensors` file in one.
+    """Open the weights in a Hugging Face folder, or in a `.safetensors` file in one.
 
     Raises:
-        InputError: if a file is missing or damaged, or is not an ALBERT model.
+        InputError: If a file is missing or damaged, or is not an ALBERT model.
     """
     names = _files(path)
     folder = os.path.dirname(names[0])
@@ -181,7 +181,7 @@ def _tensor(name: str, variable: str, shape: tuple[int, ...], read) -> Tensor:
 
 
 def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None:
-    """Removes an identity projection; our models have none if E = H."""
+    """Remove an identity projection; our models have none if E = H."""
     for leaf, nothing in (("kernel", np.eye), ("bias", np.zeros)):
         tensor = tensors.pop(_PROJECTION + leaf, None)
         if tensor is None:
@@ -195,7 +195,7 @@ def _drop_identity(path: str, tensors: dict[str, Tensor], skipped: dict) -> None
 
 
 def _files(path: str) -> list[str]:
-    """Returns the files of the weights at `path`."""
+    """Return the files of the weights at `path`."""
     if path.endswith(".safetensors"):
         return [path]
     if path.endswith(PICKLE_ENDINGS):
@@ -226,7 +226,7 @@ def _refuse_pickle(path: str) -> NoReturn:
 
 
 def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.ndarray]]]:
-    """Returns the name and shape of every tensor in a `.safetensors` file, and a reader by name."""
+    """Return the name and shape of every tensor in a `.safetensors` file, and a reader by name."""
     from safetensors import SafetensorError, safe_open
     from safetensors.numpy import load
 
@@ -249,7 +249,7 @@ def _open(file: str) -> Iterable[tuple[str, tuple[int, ...], Callable[[str], np.
 def write_huggingface(
     folder: str, values: dict[str, np.ndarray], config: AlbertConfig, fields: dict[str, Any]
 ) -> None:
-    """Writes `config.json` and `model.safetensors`.
+    """Write `config.json` and `model.safetensors`.
 
     Args:
         folder: an existing folder.

@@ -51,7 +51,7 @@ _CASED = r"[\p{Lu}\p{Ll}\p{Lt}]"
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) -> None:
-    """Writes the files that `transformers.AutoTokenizer.from_pretrained(folder)` reads.
+    """Write the files that `transformers.AutoTokenizer.from_pretrained(folder)` reads.
 
     These are `tokenizer.json`, `tokenizer_config.json` and a copy of the vocabulary, `spiece.model`
     or `vocab.txt`.
@@ -62,7 +62,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: str, max_length: int = 512) ->
         max_length: longest sequence that the model supports, in tokens.
 
     Raises:
-        InputError: if the vocabulary is a SentencePiece model of another type than unigram.
+        InputError: If the vocabulary is a SentencePiece model of another type than unigram.
     """
     if isinstance(tokenizer, SentencePieceTokenizer):
         name, backend = "spiece.model", _sentencepiece(tokenizer)
@@ -228,7 +228,7 @@ def _ranges(characters: Iterable[int]) -> str:
 
 
 def _within(character_class: str) -> list[int]:
-    """Returns the characters in a character class such as `a-zA-Z`."""
+    """Return the characters in a character class such as `a-zA-Z`."""
     found: list[int] = []
     for first, last in zip(character_class[::3], character_class[2::3], strict=True):
         found.extend(range(ord(first), ord(last) + 1))

@@ -28,14 +28,14 @@ _OVERHEAD_BYTES = 1 << 20
 
 
 def read_keras_weights(path: str, config: AlbertConfig | None) -> Weights:
-    """Opens the weights in a Keras weights file.
+    """Open the weights in a Keras weights file.
 
     Args:
         path: a local file.
         config: the model's config, which the file does not contain.
 
     Raises:
-        InputError: if the file is missing or damaged, or was written by a model of another shape.
+        InputError: If the file is missing or damaged, or was written by a model of another shape.
     """
     if config is None:
         raise InputError(f"{path}: requires {CONFIG_FILE} of the model in the same folder")
@@ -64,10 +64,10 @@ def _reader(weight: keras.Variable) -> Callable[[], np.ndarray]:
 
 
 def write_keras_weights(path: str, model: keras.Model) -> None:
-    """Writes the weights of a model atomically.
+    """Write the weights of a model atomically.
 
     Raises:
-        OSError: if the file cannot be written.
+        OSError: If the file cannot be written.
     """
     folder = temporary_name(path)
     os.mkdir(folder)
@@ -81,7 +81,7 @@ def write_keras_weights(path: str, model: keras.Model) -> None:
 
 
 def _require_space(path: str, size: int) -> None:
-    """Raises OSError if a file of so many bytes cannot be written to `path`.
+    """Raise OSError if a file of so many bytes cannot be written to `path`.
 
     HDF5 ends the process if it finds the disk full when it closes a file.
     """

@@ -23,14 +23,14 @@ FROZEN_FILE = "frozen.json"
 
 
 def encoder_folder(path: str) -> str:
-    """Returns the SavedModel of the encoder if `path` is an export, and `path` otherwise."""
+    """Return the SavedModel of the encoder if `path` is an export, and `path` otherwise."""
     inside = os.path.join(path, ENCODER)
     is_export = not exists(os.path.join(path, SAVED_MODEL))
     return inside if is_export and exists(os.path.join(inside, SAVED_MODEL)) else path
 
 
 def folder_of(path: str) -> str:
-    """Returns the folder of the files next to some weights.
+    """Return the folder of the files next to some weights.
 
     Args:
         path: of the weights: a file, a checkpoint (of engine jax, a folder itself), or a folder.

@@ -59,7 +59,7 @@ class Facts:
 
 
 def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
-    """Returns the card of a Hugging Face folder.
+    """Return the card of a Hugging Face folder.
 
     Args:
         facts: facts about the model.
@@ -80,7 +80,7 @@ def huggingface_card(facts: Facts, folder: str, with_tokenizer: bool) -> str:
 def saved_model_card(
     facts: Facts, folder: str, loading: Sequence[str], measured: Sequence[str]
 ) -> str:
-    """Returns the card of a folder of SavedModels and TFLite files.
+    """Return the card of a folder of SavedModels and TFLite files.
 
     Args:
         facts: facts about the model.
@@ -136,7 +136,7 @@ def _card(
 
 
 def _header(facts: Facts, library: str | None) -> str:
-    """Returns the metadata of a card."""
+    """Return the metadata of a card."""
     task = heads()[facts.head].hub_task
     lines = ["---"]
     lines += [f"library_name: {library}"] if library else []
@@ -160,7 +160,7 @@ def _auto_class(name: str, auto_class: str, with_tokenizer: bool) -> str:
 
 
 def table(title: str, rows: Mapping[str, Any], columns: Sequence[str] = ("", "")) -> str:
-    """Returns a section with a table.
+    """Return a section with a table.
 
     Args:
         title: title of the section.
@@ -178,14 +178,14 @@ def _cell(value: Any) -> str:
 
 
 def _sizes(folder: str) -> dict[str, str]:
-    """Returns the size of every file, and of all together."""
+    """Return the size of every file, and of all together."""
     sizes = files.sizes(folder)
     rows = {name: f"{size:,} bytes" for name, size in sizes.items()}
     return {**rows, "all files": f"{sum(sizes.values()):,} bytes"}
 
 
 def _data(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Returns the figures in a data manifest that describe the training data."""
+    """Return the figures in a data manifest that describe the training data."""
     rows = {text: f"{manifest[key]:,}" for key, text in _DATA.items() if key in manifest}
     settings = manifest.get("settings", {})
     rows |= {key: settings[key] for key in _SETTINGS if key in settings}

@@ -78,7 +78,7 @@ _ACTIVATIONS = {"gelu": "gelu", "Text>gelu": "gelu", "relu": "relu"}
 
 
 def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> Weights:
-    """Opens the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
+    """Open the weights of Model Garden's `AlbertEncoder`, with or without pretraining heads.
 
     Args:
         path: of the checkpoint or SavedModel, for errors.
@@ -86,7 +86,7 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
         shapes: key in the checkpoint -> shape.
 
     Raises:
-        InputError: if it contains no ALBERT encoder, or several.
+        InputError: If it contains no ALBERT encoder, or several.
     """
     tensors: dict[str, Tensor] = {}
     unknown: dict[str, Shape] = {}
@@ -124,7 +124,7 @@ def read_model_garden(path: str, reader: Reader, shapes: dict[str, Shape]) -> We
 
 
 def _full_names(reader: Reader) -> dict[str, str]:
-    """Maps the keys of values in an object-based checkpoint to the names of their variables."""
+    """Map the keys of values in an object-based checkpoint to the names of their variables."""
     graph = TrackableObjectGraph.FromString(reader.get_tensor(OBJECT_GRAPH))
     return {
         attribute.checkpoint_key: attribute.full_name
@@ -134,14 +134,14 @@ def _full_names(reader: Reader) -> dict[str, str]:
 
 
 def _known_suffix(name: str) -> str | None:
-    """Returns the suffix of a name that is in `MODEL_GARDEN_NAMES`; None if there is none."""
+    """Return the suffix of a name that is in `MODEL_GARDEN_NAMES`; None if there is none."""
     parts = name.split("/")
     suffixes = ("/".join(parts[start:]) for start in range(len(parts)))
     return next((suffix for suffix in suffixes if suffix in MODEL_GARDEN_NAMES), None)
 
 
 def _variable_shape(variable: str, stored: Shape) -> Shape | None:
-    """Returns the shape of a variable; None if a tensor with the shape `stored` does not fit it.
+    """Return the shape of a variable; None if a tensor with the shape `stored` does not fit it.
 
     Model Garden stores attention kernels as `[hidden, heads, size]`, and that of the output as
     `[heads, size, hidden]`. These are the same values in the same order as `[hidden, hidden]` with
@@ -163,7 +163,7 @@ def _variable_shape(variable: str, stored: Shape) -> Shape | None:
 
 
 def read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> Callable[[], np.ndarray]:
-    """Returns a function that reads a value of a checkpoint and reshapes it."""
+    """Return a function that reads a value of a checkpoint and reshape it."""
 
     def read() -> np.ndarray:
         return read_tensor(path, reader, key).reshape(shape)
@@ -172,7 +172,7 @@ def read_reshaped(path: str, reader: Reader, key: str, shape: Shape) -> Callable
 
 
 def find_keras_config(path: str, weights: Weights) -> AlbertConfig | None:
-    """Recovers the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
+    """Recover the config of Model Garden's `AlbertEncoder` from the metadata of Keras.
 
     Keras stores the arguments of the encoder as JSON, in a file of its own or, with older
     TensorFlow, in `saved_model.pb`.

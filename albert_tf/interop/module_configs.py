@@ -19,7 +19,7 @@ _FIRST_VERSION = re.compile(r"\bgoogle/albert[^?]*/1/?(\?.*)?$")
 
 
 def find_preset(path: str, weights: Weights) -> AlbertConfig | None:
-    """Returns the config of the paper's model with these shapes; None if there is none.
+    """Return the config of the paper's model with these shapes; None if there is none.
 
     Shapes do not show dropout: version 1 of the models has it, version 2 has not. The handle from
     which a module was fetched tells; of others, version 2 is assumed.

@@ -66,7 +66,7 @@ def import_orbax() -> types.ModuleType:
     """`orbax.checkpoint`, without what it logs: dozens of lines for every checkpoint.
 
     Raises:
-        InputError: if it is not installed.
+        InputError: If it is not installed.
     """
     # Otherwise, gs:// loads TensorFlow wherever it is installed.
     os.environ.setdefault("EPATH_USE_TF", "false")
@@ -80,7 +80,7 @@ def import_orbax() -> types.ModuleType:
 
 @functools.cache
 def _silence_orbax() -> None:
-    """Hides what orbax logs, and what it prints when a write fails, which it raises as well."""
+    """Hide what orbax logs, and what it prints when a write fails, which it raises as well."""
     logging.getLogger("absl").addFilter(_is_not_of_orbax)
     report = sys.unraisablehook
 
@@ -104,7 +104,7 @@ def _not_installed(package: str) -> InputError:
 
 
 def create_handler() -> Any:
-    """How orbax stores the state of training: uncompressed.
+    """Return how orbax stores the state of training: uncompressed.
 
     Compression takes longer than writing and saves 7 % of the size, as weights look random.
     """
@@ -112,14 +112,14 @@ def create_handler() -> Any:
 
 
 def read_training_checkpoint(path: str, verify: bool = True) -> Weights:
-    """Opens the weights in a checkpoint that training on JAX saved.
+    """Open the weights in a checkpoint that training on JAX saved.
 
     Args:
         path: of the checkpoint, a folder.
         verify: whether to read all of it first, to compare checksums.
 
     Raises:
-        InputError: if it is damaged, was not written by this project, or tensorstore is not
+        InputError: If it is damaged, was not written by this project, or tensorstore is not
             installed.
     """
     if verify:
@@ -147,7 +147,7 @@ def read_training_checkpoint(path: str, verify: bool = True) -> Weights:
 
 
 def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
-    """Keys -> array, for every value of a checkpoint; reads none."""
+    """Return key -> array for every value of a checkpoint, without reading any."""
     try:
         import tensorstore
     except ImportError:
@@ -170,7 +170,7 @@ def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
 
 
 def unreadable(path: str, error: Exception, name: str = "") -> InputError | StorageUnavailable:
-    """What to raise for an error of tensorstore while a checkpoint is read.
+    """Return what to raise for an error of tensorstore while a checkpoint is read.
 
     Args:
         path: of the checkpoint.
@@ -184,7 +184,7 @@ def unreadable(path: str, error: Exception, name: str = "") -> InputError | Stor
 
 
 def _base_of(path: str) -> dict[str, str]:
-    """Where tensorstore finds the files of a checkpoint."""
+    """Return where tensorstore finds the files of a checkpoint."""
     if not is_remote(path):
         return {"driver": "file", "path": os.path.abspath(path) + "/"}
     scheme, _, name = path.partition("://")
@@ -195,7 +195,7 @@ def _base_of(path: str) -> dict[str, str]:
 
 
 def _tensor_of(path: str, keys: tuple[str, ...], store: Store, limit: int) -> Tensor:
-    """One value.
+    """Return one value.
 
     Args:
         path: of the checkpoint, for errors.
@@ -220,7 +220,7 @@ def _tensor_of(path: str, keys: tuple[str, ...], store: Store, limit: int) -> Te
 def write_training_checkpoint(
     path: str, values: Mapping[str, np.ndarray], step: int, optimizer: Mapping[str, np.ndarray]
 ) -> None:
-    """Writes a checkpoint as training on JAX does, and lists it as the latest.
+    """Write a checkpoint as training on JAX does, and list it as the latest.
 
     Args:
         path: of the checkpoint, such as `out/model.ckpt-1000`.
@@ -229,8 +229,8 @@ def write_training_checkpoint(
         optimizer: variable path -> value, for the state of the optimizer; may be empty.
 
     Raises:
-        InputError: if orbax is not installed.
-        OSError: if the checkpoint cannot be written.
+        InputError: If orbax is not installed.
+        OSError: If the checkpoint cannot be written.
     """
     orbax = import_orbax()
     if keras.backend.backend() != "jax":
@@ -252,13 +252,13 @@ def write_training_checkpoint(
 
 @contextlib.contextmanager
 def errors_as_os_errors(path: str) -> Iterator[None]:
-    """Raises errors of tensorstore about files, such as a full disk, as `OSError`.
+    """Raise errors of tensorstore about files, such as a full disk, as `OSError`.
 
     Args:
         path: of the checkpoint that is written, for errors.
 
     Raises:
-        StorageUnavailable: a server has not answered for long.
+        StorageUnavailable: If a server has not answered for long.
     """
     try:
         yield
@@ -275,7 +275,7 @@ def errors_as_os_errors(path: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """The message of an error of tensorstore, without details of its own code."""
+    """Return the message of an error of tensorstore, without details of its own code."""
     line = (str(error).strip() or type(error).__name__).splitlines()[0]
     return _DETAILS.sub("", line).strip()
 
@@ -289,10 +289,10 @@ _DETAILS = re.compile(r" \[(source locations|tensorstore_spec|os_error_code)=.*"
 
 
 def complete(path: str) -> None:
-    """Gives a checkpoint under its `unfinished_path` checksums and its name, and syncs it.
+    """Give a checkpoint under its `unfinished_path` checksums and its name, and sync it.
 
     Raises:
-        OSError: if it could not be written.
+        OSError: If it could not be written.
     """
     unfinished = unfinished_path(path)
     write_checksums(unfinished)
@@ -302,14 +302,14 @@ def complete(path: str) -> None:
 
 
 def write_checksums(path: str) -> None:
-    """Writes the sizes and CRC-32Cs of all files of a checkpoint into it."""
+    """Write the sizes and CRC-32Cs of all files of a checkpoint into it."""
     found = {name: sums for name, sums in checksums(path).items() if name != CHECKSUM_FILE}
     text = "".join(f"{crc:08x} {size} {name}\n" for name, (size, crc) in found.items())
     write_text(os.path.join(path, CHECKSUM_FILE), f"{text}{_crc_of_text(text):08x}\n")
 
 
 def damage_of(path: str) -> str | None:
-    """Why a checkpoint cannot be read, in one line; None if every byte is as it was written."""
+    """Return why a checkpoint cannot be read, in one line; None if it is intact."""
     try:
         recorded = _read_checksums(path)
         found = checksums(path)
@@ -328,16 +328,16 @@ def damage_of(path: str) -> str | None:
 
 
 def check_intact(path: str) -> None:
-    """Raises InputError if a checkpoint is damaged."""
+    """Raise InputError if a checkpoint is damaged."""
     if reason := damage_of(path):
         raise InputError(f"{path}: cannot be read ({reason})")
 
 
 def _read_checksums(path: str) -> dict[str, tuple[int, int]]:
-    """File -> size and CRC-32C.
+    """Return file -> size and CRC-32C.
 
     Raises:
-        InputError: the file is missing or damaged.
+        InputError: If the file is missing or damaged.
     """
     file = os.path.join(path, CHECKSUM_FILE)
     if not exists(file):

@@ -25,7 +25,7 @@ def from_preset(
     load_weights: bool = True,
     **arguments,
 ) -> Model:
-    """Creates a model with the config and the weights of published ones.
+    """Create a model with the config and the weights of published ones.
 
     Variables that the weights lack, such as those of a new head, keep their initial values and are
     logged.
@@ -38,7 +38,7 @@ def from_preset(
         **arguments: of `model_class`, besides the config: `num_labels`, `dtype`, `attention`, ...
 
     Raises:
-        InputError: if the weights cannot be fetched or read, or come without a config.
+        InputError: If the weights cannot be fetched or read, or come without a config.
 
     Example:
 

@@ -30,14 +30,14 @@ _LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def read_saved_model(path: str) -> Weights:
-    """Opens the weights of an ALBERT model in a SavedModel.
+    """Open the weights of an ALBERT model in a SavedModel.
 
     Args:
         path: local or remote folder with `saved_model.pb`: an export of this project, a module
             published on TF-Hub (TF2 or TF1), or an export of Model Garden's `AlbertEncoder`.
 
     Raises:
-        InputError: if it cannot be read, or is not an ALBERT model.
+        InputError: If it cannot be read, or is not an ALBERT model.
     """
     prefix = os.path.join(path, "variables", "variables")
     if not exists(prefix + ".index"):
@@ -49,7 +49,7 @@ def read_saved_model(path: str) -> Weights:
 
 
 def read_do_lower_case(path: str) -> bool | None:
-    """Returns whether the encoder in a SavedModel expects lower-cased text, if it is recorded.
+    """Return whether the encoder in a SavedModel expects lower-cased text, if it is recorded.
 
     Exports of this project and of Model Garden record it in a variable. A SavedModel that cannot be
     read gives None; the error is reported when its weights are read.
@@ -64,20 +64,20 @@ def read_do_lower_case(path: str) -> bool | None:
 
 
 def read_object_checkpoint(prefix: str) -> Weights:
-    """Opens the weights of an ALBERT model in a `tf.train.Checkpoint` of Model Garden.
+    """Open the weights of an ALBERT model in a `tf.train.Checkpoint` of Model Garden.
 
     Args:
         prefix: of the checkpoint, such as `bert_model.ckpt-1`. An `albert_config.json` in its
             folder is read too.
 
     Raises:
-        InputError: if it cannot be read, or is not an ALBERT model.
+        InputError: If it cannot be read, or is not an ALBERT model.
     """
     return dataclasses.replace(_read(prefix, prefix), config=adjacent_config(prefix))
 
 
 def _read(path: str, prefix: str) -> Weights:
-    """Opens a checkpoint in the format that its names indicate; `path` is used in errors."""
+    """Open a checkpoint in the format that its names indicate; `path` is used in errors."""
     reader, shapes = open_checkpoint(prefix)
     if OBJECT_GRAPH not in shapes:
         weights = read_google_checkpoint(prefix)

@@ -26,13 +26,13 @@ _STEP = "step/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
-    """Opens the checkpoint with the prefix `path`.
+    """Open the checkpoint with the prefix `path`.
 
     Returns:
         A reader, and the shapes of the values by name.
 
     Raises:
-        InputError: if it cannot be read.
+        InputError: If it cannot be read.
     """
     try:
         reader = tf.train.load_checkpoint(path)
@@ -43,7 +43,7 @@ def open_checkpoint(path: str) -> tuple[Reader, dict[str, Shape]]:
 
 
 def damage_of(path: str) -> str | None:
-    """Returns why a checkpoint cannot be read, in one line; None if all of its values can be.
+    """Return why a checkpoint cannot be read, in one line; None if all of its values can be.
 
     Reads the whole checkpoint: TensorFlow verifies the checksum of a value when it is read.
     """
@@ -57,18 +57,18 @@ def damage_of(path: str) -> str | None:
 
 
 def parameters(names: Iterable[str]) -> dict[str, str]:
-    """Maps variable paths to names in a checkpoint or SavedModel, for values under `params`."""
+    """Map variable paths to names in a checkpoint or SavedModel, for values under `params`."""
     return {_unescape(match[1]): name for name in names if (match := _PARAMETER.match(name))}
 
 
 def read_training_checkpoint(path: str) -> Weights:
-    """Opens the weights in a checkpoint that training saved.
+    """Open the weights in a checkpoint that training saved.
 
     Args:
         path: prefix of the checkpoint.
 
     Raises:
-        InputError: if it cannot be read, or was not written by this project.
+        InputError: If it cannot be read, or was not written by this project.
     """
     reader, shapes = open_checkpoint(path)
     names = parameters(shapes)
@@ -97,7 +97,7 @@ def read_training_checkpoint(path: str) -> Weights:
 
 
 def tensor_of(path: str, reader: Reader, name: str, shape: Shape, key: str) -> Tensor:
-    """Returns a value of a checkpoint that has the shape of the variable.
+    """Return a value of a checkpoint that has the shape of the variable.
 
     Args:
         path: of the checkpoint, for errors.
@@ -110,10 +110,10 @@ def tensor_of(path: str, reader: Reader, name: str, shape: Shape, key: str) -> T
 
 
 def read_tensor(path: str, reader: Reader, key: str) -> np.ndarray:
-    """Reads a value of a checkpoint.
+    """Read a value of a checkpoint.
 
     Raises:
-        InputError: if the file is damaged.
+        InputError: If the file is damaged.
     """
     try:
         return reader.get_tensor(key)
@@ -163,5 +163,5 @@ def write_copied(path: str, checkpoint: tf.train.Checkpoint) -> None:
 
 
 def _unescape(name: str) -> str:
-    """Recovers a dictionary key from its escaped form in the names of a checkpoint."""
+    """Recover a dictionary key from its escaped form in the names of a checkpoint."""
     return re.sub(r"\.(.)", lambda m: "/" if m.group(1) == "S" else m.group(1), name)

@@ -70,13 +70,13 @@ class Weights:
     notes: tuple[str, ...] = ()
 
     def read(self, name: str) -> np.ndarray:
-        """Returns the value of the variable with the path `name`, as float32."""
+        """Return the value of the variable with the path `name`, as float32."""
         value = self.tensors[name].read()
         return value if value.dtype == np.float32 else value.astype(np.float32)
 
 
 def adjacent_config(path: str) -> AlbertConfig | None:
-    """Returns the `albert_config.json` in the folder of a file, if there is one.
+    """Return the `albert_config.json` in the folder of a file, if there is one.
 
     In the archives of albert_zh, its name is longer: `albert_config_tiny.json`.
     """
@@ -106,7 +106,7 @@ class MatchedWeights(NamedTuple):
     notes: Sequence[str] = ()
 
     def __repr__(self) -> str:
-        """Two lines at most, since it is what a notebook shows after `load_weights`."""
+        """Return two lines at most, since it is what a notebook shows after `load_weights`."""
         count, missing = len(self.loaded) + len(self.missing), ", ".join(self.missing[:3])
         more = f" and {len(self.missing) - 3} more" if len(self.missing) > 3 else ""
         return (
@@ -119,7 +119,7 @@ class MatchedWeights(NamedTuple):
 def match(
     shapes: Mapping[str, Shape], weights: Weights, *, init_from_group0: bool = False
 ) -> MatchedWeights:
-    """Finds a weight for every variable of a model.
+    """Find a weight for every variable of a model.
 
     Args:
         shapes: variable path -> shape.
@@ -127,7 +127,7 @@ def match(
         init_from_group0: whether every group of layers is loaded from the file's first group.
 
     Raises:
-        InputError: if a weight of the encoder or of a pretraining head has another shape.
+        InputError: If a weight of the encoder or of a pretraining head has another shape.
     """
     loaded = {}
     for path, shape in shapes.items():
@@ -155,12 +155,12 @@ def match(
 
 
 def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
-    """Checks that the whole encoder is loaded.
+    """Check that the whole encoder is loaded.
 
     The pooler may be missing: Hugging Face leaves it out of models that do not use it.
 
     Raises:
-        InputError: if a variable of the encoder would keep its initial value.
+        InputError: If a variable of the encoder would keep its initial value.
     """
     missing = [
         path
@@ -176,13 +176,13 @@ def check_encoder(matched: MatchedWeights, weights: Weights) -> None:
 
 
 def config_differences(config: AlbertConfig, weights: Weights) -> list[str]:
-    """Compares a model's config with that of the weights, beyond what shapes show.
+    """Compare a model's config with that of the weights, beyond what shapes show.
 
     Returns:
         The notes of the weights, and one line for every field that differs.
 
     Raises:
-        InputError: if the numbers of attention heads differ, which training would not recover from.
+        InputError: If the numbers of attention heads differ, which training would not recover from.
     """
     if weights.config is None:
         return list(weights.notes)

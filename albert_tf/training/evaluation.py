@@ -45,7 +45,7 @@ class Best:
 
 
 def is_better(metric: str, value: float, than: float | None) -> bool:
-    """Whether a value of a metric is better than another; None is worse than any value.
+    """Return whether a value of a metric is better than another; None is worse than any value.
 
     Higher is better, except for losses and the mean squared error: metrics with `loss` or `mse`
     among the words of their names. A value that is not finite is never better.
@@ -84,26 +84,26 @@ class BestCheckpoint:
         self.metric = metric
 
     def recorded(self) -> Best | None:
-        """The best checkpoint, by whatever metric; None if there is none."""
+        """Return the best checkpoint, by whatever metric; None if there is none."""
         path = self._listed()
         if path is None or not exists(f"{path}.json"):
             return None
         return read_json(f"{path}.json", Best)
 
     def current(self) -> Best | None:
-        """The best so far; None if there is none, or one by another metric."""
+        """Return the best so far; None if there is none, or one by another metric."""
         best = self.recorded()
         return best if best and best.metric == self.metric else None
 
     def is_better(self, value: float) -> bool:
-        """Whether `value` is better than that of the best checkpoint so far."""
+        """Return whether `value` is better than that of the best checkpoint so far."""
         best = self.current()
         return is_better(self.metric, value, best.value if best else None)
 
     def keep(
         self, path: str, value: float, step: int, results: Mapping[str, float] | None = None
     ) -> None:
-        """Replaces the best checkpoint.
+        """Replace the best checkpoint.
 
         Args:
             path: of the new one, complete.
@@ -124,7 +124,7 @@ class BestCheckpoint:
         self._checkpoints.keep_only(copied)
 
     def remove_others(self) -> None:
-        """Removes what a run has left that was killed after it had listed a new best."""
+        """Remove what a run has left that was killed after it had listed a new best."""
         if (path := self._listed()) is not None:
             self._checkpoints.keep_only(path)
 
@@ -165,11 +165,11 @@ class PeriodicEvaluation:
         self._early_stopping = early_stopping
 
     def is_due(self, step: int) -> bool:
-        """Whether the model is evaluated after `step`."""
+        """Return whether the model is evaluated after `step`."""
         return step > 0 and step % self.every_steps == 0
 
     def run(self, step: int) -> dict[str, float]:
-        """Evaluates and records the results; drops those of later steps, before a restart."""
+        """Evaluate and record the results; drop those of later steps, before a restart."""
         results = rounded(self._evaluate())
         with self._workers.synchronized():
             if self._workers.is_chief:
@@ -184,7 +184,7 @@ class PeriodicEvaluation:
         write_text(self._path, "".join(f"{json.dumps(row)}\n" for row in rows))
 
     def catch_up(self, step: int, checkpoint: str | None) -> None:
-        """Makes up for the evaluation of a run that was stopped at `step` before it was done.
+        """Make up for the evaluation of a run that was stopped at `step` before it was done.
 
         Args:
             step: from which training resumes.
@@ -206,19 +206,19 @@ class PeriodicEvaluation:
                 self._best.remove_others()
 
     def is_best(self, results: dict[str, float]) -> bool:
-        """Whether a checkpoint with these results is the best so far."""
+        """Return whether a checkpoint with these results is the best so far."""
         best = self._best
         if best is None:
             return False
         return self._workers.from_chief(lambda: best.is_better(results[best.metric]))
 
     def keep_best(self, checkpoint: str, results: dict[str, float], step: int) -> None:
-        """Keeps a complete checkpoint as the best; only the chief does so."""
+        """Keep a complete checkpoint as the best; only the chief does so."""
         if self._best is not None and self._workers.is_chief:
             self._best.keep(checkpoint, results[self._best.metric], step, results)
 
     def stop_reason(self, step: int) -> str | None:
-        """Why training stops at `step`, by the results so far; None if it continues."""
+        """Return why training stops at `step`, by the results so far; None if it continues."""
         if not self._early_stopping or self._best is None:
             return None
         metric = self._best.metric
@@ -260,7 +260,7 @@ class CheckpointEvaluations:
         self._lines: list[str] = []
 
     def add(self, step: int, results: dict[str, float]) -> None:
-        """Writes and prints the results of a checkpoint; only the chief does so."""
+        """Write and print the results of a checkpoint; only the chief does so."""
         if not self._workers.is_chief:
             return
         self._lines.append(json.dumps({"step": step, **rounded(results)}) + "\n")
@@ -269,7 +269,7 @@ class CheckpointEvaluations:
 
 
 def describe(step: int, results: dict[str, float]) -> str:
-    """One line about an evaluation."""
+    """Return one line about an evaluation."""
     values = "  ".join(
         f"{name} {value:.4f}" for name, value in results.items() if not name.endswith("_weight")
     )

@@ -83,7 +83,7 @@ class Health:
         self._failure: str | None = None
 
     def metrics(self, results: StepResults, step: int) -> dict[str, float]:
-        """The metrics of some steps.
+        """Return the metrics of some steps.
 
         Args:
             results: of a call of a `TrainingStep`.
@@ -131,7 +131,7 @@ class Health:
                 )
 
     def check(self) -> None:
-        """Raises InputError when too many steps in a row were skipped."""
+        """Raise InputError when too many steps in a row were skipped."""
         if self._failure:
             raise InputError(self._failure)
 
@@ -151,7 +151,7 @@ def memory(device_peak: int | None = None) -> dict[str, float]:
 
 
 def _host_peak() -> int | None:
-    """Largest resident size of this process so far, in bytes; None if unknown."""
+    """Return largest resident size of this process so far, in bytes; None if unknown."""
     try:
         import resource
     except ImportError:  # Windows
@@ -185,7 +185,7 @@ _MOST_WARMUP = 1 / 5
 
 
 def suitable_rate(optimizer: str, batch_size: int) -> float | None:
-    """The peak learning rate of pretraining by the square-root rule.
+    """Return the peak learning rate of pretraining by the square-root rule.
 
     Args:
         optimizer: its name.
@@ -201,7 +201,7 @@ def suitable_rate(optimizer: str, batch_size: int) -> float | None:
 
 
 def warnings(options: PretrainingOptions) -> list[str]:
-    """A line for every setting of learning rate and warm-up that has made runs diverge."""
+    """Return a line for every setting of learning rate and warm-up that has made runs diverge."""
     lines = []
     batch, rate = (
         options.train_batch_size,
@@ -225,7 +225,7 @@ def warnings(options: PretrainingOptions) -> list[str]:
 
 
 def what_to_try(options: TrainingOptions) -> str:
-    """Advice for a run whose losses or gradients are not finite."""
+    """Return advice for a run whose losses or gradients are not finite."""
     rate = suitable_rate(options.optimizer, options.train_batch_size)
     lower = f"a lower `learning_rate` than {options.learning_rate:g}"
     if rate is not None and rate < options.learning_rate:

@@ -25,13 +25,13 @@ _logger = logging.getLogger(__name__)
 
 
 def with_local_weights(options: Options) -> Options:
-    """The options with a local path in `init_checkpoint`, which may be a name that is fetched.
+    """Return the options with a local path in `init_checkpoint`, fetched if necessary.
 
     A command that is repeated takes the commit that it took before, so that all runs of a
     comparison start from the same weights.
 
     Raises:
-        InputError: the weights cannot be fetched.
+        InputError: If the weights cannot be fetched.
     """
     if not options.init_checkpoint:
         return options
@@ -41,7 +41,7 @@ def with_local_weights(options: Options) -> Options:
 
 
 def _with_recorded_commit(name: str, output_dir: str) -> str:
-    """The name with the commit that runs in `output_dir` have recorded, if it has no revision."""
+    """Return the name with the revision that runs in `output_dir` have recorded."""
     repository = parse_name(name)
     if repository is None or repository.revision:
         return name
@@ -54,7 +54,7 @@ def _with_recorded_commit(name: str, output_dir: str) -> str:
 
 
 def origin_file(init_checkpoint: str) -> dict[str, str | bytes]:
-    """File name -> content of the record of published weights that training starts from."""
+    """Return file name -> content of the record of published weights that training starts from."""
     source = source_of(init_checkpoint)
     return {ORIGIN_FILE: source.to_json()} if source else {}
 
@@ -62,7 +62,7 @@ def origin_file(init_checkpoint: str) -> dict[str, str | bytes]:
 def load_initial_weights(
     model: keras.Model, init_checkpoint: str, init_from_group0: bool = False
 ) -> None:
-    """Loads `init_checkpoint` and reports how much of it and of the model matched."""
+    """Load `init_checkpoint` and report how much of it and of the model matched."""
     with arguments_renamed(path="init_checkpoint"):
         loaded = load_weights(model, init_checkpoint, init_from_group0=init_from_group0)
     missing = f"; left at initial values: {', '.join(loaded.missing)}" if loaded.missing else ""

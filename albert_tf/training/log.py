@@ -70,10 +70,10 @@ Row = dict[str, int | float]
 
 
 def parse_row(line: str, source: str) -> Row:
-    """Reads a row.
+    """Read a row.
 
     Raises:
-        InputError: the line is not JSON, contains something else than numbers, or has no step.
+        InputError: If the line is not JSON, contains something else than numbers, or has no step.
     """
     row = parse_json(line, source, dict[str, int | float])
     if not isinstance(row.get("step"), int):
@@ -85,7 +85,7 @@ def parse_row(line: str, source: str) -> Row:
 
 
 def read_rows(path: str) -> list[Row]:
-    """Reads a file of rows; errors as of `parse_row`."""
+    """Read a file of rows; errors as of `parse_row`."""
     lines = enumerate(read_lines(path), start=1)
     return [parse_row(line, f"{path}:{number}") for number, line in lines]
 
@@ -96,7 +96,7 @@ def rounded(results: Mapping[str, float]) -> dict[str, float]:
 
 
 def lines_up_to(folder: str, step: int) -> list[str]:
-    """The records of a training folder up to a step, as lines; empty without any."""
+    """Return the records of a training folder up to a step, as lines; empty without any."""
     path = f"{folder}/{METRICS_FILE}"
     if not exists(path):
         return []
@@ -104,7 +104,7 @@ def lines_up_to(folder: str, step: int) -> list[str]:
 
 
 def _step_of(line: str) -> float:
-    """The step of a row; infinite for one that a kill cut short."""
+    """Return the step of a row; infinite for one that a kill cut short."""
     try:
         return parse_row(line, "")["step"]
     except InputError:
@@ -144,7 +144,7 @@ class TrainingLog:
         lengths: np.ndarray | None = None,
         seconds_left: float = math.inf,
     ) -> None:
-        """Records the metrics of the steps since the last call, up to `step`.
+        """Record the metrics of the steps since the last call, up to `step`.
 
         `input_wait_seconds` becomes `input_wait`, the share of the time since the last call.
 
@@ -170,7 +170,7 @@ class TrainingLog:
         self._last_time, self._last_step = now, step
 
     def _text(self, step: int, record: dict[str, float], seconds_left: float) -> str:
-        """The progress line."""
+        """Return the progress line."""
         rate = record["examples_per_second"]
         left = min((self._total - step) * self._workload.batch_size / rate, seconds_left)
         parts = [f"step {step}/{self._total}"]
@@ -183,22 +183,22 @@ class TrainingLog:
         return "  ".join([*parts, f"{duration(left)} left"])
 
     def note(self, text: str, seconds: float) -> None:
-        """Prints a line about something other than steps, whose time does not count as theirs."""
+        """Print a line about something other than steps, whose time does not count as theirs."""
         self._line.clear()
         print(text, flush=True)
         self._last_time += seconds
 
     def sync(self) -> None:
-        """Puts what was written so far on the disk, or starts to upload it."""
+        """Put what was written so far on the disk, or starts to upload it."""
         self._file.sync()
         self._events.sync()
 
     def wait(self) -> None:
-        """Waits for the upload that `sync` has started."""
+        """Wait for the upload that `sync` has started."""
         self._file.wait()
 
     def close(self) -> None:
-        """Ends the progress line and closes the files."""
+        """End the progress line and close the files."""
         self._line.close()
         self._file.close()
         self._events.close()
@@ -222,7 +222,7 @@ class EventWriter:
         self._write(Event(wall_time=now, file_version="brain.Event:2"))
 
     def add_scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the values of a step, by name."""
+        """Write the values of a step, by name."""
         now = time.time()
         for name, value in values.items():
             self._write(Event(wall_time=now, step=step, summary=scalar_pb(name, value)))
@@ -269,13 +269,13 @@ class AppendedFile:
         self._file.write(content)
 
     def flush(self) -> None:
-        """Makes what was written visible to others, on a server within a minute or so."""
+        """Make what was written visible to others, on a server within a minute or so."""
         self._file.flush()
         if self._is_remote and time.monotonic() - self._last_upload >= UPLOAD_SECONDS:
             self._start_upload()
 
     def sync(self) -> None:
-        """Puts what was written on the disk, or starts to upload it (see `wait`)."""
+        """Put what was written on the disk, or starts to upload it (see `wait`)."""
         self._file.flush()
         if self._is_remote:
             self._start_upload()
@@ -283,7 +283,7 @@ class AppendedFile:
             sync(self._path)
 
     def wait(self) -> None:
-        """Waits for the last upload that was started."""
+        """Wait for the last upload that was started."""
         if self._is_remote and self._upload is not None:
             self._upload.result()
 

@@ -171,7 +171,7 @@ class TimeLimit:
         self._compiled = False
 
     def steps(self, count: int) -> int:
-        """How many of the next `count` steps are taken at once: those that probably fit.
+        """Return how many of the next `count` steps are taken at once: those that probably fit.
 
         The first step, in which the engine compiles, and the second, which shows how long a step
         takes, are taken alone.
@@ -185,7 +185,7 @@ class TimeLimit:
         return max(1, math.ceil(self.seconds_left * self._steps / self._seconds))
 
     def add(self, count: int, seconds: float) -> None:
-        """Counts `count` steps that took so many seconds."""
+        """Count `count` steps that took so many seconds."""
         if not self._minutes:
             return
         if self._compiled:
@@ -204,7 +204,7 @@ class TimeLimit:
         return {TRAINING_SECONDS: self._before + self._seconds} if self._minutes else {}
 
     def stop_reason(self, step: int) -> str | None:
-        """Why training stops at `step`; None if there is time left."""
+        """Return why training stops at `step`; None if there is time left."""
         if self.seconds_left > 0:
             return None
         minutes = (self._before + self._seconds) / 60
@@ -215,7 +215,7 @@ class TimeLimit:
 
 
 def _recorded(folder: str, step: int) -> float:
-    """The training time up to a step, from the last record that has it."""
+    """Return the training time up to a step, from the last record that has it."""
     for line in reversed(lines_up_to(folder, step)):
         row = parse_row(line, folder)
         if TRAINING_SECONDS in row:
@@ -281,7 +281,7 @@ def predict(
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Concatenates arrays along the first axis; narrower ones are padded."""
+    """Concatenate arrays along the first axis; narrower ones are padded."""
     widest = np.max([part.shape[1:] for part in parts], axis=0).astype(int)
     joined = np.full((sum(map(len, parts)), *widest), 0, parts[0].dtype)
     if np.issubdtype(joined.dtype, np.floating):

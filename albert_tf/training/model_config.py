@@ -14,10 +14,10 @@ from albert_tf.training.options import PretrainingOptions, TrainingOptions
 
 
 def named_config(options: TrainingOptions) -> AlbertConfig | None:
-    """The config in `albert_config_file`, else in `output_dir`; None if there is neither.
+    """Return the config in `albert_config_file`, else in `output_dir`; None if there is neither.
 
     Raises:
-        InputError: it is invalid.
+        InputError: If it is invalid.
     """
     if options.albert_config_file:
         return AlbertConfig.from_json_file(options.albert_config_file)
@@ -26,10 +26,10 @@ def named_config(options: TrainingOptions) -> AlbertConfig | None:
 
 
 def find_config(options: TrainingOptions) -> AlbertConfig:
-    """The config in `albert_config_file`, else in `output_dir`, else next to `init_checkpoint`.
+    """Return the config: `albert_config_file`, `output_dir`'s or `init_checkpoint`'s.
 
     Raises:
-        InputError: there is none, or it is invalid.
+        InputError: If there is none, or it is invalid.
     """
     if config := named_config(options):
         return config
@@ -48,10 +48,10 @@ def find_config(options: TrainingOptions) -> AlbertConfig:
 
 
 def check_model(options: TrainingOptions) -> None:
-    """Raises the errors of `find_config` that need no weights, and that of a folder without model.
+    """Raise the errors of `find_config` that need no weights, and that of a folder without model.
 
     Raises:
-        InputError: the config is missing or invalid, or `output_dir` has no model to evaluate.
+        InputError: If the config is missing or invalid, or `output_dir` has no model to evaluate.
     """
     config = named_config(options)
     check_trained_folder(options)
@@ -60,7 +60,7 @@ def check_model(options: TrainingOptions) -> None:
 
 
 def check_trained_folder(options: TrainingOptions) -> None:
-    """Raises InputError if there is neither training nor a trained model in `output_dir`."""
+    """Raise InputError if there is neither training nor a trained model in `output_dir`."""
     folders = (options.output_dir, os.path.join(options.output_dir, BEST_FOLDER))
     if options.do_train or any(engines_in(folder) for folder in folders):
         return

@@ -124,7 +124,7 @@ class TrainingOptions(DeviceOptions):
     )
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that contradict each other."""
+        """Raise InputError for values out of range or options that contradict each other."""
         check_limits(self)
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
         for schedule, row in SCHEDULES.items():
@@ -137,7 +137,7 @@ class TrainingOptions(DeviceOptions):
                     )
 
     def check_steps(self) -> None:
-        """Raises InputError if the cool-down does not fit into the number of training steps."""
+        """Raise InputError if the cool-down does not fit into the number of training steps."""
         warm = self.start_warmup_step + self.num_warmup_steps
         if self.cooldown_steps and warm + self.cooldown_steps > self.num_train_steps:
             raise InputError(
@@ -147,7 +147,7 @@ class TrainingOptions(DeviceOptions):
             )
 
     def schedule_arguments(self) -> dict[str, Any]:
-        """Arguments of the chosen learning-rate schedule, by name."""
+        """Return arguments of the chosen learning-rate schedule, by name."""
         own = SCHEDULES[self.schedule].options
         return {
             "learning_rate": self.learning_rate,
@@ -159,7 +159,7 @@ class TrainingOptions(DeviceOptions):
         }
 
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
-        """Arguments of the optimizer, besides its schedule, for a model of this config."""
+        """Return arguments of the optimizer, besides its schedule, for a model of this config."""
         return {
             "weight_decay_rate": self.weight_decay_rate,
             "bias_correction": self.bias_correction,
@@ -194,7 +194,7 @@ class ReadingSetOptions:
     )
 
     def check_reading_set(self) -> None:
-        """Raises InputError if one of these options is set without `eval_reading_set`."""
+        """Raise InputError if one of these options is set without `eval_reading_set`."""
         for field in dataclasses.fields(ReadingSetOptions):
             value = getattr(self, field.name)
             if not self.eval_reading_set and value != field.default:
@@ -254,7 +254,7 @@ class PretrainingOptions(ReadingSetOptions, TrainingOptions):
     )
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that contradict each other."""
+        """Raise InputError for values out of range or options that contradict each other."""
         super().check()
         self.check_steps()
         if not (self.do_train or self.do_eval):

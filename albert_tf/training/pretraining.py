@@ -48,7 +48,7 @@ ReadingSetMaker = Callable[[PretrainingOptions, dict[str, Any]], str]
 
 
 def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | None = None) -> None:
-    """Trains and evaluates as specified by the options; all results are in `output_dir`.
+    """Train and evaluate as specified by the options; all results are in `output_dir`.
 
     Writes checkpoints, `albert_config.json`, `training_data.json` (the manifests of the files),
     `data_order.json`, the vocabulary, `metrics.jsonl`, TensorBoard events in `train/` and, with
@@ -62,7 +62,7 @@ def pretrain(options: PretrainingOptions, make_reading_set: ReadingSetMaker | No
         make_reading_set: needed with `eval_reading_set` only.
 
     Raises:
-        InputError: an option or file is invalid.
+        InputError: If an option or file is invalid.
     """
     check_early(options)
     pretrain_checked(options, make_reading_set)
@@ -120,7 +120,7 @@ def _evaluates(options: PretrainingOptions) -> bool:
 
 
 def _first(*records: Records | None) -> Records:
-    """The first records that there are."""
+    """Return the first records that there are."""
     return next(each for each in records if each is not None)
 
 
@@ -140,10 +140,10 @@ def _order(options: PretrainingOptions, records: Records) -> dict[str, int]:
 
 
 def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, int]) -> None:
-    """Warns if a resumed run has its examples in another order than before.
+    """Warn if a resumed run has its examples in another order than before.
 
     Raises:
-        InputError: the run was started by a version with another order.
+        InputError: If the run was started by a version with another order.
     """
     checkpoint = engine.checkpoints_in(options.output_dir).listed()
     if checkpoint is None or step_of(checkpoint) >= options.num_train_steps:
@@ -176,10 +176,10 @@ def _check_order(options: PretrainingOptions, engine: Engine, order: dict[str, i
 def _find_records(
     options: PretrainingOptions, config: AlbertConfig, engine: Engine
 ) -> tuple[Records | None, Records | None]:
-    """The files to train and to evaluate on; None where the options ask for neither.
+    """Return the files to train and to evaluate on; None where the options ask for neither.
 
     Raises:
-        InputError: files, manifests, options or model do not fit together.
+        InputError: If files, manifests, options or model do not fit together.
     """
     train_records = eval_records = None
     with engine.workers.losses_reported():
@@ -196,7 +196,7 @@ def _find_records(
 
 
 def _check_masks(engine: Engine, *records: Records | None) -> None:
-    """Raises InputError if masks would have to be drawn on another machine."""
+    """Raise InputError if masks would have to be drawn on another machine."""
     dynamic = any(each is not None and each.masks for each in records)
     if dynamic and not engine.devices.makes_batches_locally:
         raise InputError(
@@ -213,7 +213,7 @@ def _make_reading_set(
     train_records: Records | None,
     make_reading_set: ReadingSetMaker | None,
 ) -> Records:
-    """The examples of `eval_reading_set`, made in the way of the training data."""
+    """Return the examples of `eval_reading_set`, made in the way of the training data."""
     if make_reading_set is None:
         raise InputError("`eval_reading_set`: only run_pretraining.py makes examples of it")
     if train_records is not None:
@@ -255,7 +255,7 @@ class Evaluation:
         self._step = engine.create_evaluation_step(model, self._task.objective)
 
     def evaluate(self) -> dict[str, float]:
-        """Metrics of the current weights, and their loss."""
+        """Return metrics of the current weights, and their loss."""
         if self._records is None:
             raise ValueError("no records to evaluate on")
         stream = self._records.evaluation_stream(self._options)
@@ -264,13 +264,13 @@ class Evaluation:
         return {"loss": loss, **results}
 
     def data_files(self) -> dict[str, str]:
-        """File name -> content of what names the data to evaluate on; empty without any."""
+        """Return file name -> content of what names the data to evaluate on; empty without any."""
         if self._records is None:
             return {}
         return {EVALUATION_DATA_FILE: self._records.evaluation_data(self._options)}
 
     def during_training(self, companions: tuple[str, ...]) -> PeriodicEvaluation | None:
-        """Evaluation every `eval_every_steps`, which keeps the best checkpoint.
+        """Return evaluation every `eval_every_steps`, which keeps the best checkpoint.
 
         Args:
             companions: names of further files in the folder that go with the best checkpoint.
@@ -294,7 +294,7 @@ class Evaluation:
         )
 
     def of_checkpoints(self) -> None:
-        """Evaluates the checkpoints that `eval_checkpoints` asks for, and writes the results."""
+        """Evaluate the checkpoints that `eval_checkpoints` asks for, and write the results."""
         options, engine, folder = self._options, self._engine, self._options.output_dir
         if options.eval_checkpoints == "all":
             rows = CheckpointEvaluations(engine.workers, folder)

@@ -68,10 +68,10 @@ class Records(NamedTuple):
         config: AlbertConfig,
         made: Sequence[str] = (),
     ) -> Records:
-        """The files of an option, or those that were made for it.
+        """Return the files of an option, or those that were made for it.
 
         Raises:
-            InputError: they, or their manifests, do not fit the options or the model.
+            InputError: If they, or their manifests, do not fit the options or the model.
         """
         with engine.workers.synchronized():
             files = list(made) or record_files(getattr(options, argument), argument)
@@ -151,7 +151,7 @@ class Records(NamedTuple):
 def _find_indexes(
     engine: Engine, options: PretrainingOptions, files: Sequence[str]
 ) -> tuple[list[FileIndex], dict[str, str]]:
-    """The indexes of TFRecord files, and `Records.checked`.
+    """Return the indexes of TFRecord files, and `Records.checked`.
 
     TensorFlow's reader takes memory for the length that a record declares, and the process ends if
     there is not as much. All lengths are therefore followed before a run reads its files for the

@@ -46,7 +46,7 @@ Options = TypeVar("Options", bound=TrainingOptions)
 def prepare(
     options: TrainingOptions, config: AlbertConfig | None = None, engine: Engine | None = None
 ) -> tuple[AlbertConfig, Engine]:
-    """Creates the engine, checks what needs it, and sets the seed; writes nothing.
+    """Create the engine, check what needs it, and set the seed; write nothing.
 
     Args:
         options: of the program, checked.
@@ -54,7 +54,7 @@ def prepare(
         engine: of an earlier model in this process; None to create it.
 
     Raises:
-        InputError: an option names something missing, or contradicts the model in the output
+        InputError: If an option names something missing, or contradicts the model in the output
             folder.
     """
     config = config or find_config(options)
@@ -82,13 +82,13 @@ def prepare(
 
 
 def with_dtype(options: Options, engine: Engine) -> Options:
-    """The options with the precision that `dtype`="auto" stands for, which is logged.
+    """Return the options with the precision that `dtype`="auto" stands for, which is logged.
 
     It is that of the model in `output_dir`, wherever it was trained. A new model gets the precision
     in which the engine's devices are fastest.
 
     Raises:
-        InputError: the record in `output_dir` is damaged.
+        InputError: If the record in `output_dir` is damaged.
     """
     if options.dtype != "auto":
         return options
@@ -108,7 +108,7 @@ def _find_dtype(options: TrainingOptions, engine: Engine) -> tuple[str, str]:
 
 
 def _check_same_config(config: AlbertConfig, options: TrainingOptions) -> None:
-    """Refuses a folder that contains another model."""
+    """Refuse a folder that contains another model."""
     path = f"{options.output_dir}/{CONFIG_FILE}"
     if not exists(path):
         return
@@ -132,10 +132,10 @@ def _source_of_config(options: TrainingOptions) -> str:
 
 
 def micro_batches(options: TrainingOptions, engine: Engine) -> int:
-    """Number of parts into which each replica splits its share of the training batch.
+    """Return number of parts into which each replica splits its share of the training batch.
 
     Raises:
-        InputError: the batch does not divide by the replicas or the micro-batches.
+        InputError: If the batch does not divide by the replicas or the micro-batches.
     """
     share = engine.devices.per_replica("train_batch_size", options.train_batch_size)
     size = options.micro_batch_size or share
@@ -149,13 +149,13 @@ def micro_batches(options: TrainingOptions, engine: Engine) -> int:
 
 @contextlib.contextmanager
 def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
-    """Keeps other programs from training in `output_dir`, and checks that results can be written.
+    """Keep other programs from training in `output_dir`, and check that results can be written.
 
     Of several workers, the chief locks the folder until all are done.
 
     Raises:
-        InputError: the folder cannot be created or written, or another process has locked it.
-        WorkerLost: another worker has died.
+        InputError: If the folder cannot be created or written, or another process has locked it.
+        WorkerLost: If another worker has died.
     """
     workers = engine.workers
     with contextlib.ExitStack() as stack:
@@ -174,10 +174,10 @@ def training_folder(options: TrainingOptions, engine: Engine) -> Iterator[None]:
 def create_training_step(
     engine: Engine, model: keras.Model, objective: Objective, options: TrainingOptions
 ) -> TrainingStep:
-    """The training step that the options describe, with its optimizer and schedule.
+    """Return the training step that the options describe, with its optimizer and schedule.
 
     Raises:
-        InputError: the batch does not divide by the replicas or the micro-batches.
+        InputError: If the batch does not divide by the replicas or the micro-batches.
     """
     with engine.scope():
         schedule = create_schedule(options.schedule, **options.schedule_arguments())
@@ -204,7 +204,7 @@ def train_model(
     description: dict[str, str | bytes] | None = None,
     evaluation: PeriodicEvaluation | None = None,
 ) -> None:
-    """Trains a model in `output_dir`, which must be locked (`training_folder`).
+    """Train a model in `output_dir`, which must be locked (`training_folder`).
 
     The weights to start from are, in this order: the latest valid checkpoint in `output_dir`, with
     its optimizer state and step; else `init_checkpoint`, at step 0; else the model's initial
@@ -264,7 +264,7 @@ def train_model(
 
 
 def _warn_of_steps(step: int, options: TrainingOptions) -> None:
-    """Warns of numbers of steps that leave out what they are meant for."""
+    """Warn of numbers of steps that leave out what they are meant for."""
     total, warmup = options.num_train_steps, options.start_warmup_step + options.num_warmup_steps
     if step > total:
         _logger.warning(
@@ -285,7 +285,7 @@ def _warn_of_steps(step: int, options: TrainingOptions) -> None:
 def write_description(
     engine: Engine, folder: str, config: AlbertConfig, description: dict[str, str | bytes]
 ) -> None:
-    """Writes a model's config and other files, by name, into a folder; only the chief does so."""
+    """Write a model's config and other files, by name, into a folder; only the chief does so."""
     with engine.workers.synchronized():
         if not engine.workers.is_chief:
             return
@@ -299,7 +299,7 @@ def write_description(
 def restore_trained(
     engine: Engine, model: keras.Model, output_dir: str, path: str | None = None
 ) -> int:
-    """Loads a checkpoint of a folder into a model like the one that was trained there.
+    """Load a checkpoint of a folder into a model like the one that was trained there.
 
     Args:
         engine: that saved it.
@@ -311,20 +311,20 @@ def restore_trained(
         Its step.
 
     Raises:
-        InputError: there is none, or it belongs to another model.
+        InputError: If there is none, or it belongs to another model.
     """
     path = path or engine.checkpoints_in(output_dir).latest() or find_trained(engine, output_dir)
     return _restore(engine, model, path, output_dir)
 
 
 def iter_checkpoints(engine: Engine, model: keras.Model, output_dir: str) -> Iterator[int]:
-    """Restores every valid checkpoint in `output_dir` into `model`, oldest first.
+    """Restore every valid checkpoint in `output_dir` into `model`, oldest first.
 
     Yields:
         The step of the checkpoint that was just restored.
 
     Raises:
-        InputError: there is no valid checkpoint, or one belongs to another model.
+        InputError: If there is no valid checkpoint, or one belongs to another model.
     """
     paths = engine.checkpoints_in(output_dir).valid() or [find_trained(engine, output_dir)]
     for path in paths:
@@ -344,30 +344,30 @@ def _restore(engine: Engine, model: keras.Model, path: str, output_dir: str) -> 
 
 
 def find_trained(engine: Engine, output_dir: str) -> str:
-    """The checkpoint that `output_dir` lists as its latest, unread.
+    """Return the checkpoint that `output_dir` lists as its latest, unread.
 
     Raises:
-        InputError: there is none.
+        InputError: If there is none.
     """
     return engine.checkpoints_in(output_dir).find("output_dir")
 
 
 def trained_step(engine: Engine, output_dir: str) -> int:
-    """Step of the latest checkpoint in a folder.
+    """Return step of the latest checkpoint in a folder.
 
     Raises:
-        InputError: there is none.
+        InputError: If there is none.
     """
     return engine.workers.from_chief(lambda: step_of(find_trained(engine, output_dir)))
 
 
 def step_of(path: str) -> int:
-    """Step of a checkpoint, from its name."""
+    """Return step of a checkpoint, from its name."""
     return int(path.rsplit("-", 1)[-1])
 
 
 def write_results(engine: Engine, output_dir: str, results: dict[str, float]) -> None:
-    """Prints `eval_results.txt` and writes it: lines `name = value`, sorted by name.
+    """Print `eval_results.txt` and write it: lines `name = value`, sorted by name.
 
     Only the chief does so.
     """

@@ -35,7 +35,7 @@ def options_class_of(program: str):
 
 
 def commands(page) -> list[list[str]]:
-    """The words of the commands in a page, without "python" and "-m"."""
+    """Return the words of the commands in a page, without "python" and "-m"."""
     blocks = re.findall(r"^```\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     lines = re.sub(r" *\\\n *", " ", "".join(blocks)).splitlines()
     whole = [line.strip() for line in lines if not line.endswith("...")]

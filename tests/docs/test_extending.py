@@ -31,7 +31,7 @@ LIMITS = {
 
 @pytest.fixture
 def extended(request, tmp_path):
-    """A copy of the project with the changes of some sections."""
+    """Return a copy of the project with the changes of some sections."""
     folder = tmp_path / "project"
     for name in ("albert_tf", "data_prep"):
         ignore = shutil.ignore_patterns("__pycache__")
@@ -45,7 +45,7 @@ def extended(request, tmp_path):
 
 
 def run(folder, *words, lines=""):
-    """Runs Python in the extended project on lines of standard input; returns what it prints."""
+    """Run Python in the extended project on lines of standard input; return what it prints."""
     done = subprocess.run(
         [sys.executable, *map(str, words)],
         cwd=folder,
@@ -172,7 +172,7 @@ KINDS = {word: kind for kind, words in finetuning.WORDS.items() for word in word
 
 
 def write_pairs(path, count, seed):
-    """Pairs that "mean the same" if the word at the given characters is an animal."""
+    """Return pairs that "mean the same" if the word at the given characters is an animal."""
     draw = random.Random(seed)
     lines, answers = [], []
     for _ in range(count):

@@ -67,7 +67,7 @@ ALL = TABLE | CLUE_TABLE | TAGGING_TABLE
 
 
 def options_of(words: list[str]):
-    """What the flags of a command come to."""
+    """Return what the flags of a command come to."""
     options_class = KINDS[words[1]].load("options")
     values = flags.FlagValues()
     define_flags(options_class, values)
@@ -76,7 +76,7 @@ def options_of(words: list[str]):
 
 
 def commands(path) -> list[list[str]]:
-    """The words of the commands in a recipe's comment."""
+    """Return the words of the commands in a recipe's comment."""
     lines = [line.removeprefix("#") for line in path.read_text().splitlines() if line[:1] == "#"]
     joined = re.sub(r" *\\\n *", " ", "\n".join(lines))
     return [shlex.split(line) for line in joined.splitlines() if line.startswith("   python ")]

@@ -28,7 +28,7 @@ def parse(*arguments: str) -> PretrainingOptions:
 
 
 def commands(path) -> list[list[str]]:
-    """The words of the commands in a recipe's comment."""
+    """Return the words of the commands in a recipe's comment."""
     opening = "\n".join(
         line.removeprefix("#") for line in path.read_text().splitlines() if line.startswith("#")
     )
@@ -37,7 +37,7 @@ def commands(path) -> list[list[str]]:
 
 
 def training(path) -> list[PretrainingOptions]:
-    """What the training commands of a recipe come to."""
+    """Return what the training commands of a recipe come to."""
     return [
         parse(*words[2:])
         for words in commands(path)
@@ -140,7 +140,7 @@ def test_the_operations_in_the_comment_are_those_of_the_formula(path):
 
 
 def operations(config: AlbertConfig, length: int, predictions: int) -> float:
-    """The formula of docs/explanation/training-step.md."""
+    """Return the formula of docs/explanation/training-step.md."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     outputs = predictions + 1
     layer = length * (8 * h * h + 4 * h * i) + 4 * length**2 * h

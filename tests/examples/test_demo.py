@@ -15,7 +15,7 @@ from examples.demo.write_report import Accuracy
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Two sources with documents on both sides, and one that is only in training."""
+    """Return two sources with documents on both sides, and one that is only in training."""
     words = {"apple.txt": "sweet fruit", "bolt": "steel screw", "crow": "black bird"}
     for split, sources in (("train", list(words)), ("eval", ["apple.txt", "bolt"])):
         documents, table = [], []

@@ -34,7 +34,7 @@ if answers.exists():
 
 @pytest.fixture
 def cloud(tmp_path):
-    """Runs the script; returns its result and the kinds of calls, in order, with their words."""
+    """Run the script; return its result and the kinds of calls, in order, with their words."""
     for name, text in {
         "gcloud": GCLOUD.format(python=sys.executable, folder=str(tmp_path)),
         "git": "#!/bin/sh\n",

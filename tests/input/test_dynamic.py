@@ -36,7 +36,7 @@ def stacked(examples) -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def pairs():
-    """Pairs of random segments, and words that start at even ids."""
+    """Return pairs of random segments, and words that start at even ids."""
     random = np.random.default_rng(0)
     return [
         [random.integers(5, VOCAB, random.integers(1, 11)).tolist() for _ in range(2)]

@@ -47,7 +47,7 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 def encoded(kind: str, values: list, is_packed: bool) -> bytes:
-    """The values as one field or as many."""
+    """Return the values as one field or as many."""
     if kind == "int64":
         parts, wire_type = [varint(value) for value in values], 0
     elif kind == "float32":
@@ -61,7 +61,7 @@ def encoded(kind: str, values: list, is_packed: bool) -> bytes:
 
 @st.composite
 def lists(draw, kind: str, values: list) -> bytes:
-    """A list, in two parts that may be packed or not, between unknown fields."""
+    """Return a list, in two parts that may be packed or not, between unknown fields."""
     cut = draw(st.integers(0, len(values)))
     parts = [encoded(kind, part, draw(st.booleans())) for part in (values[:cut], values[cut:])]
     content = draw(NOISE) + parts[0] + draw(NOISE) + parts[1] + draw(NOISE)
@@ -70,7 +70,7 @@ def lists(draw, kind: str, values: list) -> bytes:
 
 @st.composite
 def entries(draw, name: str) -> bytes:
-    """An entry of the map, of the right form more often than not."""
+    """Return an entry of the map, of the right form more often than not."""
     kind = draw(st.sampled_from(KINDS))
     length = draw(st.integers(0, 4))
     if name in FEATURES and draw(st.integers(0, 9)):

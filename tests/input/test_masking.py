@@ -21,7 +21,7 @@ VOCABULARY = np.arange(10, 1000, dtype=np.int32)
 
 
 def examples(batch: int, seq: int, seed: int = 0, word_length: float = 1.4):
-    """Random pairs `[CLS] a [SEP] b [SEP]` without padding: ids, lengths, word starts."""
+    """Return random pairs `[CLS] a [SEP] b [SEP]` without padding: ids, lengths, word starts."""
     random = np.random.default_rng(seed)
     ids = random.choice(VOCABULARY, (batch, seq)).astype(np.int32)
     ids[:, 0] = CLS
@@ -35,7 +35,7 @@ def draw(ids, lengths, starts, seeds, settings):
 
 
 def words_of(ids, length, starts) -> list[list[int]]:
-    """Reference implementation of words: positions between word starts and special tokens."""
+    """Return words by a reference: positions between word starts and special tokens."""
     words: list[list[int]] = []
     for position in range(length):
         if ids[position] in (CLS, SEP):

@@ -28,7 +28,7 @@ FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 
 @pytest.fixture
 def numbered(tmp_path):
-    """Three files of records that contain their number, one of the files empty."""
+    """Return three files of records that contain their number, one of the files empty."""
     paths, begin = [], 0
     for count in (70, 0, 200):
         path = tmp_path / f"{count}.tfrecord"

@@ -45,7 +45,7 @@ ALBERT_ZH = {
 
 
 def albert_zh_variables(vocabulary=70, e=8, h=24, i=40, positions=20):
-    """Names and shapes of `run_pretraining.py` of albert_zh, with random values."""
+    """Name and shapes of `run_pretraining.py` of albert_zh, with random values."""
     layer = "bert/encoder/layer_shared"
     dense = {
         **{f"{layer}/attention/self/{name}": (h, h) for name in ("query", "key", "value")},
@@ -77,7 +77,7 @@ def albert_zh_variables(vocabulary=70, e=8, h=24, i=40, positions=20):
 
 
 def albert_zh_outputs(v, inputs, layers=4, heads=3):
-    """What `modeling.py` and `run_pretraining.py` of albert_zh compute, in float64."""
+    """Return what `modeling.py` and `run_pretraining.py` of albert_zh compute, in float64."""
 
     def dense(x, name):
         return x @ v[f"{name}/kernel"] + v[f"{name}/bias"]
@@ -133,7 +133,7 @@ def write_checkpoint(prefix, values):
 
 @pytest.fixture(scope="module")
 def albert_zh(tmp_path_factory):
-    """An archive of albert_zh, with the state of its optimizer."""
+    """Return an archive of albert_zh, with the state of its optimizer."""
     folder = tmp_path_factory.mktemp("albert_zh") / "albert_tiny"
     folder.mkdir()
     variables = albert_zh_variables()
@@ -242,7 +242,7 @@ HUGGING_FACE = {
 
 
 def their_model(name, changes=None):
-    """A model of transformers with random weights, in float64."""
+    """Return a model of transformers with random weights, in float64."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     torch.manual_seed(2)
     config = transformers.AlbertConfig(**{**HUGGING_FACE, **(changes or {})})

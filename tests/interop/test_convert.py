@@ -139,7 +139,7 @@ THEIR_OUTPUTS = {
 
 
 def of_transformers(folder, architecture, inputs):
-    """What a model of transformers computes, in float64: float32 sums differ from CPU to CPU.
+    """Return what a model of transformers computes, in float64.
 
     Args:
         folder: of the weights.

@@ -27,7 +27,7 @@ def add_checkpoint(folder, engine: str, step: int) -> None:
 
 @pytest.fixture(params=["tensorflow", "jax"])
 def run(request, tmp_path):
-    """A folder with checkpoints at steps 9 and 10, and the best at step 5."""
+    """Return a folder with checkpoints at steps 9 and 10, and the best at step 5."""
     for folder, step in ((tmp_path, 9), (tmp_path, 10), (tmp_path / "best", 5)):
         add_checkpoint(folder, request.param, step)
     return tmp_path

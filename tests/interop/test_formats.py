@@ -39,7 +39,7 @@ def changed(**fields):
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
-    """The same pretrained model in every format, and its weights."""
+    """Return the same pretrained model in every format, and its weights."""
     folder = tmp_path_factory.mktemp("pretrained")
     model = random_model("pretraining", CONFIG)
     paths = {"keras": keras_file(folder / "keras", model)}

@@ -60,7 +60,7 @@ def ids_of(backend: tokenizers.Tokenizer, text: str) -> list[int]:
 
 
 def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
-    """Whether these are our ids, or a segmentation of the same score.
+    """Return whether these are our ids, or a segmentation of the same score.
 
     SentencePiece sums scores in 32 bits, the tokenizers library in 64, and so they may choose
     differently between `ee` `e` and `e` `ee`.
@@ -77,7 +77,7 @@ def same(tokenizer: Tokenizer, found: list[int], text: str) -> bool:
 
 
 def texts(tokenizer: Tokenizer, shared) -> list[str]:
-    """What the vocabulary of the project is compared on, or others with text of others."""
+    """Return what the vocabulary of the project is compared on, or others with text of others."""
     if tokenizer.path == str(references.OWN_VOCABULARY):
         reference = references.tokenizer_reference("own_text", shared)
         sentences = (references.OWN_TEXT / "records_text.txt").read_text("utf-8").splitlines()

@@ -56,7 +56,7 @@ def checkpoints_of(folder, model, optimizer) -> Checkpoints:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A training folder of engine tensorflow, at step 5."""
+    """Return a training folder of engine tensorflow, at step 5."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     folder.mkdir()
     model, optimizer = create_model()
@@ -80,12 +80,12 @@ def run(source, target, to, **flags):
 
 @pytest.fixture(scope="module")
 def converted(trained, tmp_path_factory):
-    """The same as a training folder of engine jax."""
+    """Return the same as a training folder of engine jax."""
     return run(trained, tmp_path_factory.mktemp("converted") / "run", "jax")
 
 
 def state_of(path) -> dict[str, np.ndarray]:
-    """All weights and moments."""
+    """Return all weights and moments."""
     weights = open_weights(str(path))
     tensors = {**weights.tensors, **weights.optimizer}
     assert len(tensors) == len(weights.tensors) + len(weights.optimizer)

@@ -27,7 +27,7 @@ RECORDS, HOSTILE = 200, 150
 
 @pytest.fixture
 def options(tmp_path) -> PretrainingOptions:
-    """Trains on a file that has an index."""
+    """Train on a file that has an index."""
     path = str(tmp_path / "a.tfrecord")
     write_records(path, batch(RECORDS))
     write_indexes([path], find_indexes([path]))
@@ -46,7 +46,7 @@ def options(tmp_path) -> PretrainingOptions:
 
 
 def make_hostile(path: str) -> None:
-    """Lets a record declare 2^60 bytes, with the checksum of that length."""
+    """Let a record declare 2^60 bytes, with the checksum of that length."""
     with open(path, "r+b") as file:
         for _ in range(HOSTILE):
             file.seek(8 + int.from_bytes(file.read(8), "little"), 1)

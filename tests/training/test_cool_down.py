@@ -18,7 +18,7 @@ ONE_LAYER = dataclasses.replace(CONFIG, num_hidden_layers=1)
 
 @pytest.fixture
 def train(tmp_path):
-    """Trains in a folder of that name; returns the weights it holds then."""
+    """Train in a folder of that name; return the weights it holds then."""
     write_records(tmp_path / "train.tfrecord", batch(16))
     (tmp_path / "albert_config.json").write_text(ONE_LAYER.to_json())
 

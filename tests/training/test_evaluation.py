@@ -17,7 +17,7 @@ ENGINE = TensorFlowEngine(TensorFlowDevices())
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Writes a checkpoint of a step, as training does, and returns its path."""
+    """Write a checkpoint of a step, as training does, and return its path."""
     (tmp_path / "albert_config.json").write_text("{}")
 
     def write(step: int) -> str:
@@ -29,7 +29,7 @@ def checkpoint(tmp_path):
 
 
 def kept(folder) -> tuple[int, float]:
-    """Step inside the best checkpoint and its value, after checking that nothing else is there."""
+    """Return the step in the best checkpoint and its value, and check that it is alone."""
     path = tf.train.latest_checkpoint(str(folder / "best"))
     assert damage_of(path) is None
     step = int(tf.train.load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE"))

@@ -60,7 +60,7 @@ def build(optimizer="lamb", micro_batches=1, clip_norm=1.0):
 
 @functools.cache
 def built_once() -> tuple[TrainingStep, list[np.ndarray]]:
-    """A step, which is traced when it is first called, and the values that it starts from."""
+    """Return a step, traced when first called, and the values that it starts from."""
     step = build()
     return step, [variable.numpy() for variable in everything(step)]
 
@@ -70,7 +70,7 @@ def everything(step) -> list[keras.Variable]:
 
 
 def as_new() -> TrainingStep:
-    """The step that many tests share, set back to its start."""
+    """Return the step that many tests share, set back to its start."""
     step, initial = built_once()
     for variable, value in zip(everything(step), initial, strict=True):
         variable.assign(value)
@@ -91,7 +91,7 @@ def data(scales, count=4):
 
 
 def state(step):
-    """All weights and moments, by path."""
+    """Return all weights and moments, by path."""
     optimizer = step.optimizer
     variables = step.model.trainable_weights + optimizer._moments + optimizer._variances
     return {variable.path: variable.numpy() for variable in variables}

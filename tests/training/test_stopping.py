@@ -16,7 +16,7 @@ from tests.conftest import ROOT, heed_ctrl_c
 
 @pytest.fixture
 def handlers():
-    """What is set before; put back whatever a test does."""
+    """Yield what is set before; put back whatever a test does."""
     found = {number: signal.getsignal(number) for number in SIGNALS}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
     yield {number: signal.getsignal(number) for number in SIGNALS}

@@ -81,7 +81,7 @@ def clock(monkeypatch) -> Clock:
 
 
 def run(clock, folder, step=0, dies_at=None, workers=None, evaluation=None, **changes):
-    """Trains from a step on; returns the calls of the step and the checkpoints."""
+    """Train from a step on; return the calls of the step and the checkpoints."""
     training_step = Step(clock, step, dies_at)
     checkpoints = Checkpoints(training_step)
     engine = types.SimpleNamespace(
