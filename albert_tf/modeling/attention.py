@@ -40,7 +40,7 @@ DEFAULT = "dot_product"
 
 
 def mask_scores(attention_mask):
-    """What is added to attention scores: 0 for tokens, -10000 for padding.
+    """Return what is added to attention scores: 0 for tokens, -10000 for padding.
 
     Args:
         attention_mask: `[batch, seq]`, 1 for tokens and 0 for padding.
@@ -70,7 +70,7 @@ def attention_weights(query, key, attention_mask):
 
 
 def dot_product_attention(query, key, value, attention_mask, dropout=None):
-    """Scaled dot-product attention, as the original computes it."""
+    """Return scaled dot-product attention, as the original computes it."""
     weights = attention_weights(query, key, attention_mask)
     return ops.matmul(weights if dropout is None else dropout(weights), value)
 
@@ -79,7 +79,7 @@ def backend_attention(query, key, value, attention_mask, dropout=None):
     """`keras.ops.dot_product_attention`, which JAX and PyTorch may run as one fused kernel.
 
     Raises:
-        InputError: if there is dropout, which this operation does not have.
+        InputError: If there is dropout, which this operation does not have.
     """
     if dropout is not None:
         raise InputError(

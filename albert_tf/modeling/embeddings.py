@@ -35,7 +35,7 @@ class AlbertEmbeddings(keras.layers.Layer):
         self.norm.build((None, None, self.config.embedding_size))
 
     def call(self, input_ids, segment_ids, seed=None):
-        """Embeds a batch.
+        """Embed a batch.
 
         Args:
             input_ids: token ids, integers `[batch, seq]`.

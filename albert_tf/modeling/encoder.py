@@ -34,7 +34,7 @@ class AlbertEncoder(AlbertModel):
         **kwargs: `dtype` ("float32" or "mixed_bfloat16") and other arguments of `keras.Model`.
 
     Raises:
-        InputError: if there is no attention of this name.
+        InputError: If there is no attention of this name.
 
     Example:
 
@@ -98,7 +98,7 @@ class AlbertEncoder(AlbertModel):
         output_hidden_states: bool = False,
         execution: Execution = PLAIN,
     ):
-        """Encodes a batch.
+        """Encode a batch.
 
         Args:
             features: dictionary of integers `[batch, seq]`: `input_ids`; `input_mask` (1 for
@@ -127,7 +127,7 @@ class AlbertEncoder(AlbertModel):
               of all `encoder_outputs`.
 
         Raises:
-            InputError: if a feature is missing or unknown, or its shape, dtype or values are
+            InputError: If a feature is missing or unknown, or its shape, dtype or values are
                 invalid; with `output_attentions`, if attention is computed by a function that is
                 not in the table `ATTENTION`, since its weights are unknown.
         """
@@ -154,7 +154,7 @@ class AlbertEncoder(AlbertModel):
         return outputs
 
     def encode_at(self, features, positions, training: bool = False, execution: Execution = PLAIN):
-        """Encodes a batch for heads that read a few positions only.
+        """Encode a batch for heads that read a few positions only.
 
         The last layer computes its output at these positions and at `[CLS]`, and nowhere else. A
         pretraining head reads 15 % of the positions, so this saves 6 % of a training step of base.

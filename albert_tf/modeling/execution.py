@@ -32,7 +32,7 @@ class Execution:
         self.remat = remat
 
     def layer_calls(self, layers: Sequence[keras.layers.Layer]) -> list[Callable]:
-        """Prepares the transformer layers for one forward pass.
+        """Prepare the transformer layers for one forward pass.
 
         Args:
             layers: in the order of use. A layer that shares its parameters over the depth of the
@@ -49,7 +49,7 @@ PLAIN = Execution()
 
 
 def rematerialize(call: Callable) -> Callable:
-    """Wraps a layer's call so that the backward pass computes it a second time.
+    """Wrap a layer's call so that the backward pass computes it a second time.
 
     Args:
         call: `call(hidden, attention_mask, *weights, **options)`. Gradients flow to `hidden`, to

@@ -116,7 +116,7 @@ def renamed(features: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _integers(name: str, value):
-    """A feature as a tensor or array of int32 or int64."""
+    """Return a feature as a tensor or array of int32 or int64."""
     if not hasattr(value, "dtype"):
         try:
             value = np.asarray(value)
@@ -138,7 +138,7 @@ def _dtype_name(value) -> str:
 
 
 def _check_shapes(features: Mapping[str, Any], rank: int, longest: int) -> None:
-    """Compares static shapes, in which unknown sizes are None."""
+    """Compare static shapes, in which unknown sizes are None."""
     shapes = {name: tuple(value.shape) for name, value in features.items()}
     expected = shapes["input_ids"]
     axes = "[batch, seq]" if rank == 2 else "[batch, choices, seq]"
@@ -191,7 +191,7 @@ def check_values(features: Mapping[str, Any], config: AlbertConfig) -> None:
 
 
 def _concrete(value) -> np.ndarray | None:
-    """The values of a tensor; None for a symbolic one or one of other machines."""
+    """Return the values of a tensor; None for a symbolic one or one of other machines."""
     try:
         values = np.asarray(value)
     except Exception:  # each backend refuses in its own way

@@ -32,22 +32,22 @@ def activation(name: str, x, bias, kernels: Kernels):
 
 
 def initializer(stddev: float) -> keras.initializers.Initializer:
-    """Truncated normal, cut at two standard deviations."""
+    """Return truncated normal, cut at two standard deviations."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
 def dense(units: int, stddev: float, name: str, dtype) -> keras.layers.Dense:
-    """A dense layer with a kernel `[inputs, units]` and a bias that starts at zero."""
+    """Return a dense layer with a kernel `[inputs, units]` and a bias that starts at zero."""
     return keras.layers.Dense(units, kernel_initializer=initializer(stddev), name=name, dtype=dtype)
 
 
 def layer_norm(name: str, dtype) -> keras.layers.LayerNormalization:
-    """Layer normalization over the last axis with the original's epsilon."""
+    """Return layer normalization over the last axis with the original's epsilon."""
     return keras.layers.LayerNormalization(epsilon=LAYER_NORM_EPSILON, name=name, dtype=dtype)
 
 
 def dropout(inputs, rate: float, seed, site: int, kernels: Kernels = PLAIN_KERNELS):
-    """Drops elements of `inputs` with probability `rate` and scales up the others.
+    """Drop elements of `inputs` with probability `rate` and scale up the others.
 
     The mask is a function of `seed` and `site` alone. A layer that the backward pass computes a
     second time, or a training step that is repeated after a restart, drops the same elements.
@@ -72,19 +72,19 @@ SITES = 4096
 
 
 def forward_seed(generator: keras.random.SeedGenerator):
-    """The seed `[2]` of one forward pass; consecutive passes are `SITES` apart, so none overlap."""
+    """Return the seed `[2]` of one forward pass; passes are `SITES` apart, so none overlap."""
     return generator.next() * ops.convert_to_tensor([1, SITES], generator.state.dtype)
 
 
 def fold_in(seed, number: int):
-    """The seed of part `number` of a computation with the seed `seed` `[2]`; None stays None."""
+    """Return the seed of part `number` of a computation with the seed `[2]`, if any."""
     if seed is None:
         return None
     return seed + ops.convert_to_tensor([0, number], seed.dtype)
 
 
 def select(hidden, positions):
-    """The rows of `hidden` at `positions`.
+    """Return the rows of `hidden` at `positions`.
 
     Selection is a product with one-hot rows: it is exact, and its gradient needs no scatter.
 

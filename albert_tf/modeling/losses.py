@@ -83,7 +83,7 @@ class Objective(abc.ABC):
         """
 
     def loss(self, sums: dict, weights: dict):
-        """The training loss, given `sums` of any part and `weights` of the whole global batch."""
+        """Return the loss, given `sums` of any part and `weights` of the whole global batch."""
         return sum(
             sums[name] / (weights[part_of(name)] + self.epsilon.get(part_of(name), 0.0))
             for name in self.losses
@@ -96,7 +96,7 @@ def part_of(quantity: str) -> str:
 
 
 def means(sums: dict, weights: dict) -> dict[str, float]:
-    """The mean of every quantity; 0 if its weight is 0."""
+    """Return the mean of every quantity; 0 if its weight is 0."""
     return {
         name: float(total) / float(weights[part_of(name)]) if weights[part_of(name)] else 0.0
         for name, total in sums.items()

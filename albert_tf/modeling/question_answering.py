@@ -65,7 +65,7 @@ class EndLogits(keras.layers.Layer):
         self.dense_1.build((None, width))
 
     def call(self, sequence, starts):
-        """Scores every position as the end for every start.
+        """Score every position as the end for every start.
 
         Args:
             sequence: `[batch, seq, hidden]`.
@@ -121,7 +121,7 @@ class AnswerClass(keras.layers.Layer):
 
 
 def possible_positions(features):
-    """Where an answer may be: at `[CLS]` (no answer), and in the second segment before its `[SEP]`.
+    """Return where an answer may be: at `[CLS]` (none), and in the second segment.
 
     The inverse of the original's feature `p_mask`.
 
@@ -236,7 +236,7 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         return outputs
 
     def _end_log_probs(self, sequence, starts, possible):
-        """Log-probabilities `[batch, starts, seq]` of the ends, given the starts."""
+        """Return log-probabilities `[batch, starts, seq]` of the ends, given the starts."""
         logits = self.end(sequence, select(sequence, starts))
         return _log_probs(logits, possible[:, None])
 
@@ -249,11 +249,11 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
 
 
 def _log_probs(logits, possible):
-    """Log-probabilities over the possible positions of the last axis."""
+    """Return log-probabilities over the possible positions of the last axis."""
     return ops.log_softmax(ops.where(possible, logits, _IMPOSSIBLE))
 
 
 def _top(log_probs, count):
-    """The best `count` values of the last axis and their indexes, padded if there are fewer."""
+    """Return the best `count` values of the last axis and their indexes, padded."""
     widths = [[0, 0]] * (len(log_probs.shape) - 1) + [[0, count - 1]]
     return ops.top_k(ops.pad(log_probs, widths, constant_values=_IMPOSSIBLE), count)

@@ -7,7 +7,7 @@ from albert_tf.errors import InputError
 
 
 def layer_decay_scales(config: AlbertConfig, decay: float) -> tuple[tuple[str, float], ...]:
-    """Factors of the learning rates, smaller with the distance from the head.
+    """Return factors of the learning rates, smaller with the distance from the head.
 
     A variable at distance k is trained with the learning rate times `decay` to the power of k. With
     G groups of layers (`num_hidden_groups`), distances are
@@ -31,7 +31,7 @@ def layer_decay_scales(config: AlbertConfig, decay: float) -> tuple[tuple[str, f
         The argument `learning_rate_scales` of the optimizers; empty if `decay` is 1.
 
     Raises:
-        InputError: if `decay` is out of range.
+        InputError: If `decay` is out of range.
 
     Example:
 

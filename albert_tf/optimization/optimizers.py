@@ -93,7 +93,7 @@ class AdamW(keras.optimizers.Optimizer):
         self._rate_scales = [self._rate_scale(v.path) for v in variables]
 
     def apply(self, grads, trainable_variables=None):
-        """Applies gradients, as `keras.optimizers.Optimizer.apply` does.
+        """Apply gradients, as `keras.optimizers.Optimizer.apply` does.
 
         As in the engines, a missing gradient, of a variable that the loss does not depend on, is
         zero, and the variable is decayed. Repeated rows of TensorFlow's sparse gradient of an
@@ -115,7 +115,7 @@ class AdamW(keras.optimizers.Optimizer):
         return ()
 
     def update(self, gradients: Sequence, applies=None) -> dict[str, Any]:
-        """Applies gradients that are already reduced over replicas, in the order of `build`.
+        """Apply gradients that are already reduced over replicas, in the order of `build`.
 
         Unlike `apply`, it does not reduce them again and can be called anywhere in a replica's
         program. The caller advances `iterations`.
@@ -149,7 +149,7 @@ class AdamW(keras.optimizers.Optimizer):
         )
 
     def _move(self, gradient, variable, rates: _Rates):
-        """Updates a variable and its moments; returns the factor of its learning rate."""
+        """Update a variable and its moments; return the factor of its learning rate."""
         rates = _Rates(*(ops.cast(rate, variable.dtype) for rate in rates))
         index = self._get_variable_index(variable)
         update = self._direction(gradient, variable, index, rates)
@@ -161,7 +161,7 @@ class AdamW(keras.optimizers.Optimizer):
         return scale
 
     def _rate_scale(self, path: str) -> float:
-        """The factor of the learning rate of the variable `path`."""
+        """Return the factor of the learning rate of the variable `path`."""
         factors = (
             factor for pattern, factor in self.learning_rate_scales if matches([pattern], path)
         )
@@ -172,7 +172,7 @@ class AdamW(keras.optimizers.Optimizer):
         return {}
 
     def _direction(self, gradient, variable, index: int, rates: _Rates):
-        """The update before the learning rate; also updates the moments."""
+        """Return the update before the learning rate; also updates the moments."""
         dtype = variable.dtype
         gradient = ops.cast(gradient, dtype)
         moment, variance = self._moments[index], self._variances[index]
@@ -190,7 +190,7 @@ class AdamW(keras.optimizers.Optimizer):
         return update
 
     def _scale(self, update, variable, index: int):
-        """Factor of the learning rate for this variable."""
+        """Return factor of the learning rate for this variable."""
         return 1.0
 
     def get_config(self):
@@ -268,7 +268,7 @@ class Lamb(AdamW):
         return dict(zip(TRUST_RATIOS, (ratios[0], median, ratios[last]), strict=True))
 
     def _scale(self, update, variable, index: int):
-        """The trust ratio."""
+        """Return the trust ratio."""
         if not self._adapted[index]:
             return 1.0
         norm, update_norm = ops.norm(variable), ops.norm(update)
@@ -284,7 +284,7 @@ class Lamb(AdamW):
 
 
 def _dense(gradient, variable):
-    """The gradient of a variable as a tensor; zeros if there is none."""
+    """Return the gradient of a variable as a tensor; zeros if there is none."""
     if gradient is None:
         return ops.zeros_like(variable)
     if hasattr(gradient, "indices"):
@@ -293,5 +293,5 @@ def _dense(gradient, variable):
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:
-    """Whether any regular expression is found in `path`."""
+    """Return whether any regular expression is found in `path`."""
     return any(re.search(pattern, path) for pattern in patterns)

@@ -44,7 +44,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
         self.name = name
 
     def __call__(self, step):
-        """The rate at `step`, which is the number of updates made so far; float32 scalar."""
+        """Return the rate at `step`, which is the number of updates made so far; float32 scalar."""
         step = ops.cast(step, "int32")
         final = self.final_learning_rate_ratio
         after_warmup = self.learning_rate * (final + (1.0 - final) * self._decay(step))
@@ -59,7 +59,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule, abc.ABC):
 
     @abc.abstractmethod
     def _decay(self, step):
-        """Decreases from 1 to 0, float32; `step` is int32."""
+        """Decrease from 1 to 0, float32; `step` is int32."""
 
     def _remaining(self, step, length: int):
         """1 until `length` steps before the end, then linearly down to 0."""

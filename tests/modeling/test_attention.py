@@ -25,7 +25,7 @@ NO_DROPOUT = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_prob
 
 @keras.saving.register_keras_serializable(package="tests")
 def first_token_attention(query, key, value, attention_mask, dropout=None):
-    """Every query attends to the first position only."""
+    """Return every query attends to the first position only."""
     return ops.zeros_like(query) + value[:, :, :1]
 
 

@@ -107,7 +107,7 @@ MANY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for n
 
 
 def objective_of(model, features, objective, labels):
-    """The objective with the current weights."""
+    """Return the objective with the current weights."""
     features = {**features, **{k: v for k, v in labels.items() if k == "start_positions"}}
     outputs, labeled = forward(model, features), {**features, **labels}
     sums, weights = objective.sums(outputs, labeled), objective.weights(labeled)

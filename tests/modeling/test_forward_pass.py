@@ -74,7 +74,7 @@ ON_THIS_BACKEND = [
 
 
 def random_features(config, shape, seed=0):
-    """Features `[*shape]`: one full sequence, others padded, holes in the mask, every segment."""
+    """Return features `[*shape]`: one full sequence, others padded, holes in the mask."""
     random = np.random.default_rng(seed)
     length = shape[-1]
     mask = np.arange(length) < random.integers(length // 2, length + 1, (*shape[:-1], 1))
@@ -91,7 +91,7 @@ def random_features(config, shape, seed=0):
 
 
 def randomise(model, seed=0):
-    """Gives a model random weights; the oracle of them."""
+    """Give a model random weights; the oracle of them."""
     weights = random_weights({w.path: tuple(w.shape) for w in model.trainable_variables}, seed)
     for weight in model.trainable_variables:
         weight.assign(weights[weight.path])
@@ -147,7 +147,7 @@ def test_task_heads_are_those_of_the_formulas():
 
 
 def head_of(model):
-    """Where the variables of a model's one head are."""
+    """Return where the variables of a model's one head are."""
     (path,) = (w.path for w in model.weights if w.path.endswith("output_weights"))
     return path.rpartition("/")[0]
 

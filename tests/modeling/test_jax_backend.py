@@ -41,7 +41,7 @@ RUN = "import sys; sys.modules['tensorflow'] = None; import pytest; sys.exit(pyt
 
 
 def functions_of(file):
-    """The names of the tests in a file."""
+    """Return the names of the tests in a file."""
     parsed = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     return {
         node.name

@@ -16,7 +16,7 @@ from tests.support.backends import as_numpy, forward, gradient_function
 
 
 def losses(outputs, batch):
-    """The training loss; outputs, and all losses under the original's names."""
+    """Return the training loss; outputs, and all losses under the original's names."""
     objective = PretrainingObjective()
     sums, weights = objective.sums(outputs, batch), objective.weights(batch)
     total = objective.loss(sums, weights)

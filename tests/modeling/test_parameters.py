@@ -62,7 +62,7 @@ def sharing(which, **fields):
 
 
 def own_paths(half, groups):
-    """The paths of half a block in both inner groups of some groups."""
+    """Return the paths of half a block in both inner groups of some groups."""
     leaves = {"k": "kernel", "b": "bias"}
     return {
         f"group_{group}/inner_group_{inner}/{scope}/{leaves.get(leaf, leaf)}"

@@ -24,7 +24,7 @@ SIZES = ((3, 7), (2, 4), (2, 0))
 
 
 def read_features():
-    """Three sequences, and the feature `p_mask` of the original: 1 where no answer can be."""
+    """Return three sequences and the original's `p_mask`: 1 where no answer can be."""
     random = np.random.default_rng(3)
     count = len(SIZES)
     features = {

@@ -23,12 +23,12 @@ def loss_of(outputs, batch):
 
 
 def differentiated(model, remat):
-    """A function of a batch that returns gradients."""
+    """Return a function of a batch that returns gradients."""
     return gradient_function(model, loss_of, training=True, execution=Execution(remat=remat))
 
 
 def gradients_of(model, remat):
-    """A function of the dropout's seed."""
+    """Return a function of the dropout's seed."""
     differentiate = differentiated(model, remat)
 
     def gradients(seed=(5, 40)):

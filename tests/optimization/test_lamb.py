@@ -26,7 +26,7 @@ def test_optimizer_survives_its_own_config():
 
 
 def pair(count):
-    """Variables of uneven size, one of them excluded, and gradients for them."""
+    """Return variables of uneven size, one of them excluded, and gradients for them."""
     random = np.random.default_rng(count)
     paths = [f"dense_{number}/kernel" for number in range(count)] + ["dense/bias"]
     values = [random.normal(size=(number + 2, 3)).astype("float32") for number in range(count + 1)]

@@ -28,7 +28,7 @@ def assert_close(actual, expected, name):
 
 
 def losses(outputs, batch):
-    """The loss times `scale` of the batch; and all losses under the original's names."""
+    """Return the loss times `scale` of the batch; and all losses under the original's names."""
     objective = PretrainingObjective()
     sums, weights = objective.sums(outputs, batch), objective.weights(batch)
     loss = objective.loss(sums, weights)
@@ -41,7 +41,7 @@ def losses(outputs, batch):
 
 @pytest.fixture(scope="module")
 def model_and_gradients():
-    """A model and a function that returns its losses and gradients, compiled for all tests."""
+    """Return a model and a compiled function that returns its losses and gradients."""
     config = AlbertConfig.from_json_file(str(START / "albert_config.json"))
     model = AlbertForPreTraining(config)
     return model, compiled(gradient_function(model, losses))
@@ -75,7 +75,7 @@ def test_eight_steps_equal_the_originals(name, model_and_gradients):
 
 
 def follow(model, gradients_of, update, schedule, settings, scale, folder, expected):
-    """Takes the original's steps and compares everything along the way."""
+    """Take the original's steps and compare everything along the way."""
     weights = {weight.path: weight for weight in model.weights}
     batches = dict(np.load(folder / "batches.npz"))
     clipped = []

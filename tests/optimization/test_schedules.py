@@ -21,12 +21,12 @@ LENGTHS = [(125_000, 3_125), (10_000_000, 3_125), (40_000_001, 3_125)]
 
 
 def rates(schedule, steps):
-    """Rates at many steps at once, float64."""
+    """Return rates at many steps at once, float64."""
     return np.asarray(ops.convert_to_numpy(schedule(np.asarray(steps, "int32"))), "float64")
 
 
 def steps_of(total, warmup, cooldown=0):
-    """Every seam with its neighbors, the last steps, and steps spread over the run."""
+    """Return every seam with its neighbors, the last steps, and steps spread over the run."""
     seams = [0, warmup, total - cooldown, total, total + 1000]
     near = [seam + offset for seam in seams for offset in range(-3, 4)]
     spread = np.linspace(0, total, 1001).astype(int)
@@ -34,7 +34,7 @@ def steps_of(total, warmup, cooldown=0):
 
 
 def formula(name, steps, total, warmup, final=0.0, start=0, power=1.0, cooldown_steps=0):
-    """Float64 rates."""
+    """Return float64 rates."""
     steps = np.float64(steps)
     before_end = np.maximum(total - steps, 0)
     warm = start + warmup

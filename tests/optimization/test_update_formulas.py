@@ -21,7 +21,7 @@ RATE, TOTAL, WARMUP, CLIP = 0.02, 9, 3, 1.0
 
 
 def formula(name, values, gradients, bias_correction, decay=0.01):
-    """Float64 values after one update for each of `gradients`."""
+    """Return float64 values after one update for each of `gradients`."""
     values = {path: np.asarray(value, "float64") for path, value in values.items()}
     m, v = dict.fromkeys(values, 0.0), dict.fromkeys(values, 0.0)
     for step, of_step in enumerate(gradients):
