@@ -14,6 +14,7 @@ about an error of the framework, methods raise `InputError` (a file or an argume
 from __future__ import annotations
 
 import abc
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple
@@ -23,6 +24,7 @@ import keras
 from albert_tf.engines.checkpoints import CheckpointFolder, Checkpoints
 from albert_tf.engines.device_options import DeviceOptions
 from albert_tf.engines.devices import Devices
+from albert_tf.engines.registry import find_engine
 from albert_tf.engines.steps import EvaluationStep, PredictionStep, StepOptions, TrainingStep
 from albert_tf.input.streams import BatchStream
 from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
@@ -142,3 +144,14 @@ class Engine(abc.ABC):
         return self.parts.checkpoints(
             self.checkpoints_in(folder), training_step, keep, keep_every_n_hours
         )
+
+
+def create_engine(name: str, options: DeviceOptions) -> Engine:
+    """Return the engine called `name`, on the devices that the options ask for.
+
+    Raises:
+        InputError: If there is no such engine, the options contradict each other, or the devices do
+            not exist.
+    """
+    entry = find_engine(name)
+    return getattr(importlib.import_module(entry.module), entry.name).create(options)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from albert_tf.errors import InputError
 
-if TYPE_CHECKING:
-    from albert_tf.engines.base import Engine
-    from albert_tf.engines.device_options import DeviceOptions
 
-
-class _Entry(NamedTuple):
+class EngineEntry(NamedTuple):
     """Where an engine is.
 
     Attributes:
@@ -34,15 +29,15 @@ class _Entry(NamedTuple):
 
 
 # Each is called like the backend of Keras that it runs on.
-ENGINES: dict[str, _Entry] = {
-    "tensorflow": _Entry(
+ENGINES: dict[str, EngineEntry] = {
+    "tensorflow": EngineEntry(
         "albert_tf.engines.tensorflow.engine",
         "TensorFlowEngine",
         ("tensorflow",),
         "cpu, gpu, tpu",
         unused=("jax",),  # to convert JAX models to TFLite
     ),
-    "jax": _Entry(
+    "jax": EngineEntry(
         "albert_tf.engines.jax.engine",
         "JaxEngine",
         ("jax", "grain", "orbax.checkpoint"),
@@ -58,7 +53,7 @@ def select_engine(name: str) -> None:
         InputError: there is no such engine, it is not installed, or Keras is loaded with another
             backend.
     """
-    entry = _find(name)
+    entry = find_engine(name)
     for package in entry.requires:
         if not _is_installed(package):
             raise InputError(
@@ -82,19 +77,12 @@ def installed_engine() -> str:
     return (*installed, *ENGINES)[0]
 
 
-def create_engine(name: str, options: DeviceOptions) -> Engine:
-    """The engine called `name`, on the devices that the options ask for.
+def find_engine(name: str) -> EngineEntry:
+    """Return the row of an engine.
 
     Raises:
-        InputError: there is no such engine, the options contradict each other, or the devices do
-            not exist.
+        InputError: If there is no such engine.
     """
-    entry = _find(name)
-    engine_class = getattr(importlib.import_module(entry.module), entry.name)
-    return engine_class.create(options)
-
-
-def _find(name: str) -> _Entry:
     if name not in ENGINES:
         raise InputError(f"`engine`={name}: must be one of {', '.join(ENGINES)}")
     return ENGINES[name]

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 import keras
 import numpy as np
 
-from albert_tf.engines.base import Engine
+from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES, DeviceOptions
-from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import PredictionStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.input.examples import Features

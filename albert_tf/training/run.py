@@ -13,9 +13,8 @@ from typing import TypeVar
 import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.engines.base import Engine
+from albert_tf.engines.base import Engine, create_engine
 from albert_tf.engines.device_options import DTYPE_POLICIES
-from albert_tf.engines.registry import create_engine
 from albert_tf.engines.steps import TrainingStep
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, write_bytes, write_text

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from albert_tf.engines.registry import create_engine
+from albert_tf.engines.base import create_engine
 from albert_tf.errors import InputError
 from albert_tf.input import record_index
 from albert_tf.input.record_index import find_indexes, masked_crc, write_indexes

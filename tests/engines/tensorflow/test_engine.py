@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.engines.base import create_engine
 from albert_tf.engines.device_options import DeviceOptions
-from albert_tf.engines.registry import ENGINES, create_engine
+from albert_tf.engines.registry import ENGINES
 from albert_tf.engines.tensorflow.batches import ending_at_once
 from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
