@@ -100,7 +100,6 @@ class AlbertConfig:
         InputError: If a value is out of range or two values contradict each other.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig.preset("base", vocab_size=32000)
         >>> config.hidden_size, config.num_hidden_layers, config.num_hidden_groups
         (768, 12, 1)

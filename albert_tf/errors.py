@@ -26,7 +26,6 @@ class InputError(ValueError):
     code 1.
 
     Example:
-
         >>> try:
         ...     albert_tf.AlbertConfig(hidden_size=100, num_attention_heads=12)
         ... except albert_tf.InputError as error:

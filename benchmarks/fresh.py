@@ -72,7 +72,7 @@ def first_step(config: dict, files: list[str], batch_size: int, length: int, pre
 
 
 def compiling(config: dict, batch_size: int, length: int, predictions: int, xla: bool):
-    """Time everything up to the first pretraining step on a batch in memory."""
+    """Return time everything up to the first pretraining step on a batch in memory."""
     import tensorflow as tf
 
     from albert_tf.config import AlbertConfig
@@ -158,7 +158,7 @@ def load_weights(folder: str, length: int):
 
 
 def hugging_face(folder: str, length: int):
-    """Time the first forward pass of Hugging Face's model, loading included."""
+    """Return time the first forward pass of Hugging Face's model, loading included."""
     clock = Clock()
     with clock.part("import PyTorch"):
         import torch

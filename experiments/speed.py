@@ -104,5 +104,5 @@ def on_slice(folder: pathlib.Path, config: AlbertConfig, topology: str) -> float
 
 
 def _halves(share: int) -> Sequence[int]:
-    """8, 4, 2, 1"""
+    """Return a power of two and its halves: 8, 4, 2, 1."""
     return [share >> power for power in range(share.bit_length()) if not share % (1 << power)]

@@ -130,7 +130,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def peers() -> str:
-    """This Python, to start processes that import PyTorch, transformers or JAX.
+    """Return this Python, to start processes that import PyTorch, transformers or JAX.
 
     The test is skipped where they are not installed.
     """

@@ -40,10 +40,10 @@ from albert_tf.progress import ProgressLine
 
 
 def run(options: PredictOptions) -> None:
-    """Predicts every row of the input, and writes a row of results for each.
+    """Predict every row of the input, and write a row of results for each.
 
     Raises:
-        InputError: a flag, the model or a row is invalid. Rows before it are written to standard
+        InputError: If a flag, the model or a row is invalid. Rows before it are written to standard
             output, but no incomplete file appears.
     """
     is_table(options.input_file)
@@ -58,7 +58,7 @@ def run(options: PredictOptions) -> None:
 
 
 def _predictor(options: PredictOptions) -> tuple[str, Callable[[Columns], Results]]:
-    """The task, and the function that predicts columns of texts."""
+    """Return the task, and the function that predicts columns of texts."""
     exported = exported_task(options.model)
     if exported and options.task in ("auto", exported):
         with quiet_import():
@@ -97,7 +97,7 @@ def _predict_all(task: str, predict: Callable[[Columns], Results], options: Pred
 
 
 def _joined(row: InputRow, result: dict[str, Any]) -> dict[str, Any]:
-    """The columns of the input, then those of the results."""
+    """Return the columns of the input, then those of the results."""
     if twice := row.values.keys() & result.keys():
         raise InputError(
             f"{row.location}: column {min(twice)!r} has the name of a result; rename it"

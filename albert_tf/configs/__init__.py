@@ -12,12 +12,12 @@ _FOLDER = pathlib.Path(__file__).parent
 
 
 def model_configs() -> dict[str, str]:
-    """Paths of the model configs (`albert_config.json` files) by name, such as "base_v2"."""
+    """Return paths of the model configs (`albert_config.json` files) by name, such as "base_v2"."""
     return _files("model/*.json")
 
 
 def recipes() -> dict[str, str]:
-    """Paths of the flag files of pretraining and fine-tuning by name, such as "base_v2", "mrpc"."""
+    """Return name -> path of the recipes (flag files), such as "base_v2" or "mrpc"."""
     return _files("pretraining/*.cfg") | _files("finetuning/*.cfg")
 
 

@@ -47,10 +47,10 @@ ENGINES: dict[str, EngineEntry] = {
 
 
 def select_engine(name: str) -> None:
-    """Makes Keras, which must not be loaded yet, use the framework of an engine.
+    """Make Keras, which must not be loaded yet, use the framework of an engine.
 
     Raises:
-        InputError: there is no such engine, it is not installed, or Keras is loaded with another
+        InputError: If there is no such engine, it is not installed, or Keras is loaded with another
             backend.
     """
     entry = find_engine(name)
@@ -72,7 +72,7 @@ def select_engine(name: str) -> None:
 
 
 def installed_engine() -> str:
-    """The first engine that is installed; the first one of all if none is."""
+    """Return the first engine that is installed; the first one of all if none is."""
     installed = [name for name, entry in ENGINES.items() if all(map(_is_installed, entry.requires))]
     return (*installed, *ENGINES)[0]
 

@@ -29,7 +29,7 @@ _OPTIONAL = ("IPython", "matplotlib", "sklearn")
 
 
 def load_keras() -> None:
-    """Imports Keras with the backend in `KERAS_BACKEND`, as fast as possible; for commands only.
+    """Import Keras with the backend in `KERAS_BACKEND`, as fast as possible; for commands only.
 
     Keras's wrappers of scikit-learn and its image galleries are not available in this process, and
     on JAX, compiled programs are kept on disk, for the next process (see `keep_compiled_programs`).
@@ -46,7 +46,7 @@ def load_keras() -> None:
 
 @contextlib.contextmanager
 def _not_installed(packages: Sequence[str]) -> Iterator[None]:
-    """Lets imports of these packages, unless they are loaded, fail as if they were missing."""
+    """Let imports of these packages, unless they are loaded, fail as if they were missing."""
     hidden = [name for name in packages if name not in sys.modules]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]  # how Python marks a missing module
@@ -59,7 +59,7 @@ def _not_installed(packages: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Leaves what is created here, which lives as long as the process, out of all collections."""
+    """Leave what is created here, which lives as long as the process, out of all collections."""
     gc.disable()
     try:
         yield
@@ -69,7 +69,7 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def keep_compiled_programs() -> None:
-    """Makes JAX, which must not be loaded yet, keep compiled programs on disk for other processes.
+    """Make JAX, which must not be loaded yet, keep compiled programs on disk for other processes.
 
     The programs are in the folder `compiled` of `albert_tf.environment.cache_folder`, at most
     `CACHE_BYTES` of them for each kind of processor. Without a writable folder, or with
@@ -101,7 +101,7 @@ def keep_compiled_programs() -> None:
 
 
 def _processor() -> str:
-    """Names what compiled programs need from a processor, which XLA's own key need not contain."""
+    """Name what compiled programs need from a processor, which XLA's own key need not contain."""
     described = [platform.machine()]
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         described += sorted({line for line in file if line.startswith(("flags", "Features"))})
@@ -109,7 +109,7 @@ def _processor() -> str:
 
 
 def _remove_incomplete(folder: str) -> None:
-    """Removes programs that a process was killed while writing: their time of use is missing.
+    """Remove programs that a process was killed while writing: their time of use is missing.
 
     JAX would never replace them, and could not remove others to stay below its limit.
     """

@@ -65,13 +65,13 @@ class Workers:
         return self._index == 0
 
     def describe(self) -> str:
-        """Which worker this is, out of how many; empty for a process that trains alone."""
+        """Return which worker this is, out of how many; empty for a process that trains alone."""
         if not self._addresses:
             return ""
         return f"worker {self._index} of {self.count} ({self._addresses[self._index]})"
 
     def agree(self, number: int | None) -> int | None:
-        """The largest of all workers' numbers, from 1 to 254; None if no worker has one."""
+        """Return the largest of all workers' numbers, from 1 to 254; None if no worker has one."""
         if self.count == 1:
             return number
         return max(self._gather(number or 0)) or None
@@ -83,8 +83,8 @@ class Workers:
         No worker may wait for another one inside the block.
 
         Raises:
-            InputError: another worker failed; the worker that failed raises its own error.
-            WorkerLost: another worker cannot reach its files for now.
+            InputError: If another worker failed; the worker that failed raises its own error.
+            WorkerLost: If another worker cannot reach its files for now.
         """
         try:
             yield
@@ -110,7 +110,7 @@ class Workers:
             )
 
     def from_chief(self, work: Callable[[], Value]) -> Value:
-        """What `work` returns on the chief, the only worker that calls it.
+        """Return what `work` returns on the chief, the only worker that calls it.
 
         Args:
             work: returns something that JSON can represent.
@@ -125,10 +125,10 @@ class Workers:
 
     @contextlib.contextmanager
     def losses_reported(self) -> Iterator[None]:
-        """Turns the framework's errors about a dead worker into one line.
+        """Turn the framework's errors about a dead worker into one line.
 
         Raises:
-            WorkerLost: another worker has died or does not answer.
+            WorkerLost: If another worker has died or does not answer.
         """
         try:
             yield
@@ -150,7 +150,7 @@ class Workers:
             raise
 
     def linger(self) -> None:
-        """Waits a moment before a process ends, so that the others receive what all agreed on."""
+        """Wait a moment before a process ends, so that the others receive what all agreed on."""
         if self.count > 1:
             time.sleep(_LINGER_SECONDS)
 
@@ -161,7 +161,7 @@ class Workers:
         return {int(number) for number in re.findall(r"task:(\d+)", str(error))} - {self._index}
 
     def _gather(self, own: int) -> list[int]:
-        """Every worker's number, in their order."""
+        """Return every worker's number, in their order."""
         values = [0.0] * self.count
         values[self._index] = float(own)
         return [int(value) for value in self._sum(values)]

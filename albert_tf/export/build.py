@@ -44,7 +44,7 @@ _SEQ_LENGTH = 128
 
 
 def export_saved_model(options: ExportOptions) -> None:
-    """Writes a model as SavedModels, with a model card.
+    """Write a model as SavedModels, with a model card.
 
     The folder contains `encoder/`, the encoder with the pretraining heads that the checkpoint has;
     `preprocess/`, which turns strings into its inputs; for a fine-tuned model a folder such as
@@ -52,7 +52,7 @@ def export_saved_model(options: ExportOptions) -> None:
     already made from the same inputs is left as it is.
 
     Raises:
-        InputError: if the folder contains something else; checkpoint, config and vocabulary do not
+        InputError: If the folder contains something else; checkpoint, config and vocabulary do not
             fit together; or TensorFlow Text is required but missing.
     """
     manifest.check_free(options.export_path)
@@ -124,7 +124,7 @@ def export_saved_model(options: ExportOptions) -> None:
 
 
 def _with_local_vocabulary(source: Source, folder: str) -> Source:
-    """The source with its vocabulary in a folder, if it was on a server.
+    """Return the source with its vocabulary in a folder, if it was on a server.
 
     TensorFlow itself copies the vocabulary into SavedModels, and reaches few servers.
     """
@@ -150,14 +150,14 @@ def _seq_length(options: ExportOptions, config: AlbertConfig) -> int:
 
 
 def _can_write(folder: str, requested: str) -> bool:
-    """Whether a folder that takes strings can be written here; logs a note if not.
+    """Return whether a folder that takes strings can be written here; log a note if not.
 
     Args:
         folder: name of the folder.
         requested: the option that asks for it, for the error; "" if the user did not.
 
     Raises:
-        InputError: if it was requested but cannot be written.
+        InputError: If it was requested but cannot be written.
     """
     from albert_tf.export.graph_tokenizers import tensorflow_text
 
@@ -174,7 +174,7 @@ def _can_write(folder: str, requested: str) -> bool:
 def _load(
     source: Source, init_checkpoint: str, settings: Any
 ) -> tuple[keras.Model, MatchedWeights]:
-    """Creates the model and loads its weights."""
+    """Create the model and load its weights."""
     model = create_exported_model(source.head, source.config, settings, source.weights)
     with arguments_renamed(path="init_checkpoint"):
         matched = load_weights(model, init_checkpoint)
@@ -216,7 +216,7 @@ def _write_card(
 
 
 def _write_encoder(folder: str, source: Source, model: keras.Model, matched: MatchedWeights) -> str:
-    """Writes encoder/ and returns a line about it."""
+    """Write encoder/ and return a line about it."""
     if kind_of(source.head):
         model = model.encoder
     missing = tuple(matched.missing)
@@ -249,14 +249,14 @@ def _write_encoder(folder: str, source: Source, model: keras.Model, matched: Mat
 
 
 def _write_record(tokenizer: Tokenizer, folder: str) -> str:
-    """Writes the normalization of a vocabulary as `Tokenizer.load` reads it."""
+    """Write the normalization of a vocabulary as `Tokenizer.load` reads it."""
     path = os.path.join(folder, normalization.CONFIG_FILE)
     write_text(path, tokenizer.normalization.to_json())
     return path
 
 
 def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
-    """Writes the pieces of a SentencePiece model as text, in SentencePiece's own format."""
+    """Write the pieces of a SentencePiece model as text, in SentencePiece's own format."""
     if not isinstance(tokenizer, SentencePieceTokenizer):
         return []
     name = os.path.basename(tokenizer.path).removesuffix(".model")
@@ -267,7 +267,7 @@ def _write_piece_list(tokenizer: Tokenizer, folder: str) -> list[str]:
 
 
 def _write_preprocess(folder: str, source: Source, seq_length: int) -> str:
-    """Writes preprocess/ and returns a line about it."""
+    """Write preprocess/ and return a line about it."""
     from albert_tf.export.graph_tokenizers import graph_tokenizer
     from albert_tf.export.preprocessor import Preprocessor
 

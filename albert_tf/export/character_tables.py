@@ -49,7 +49,7 @@ class Replacements(NamedTuple):
 
 
 def table(values: Mapping[int, int]) -> Table:
-    """Returns the table of the given values, with 0 for all other code points."""
+    """Return the table of the given values, with 0 for all other code points."""
     dense = np.zeros(sys.maxunicode + 1, np.int32)
     dense[list(values)] = list(values.values())
     rows = dense.reshape(-1, PAGE)
@@ -60,7 +60,7 @@ def table(values: Mapping[int, int]) -> Table:
 
 
 def replacements_table(replacements: Mapping[int, Sequence[int]]) -> Replacements:
-    """Returns replacements as arrays, from code points or ids to what replaces them."""
+    """Return replacements as arrays, from code points or ids to what replaces them."""
     numbers: dict[tuple[int, ...], int] = {}
     rule_of = {
         number: numbers.setdefault(tuple(new), len(numbers) + 1)
@@ -75,32 +75,32 @@ def replacements_table(replacements: Mapping[int, Sequence[int]]) -> Replacement
 
 @functools.cache  # goes through all of Unicode
 def replacements_of(rewrite: Callable[[str], str]) -> Replacements:
-    """Returns a function of single characters as arrays."""
+    """Return a function of single characters as arrays."""
     changed = ((c, rewrite(c)) for c in characters())
     return replacements_table({ord(c): list(map(ord, new)) for c, new in changed if new != c})
 
 
 @functools.cache
 def white_space() -> Table:
-    """Returns a table with 1 for what `str.split` treats as white space."""
+    """Return a table with 1 for what `str.split` treats as white space."""
     return table({ord(c): 1 for c in characters() if c.isspace()})
 
 
 @functools.cache
 def control_characters() -> Table:
-    """Returns a table with 1 for the characters of category Cc."""
+    """Return a table with 1 for the characters of category Cc."""
     return table({ord(c): 1 for c in characters() if unicodedata.category(c) == "Cc"})
 
 
 @functools.cache
 def composing_marks() -> Table:
-    """Returns a table with 1 for `albert_tf.tokenizers.alignment.composing_marks`."""
+    """Return a table with 1 for `albert_tf.tokenizers.alignment.composing_marks`."""
     return table({ord(c): 1 for c in alignment.composing_marks()})
 
 
 @functools.cache
 def casing() -> Table:
-    """Returns a table of `CASED` and `CASE_IGNORABLE` characters, as `str.lower` defines them.
+    """Return a table of `CASED` and `CASE_IGNORABLE` characters, as `str.lower` defines them.
 
     Python has no function for these properties. They follow from which sigma `str.lower` chooses
     after each character.
@@ -116,12 +116,12 @@ def casing() -> Table:
 
 @functools.cache
 def characters() -> list[str]:
-    """Returns all assigned characters, without surrogates, which valid text does not contain."""
+    """Return all assigned characters, without surrogates, which valid text does not contain."""
     return [c for c in map(chr, code_points()) if unicodedata.category(c) not in _UNASSIGNED]
 
 
 def code_points() -> range:
-    """Returns all code points, including unassigned ones."""
+    """Return all code points, including unassigned ones."""
     return range(sys.maxunicode + 1)
 
 

@@ -82,10 +82,10 @@ def _task_inputs(kind: TaskKind | None) -> dict[str, np.ndarray]:
 
 
 def check(options: CheckOptions) -> None:
-    """Checks an export and logs the results.
+    """Check an export and log the results.
 
     Raises:
-        InputError: if the export is incomplete, or its outputs differ from the model's.
+        InputError: If the export is incomplete, or its outputs differ from the model's.
     """
     folder = _folder(options)
     if options.init_checkpoint:
@@ -146,7 +146,7 @@ def _timed(options: CheckOptions, config: AlbertConfig) -> list[tuple[int, int]]
 
 
 def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
-    """Returns random sequences of several lengths, with two segments and masked positions."""
+    """Return random sequences of several lengths, with two segments and masked positions."""
     draw, batch = np.random.default_rng(0), 4
     length = min(48, config.max_position_embeddings)
     used = np.linspace(max(2, length // 3), length, batch).astype(int)[:, None]
@@ -162,7 +162,7 @@ def _inputs(config: AlbertConfig) -> dict[str, np.ndarray]:
 
 
 def _in_fresh_process(folder: str, inputs: dict, timed: list) -> tuple[dict, list]:
-    """Runs `albert_tf.export.standalone`.
+    """Run `albert_tf.export.standalone`.
 
     Returns:
         The outputs by name, and `[batch, length, seconds]` for every timed batch.
@@ -208,7 +208,7 @@ def _check_signatures(folder: str, found: dict[str, np.ndarray]) -> None:
 def _differences(
     found: dict[str, np.ndarray], model: keras.Model, inputs: dict[str, np.ndarray]
 ) -> Iterator[tuple[str, float]]:
-    """Yields the largest difference of each output from the model's."""
+    """Yield the largest difference of each output from the model's."""
     outputs = model(features(**inputs))
     per_layer = model.config.inner_group_num
     layers = outputs["encoder_outputs"][per_layer - 1 :: per_layer]
@@ -265,7 +265,7 @@ def _manifest(folder: str) -> _Manifest:
 def _check_task(
     folder: str, options: CheckOptions, config: AlbertConfig, found: dict[str, np.ndarray]
 ) -> str | None:
-    """Compares the answers of a fine-tuned model with those of its export.
+    """Compare the answers of a fine-tuned model with those of its export.
 
     Returns:
         The folder of the task; None if the export has none.
@@ -300,7 +300,7 @@ def _check_task(
 
 
 def _agree(given: np.ndarray, values: np.ndarray) -> bool:
-    """Whether two arrays of the same shape are equal, numbers up to `TOLERANCE`."""
+    """Return whether two arrays of the same shape are equal, numbers up to `TOLERANCE`."""
     if values.dtype.kind != "f":
         return bool(np.all(given == values))
     return bool(np.all(np.abs(given - values) <= TOLERANCE))

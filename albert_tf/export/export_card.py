@@ -70,7 +70,7 @@ def write_card(
     lite_files: Iterable[LiteFile] = (),
     latencies: Iterable[Latency] = (),
 ) -> None:
-    """Writes the `README.md` of an export, whose other files must already be in place.
+    """Write the `README.md` of an export, whose other files must already be in place.
 
     Args:
         folder: folder of the export.
@@ -115,7 +115,7 @@ def _latency_section(latencies: Iterable[Latency]) -> list[str]:
 
 
 def measure_latencies(signature: Callable, config: AlbertConfig) -> Iterator[Latency]:
-    """Yields the latency of an encoder on this machine for batches of 1, 8 and 32.
+    """Yield the latency of an encoder on this machine for batches of 1, 8 and 32.
 
     Args:
         signature: a signature that takes `input_word_ids`, `input_mask` and `input_type_ids`.

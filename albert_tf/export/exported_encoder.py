@@ -82,7 +82,7 @@ class ExportedModel(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs, training=False):
-        """Computes the outputs for a batch.
+        """Compute the outputs for a batch.
 
         Args:
             inputs: `input_word_ids`, `input_mask`, `input_type_ids`, int32 `[batch, seq]`, and for
@@ -104,7 +104,7 @@ class ExportedModel(tf.Module):
         }
 
     def trace(self) -> None:
-        """Traces inference and training, for any batch size and length.
+        """Trace inference and training, for any batch size and length.
 
         `tf.saved_model.save` traces again whatever was traced before. The signatures therefore
         call this method while they are traced themselves, which is while they are saved.
@@ -156,7 +156,7 @@ class ExportedEncoder(ExportedModel):
         self.do_lower_case = tf.Variable(do_lower_case, trainable=False)
 
     def signatures(self) -> dict:
-        """Returns the serving signatures on token ids by name; `SIGNATURES` lists their inputs.
+        """Return the serving signatures on token ids by name; `SIGNATURES` lists their inputs.
 
         Saving them traces the functions of this object, `mlm` and `sop` that a SavedModel contains.
 
@@ -174,7 +174,7 @@ class ExportedEncoder(ExportedModel):
 
 
 def features(input_word_ids, input_mask, input_type_ids, masked_lm_positions=None) -> dict:
-    """Maps the inputs of TF-Hub encoders to the features of this project's models."""
+    """Map the inputs of TF-Hub encoders to the features of this project's models."""
     named = {"input_ids": input_word_ids, "input_mask": input_mask, "segment_ids": input_type_ids}
     if masked_lm_positions is not None:
         named["masked_lm_positions"] = masked_lm_positions

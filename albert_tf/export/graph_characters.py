@@ -36,12 +36,12 @@ class Characters(NamedTuple):
     count: tf.Tensor
 
     def gather(self, index: tf.Tensor) -> Characters:
-        """Gathers characters by index."""
+        """Gather characters by index."""
         codes, rows, starts, ends = (tf.gather(part, index) for part in self[:-1])
         return Characters(codes, rows, starts, ends, self.count)
 
     def strings(self) -> tf.Tensor:
-        """Returns the texts as UTF-8 strings `[count]`."""
+        """Return the texts as UTF-8 strings `[count]`."""
         ragged = tf.RaggedTensor.from_value_rowids(
             self.codes, self.rows, nrows=self.count, validate=False
         )
@@ -49,7 +49,7 @@ class Characters(NamedTuple):
 
 
 def decode(texts: tf.Tensor) -> Characters:
-    """Returns the characters of strings `[texts]`; invalid UTF-8 becomes U+FFFD."""
+    """Return the characters of strings `[texts]`; invalid UTF-8 becomes U+FFFD."""
     ragged = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
     rows = ragged.value_rowids()
     places = tf.range(tf.size(rows, tf.int64)) - tf.gather(ragged.row_starts(), rows)
@@ -57,7 +57,7 @@ def decode(texts: tf.Tensor) -> Characters:
 
 
 def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Returns, as int32, the index of the first element not below each value.
+    """Return, as int32, the index of the first element not below each value.
 
     Args:
         ascending: a sorted tensor, which may be empty.
@@ -89,7 +89,7 @@ class GraphReplacements:
         self._replacements = tf.constant(rules.replacements)
 
     def __call__(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Replaces int32 numbers `[n]`.
+        """Replace int32 numbers `[n]`.
 
         Returns:
             int32 `[m]`, the new numbers; int32 `[m]`, the index of the old number that each comes
@@ -186,7 +186,7 @@ class Composed:
         )
 
     def _sequences(self, text: Characters) -> tf.Tensor:
-        """Numbers each character and the marks after it, int32 `[characters]`."""
+        """Return numbers each character and the marks after it, int32 `[characters]`."""
         ends = (text.rows[1:] != text.rows[:-1]) | (self._is_space(text.codes[:-1]) > 0)
         starts = tf.concat([[True], ends], 0)[: tf.size(text.codes)]
         starts |= self._is_mark(text.codes) == 0
@@ -235,7 +235,7 @@ class Words:
         self._longest = longest
 
     def __call__(self, text: Characters) -> tuple[Characters, tf.Tensor]:
-        """Returns the texts without white space, and the first character of each word.
+        """Return the texts without white space, and the first character of each word.
 
         The latter are indices of characters, int64 `[words]`.
         """
@@ -252,7 +252,7 @@ class Words:
 
 
 def index_of_byte(text: Characters, rows: tf.Tensor, bytes: tf.Tensor) -> tf.Tensor:
-    """Maps byte offsets in UTF-8 texts to indices of characters.
+    """Map byte offsets in UTF-8 texts to indices of characters.
 
     Args:
         text: the texts.
@@ -282,7 +282,7 @@ class Visible:
     def kept_before(
         self, text: Characters, after: tf.Tensor, count: tf.Tensor, first: tf.Tensor
     ) -> tf.Tensor:
-        """Moves back `count` characters from `after`, but not before `first`: int64 `[n]`.
+        """Move back `count` characters from `after`, but not before `first`: int64 `[n]`.
 
         Dropped characters are not counted.
         """
@@ -293,7 +293,7 @@ class Visible:
     def __call__(
         self, text: Characters, rows: tf.Tensor, first: tf.Tensor, after: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the start and end of spans in the raw texts, int64 `[n]`.
+        """Return the start and end of spans in the raw texts, int64 `[n]`.
 
         Args:
             text: the normalized texts.

@@ -16,7 +16,7 @@ class Symbols(NamedTuple):
 
 
 def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
-    """Slices rows of a ragged tensor.
+    """Slice rows of a ragged tensor.
 
     Args:
         tokens: `[texts, (tokens)]`.
@@ -33,7 +33,7 @@ def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
 
 
 def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTensor:
-    """Truncates each row to its first, or last, `length` tokens, a scalar or int64 `[texts]`."""
+    """Truncate each row to its first, or last, `length` tokens, a scalar or int64 `[texts]`."""
     available = tokens.row_lengths()
     length = tf.minimum(available, tf.cast(length, tf.int64))
     first = available - length if from_end else tf.zeros_like(available)
@@ -41,7 +41,7 @@ def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTe
 
 
 def shortened(first, second, room: int):
-    """Computes `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
+    """Compute `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
     excess = tf.maximum(first + second - room, 0)
     cut = tf.minimum(excess, tf.abs(first - second))
     longer = first > second
@@ -54,7 +54,7 @@ def shortened(first, second, room: int):
 def packed(
     first: tf.RaggedTensor, second: tf.RaggedTensor | None, symbols: Symbols
 ) -> dict[str, tf.Tensor]:
-    """Packs `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
+    """Pack `[CLS] first [SEP]` or `[CLS] first [SEP] second [SEP]`, padded to the longest.
 
     Args:
         first: int32 `[texts, (tokens)]`.

@@ -30,10 +30,10 @@ _NO_PIECE = "  "
 
 
 def tensorflow_text() -> types.ModuleType:
-    """Imports TensorFlow Text, whose operations the graphs contain.
+    """Import TensorFlow Text, whose operations the graphs contain.
 
     Raises:
-        InputError: if it is not installed, or was built for another TensorFlow.
+        InputError: If it is not installed, or was built for another TensorFlow.
     """
     try:
         import tensorflow_text
@@ -70,7 +70,7 @@ class GraphTokenizer(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the int32 ids of strings `[texts]`.
+        """Return the int32 ids of strings `[texts]`.
 
         Their shape is `[texts, (tokens)]` or `[texts, (words), (pieces)]`.
         """
@@ -79,7 +79,7 @@ class GraphTokenizer(tf.Module, abc.ABC):
     def encode_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the ids of strings `[texts]` and the span of text of each.
+        """Return the ids of strings `[texts]` and the span of text of each.
 
         Returns:
             Ids, int32 `[texts, (tokens)]`, and their starts and ends in characters, int64
@@ -87,7 +87,7 @@ class GraphTokenizer(tf.Module, abc.ABC):
         """
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the int32 ids of strings `[texts]`, `[texts, (tokens)]`."""
+        """Return the int32 ids of strings `[texts]`, `[texts, (tokens)]`."""
         ids = self.tokenize(texts)
         return ids.merge_dims(1, -1) if ids.ragged_rank > 1 else ids
 
@@ -147,7 +147,7 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _with_commas_apart(self, ids: tf.RaggedTensor):
-        """Applies the digit-and-comma rule.
+        """Apply the digit-and-comma rule.
 
         Returns:
             The new ids, the index of the piece that each comes from, and its position in that.
@@ -236,7 +236,7 @@ class GraphWordPieceTokenizer(GraphTokenizer):
 
 @functools.cache  # goes through all of Unicode
 def _kinds_of_characters(normalization: Normalization) -> character_tables.Table:
-    """Returns for each character whether it is part of words, white space, or a word on its own."""
+    """Return for each character whether it is part of words, white space, or a word on its own."""
     # A character is classified by how many words it forms when doubled: none, one or two. Gaps in
     # the blocks of ideographs count as ideographs too.
     kinds = {0: graph_characters.SPACE, 1: 0, 2: graph_characters.ALONE}
@@ -250,7 +250,7 @@ def _kinds_of_characters(normalization: Normalization) -> character_tables.Table
 
 
 def _composing(normalization: Normalization) -> list[Callable[[Characters], Characters]]:
-    """The steps of `Normalization.unicode_form`: compatibility characters, then composition."""
+    """Return the steps of `Normalization.unicode_form`: compatibility, then composition."""
     if not normalization.unicode_form:
         return []
     compose = graph_characters.Composed(tensorflow_text().normalize_utf8)
@@ -282,9 +282,9 @@ _IN_GRAPH = {
 
 
 def graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
-    """Returns the counterpart of a tokenizer in a graph, with the same vocabulary and ids.
+    """Return the counterpart of a tokenizer in a graph, with the same vocabulary and ids.
 
     Raises:
-        InputError: if TensorFlow Text is missing.
+        InputError: If TensorFlow Text is missing.
     """
     return _IN_GRAPH[type(tokenizer)](tokenizer)

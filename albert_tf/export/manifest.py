@@ -18,7 +18,7 @@ MANIFEST = "export.json"
 
 
 def sha256_of_arrays(arrays: Iterable[np.ndarray]) -> str:
-    """Returns the SHA-256 of the values of some arrays, one after the other, in hexadecimal."""
+    """Return the SHA-256 of the values of some arrays, one after the other, in hexadecimal."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
@@ -26,14 +26,14 @@ def sha256_of_arrays(arrays: Iterable[np.ndarray]) -> str:
 
 
 def is_complete(export_path: str, made_from: dict[str, Any]) -> bool:
-    """Whether an export made from the same inputs already exists.
+    """Return whether an export made from the same inputs already exists.
 
     Args:
         export_path: folder of the export.
         made_from: everything that determines its content.
 
     Raises:
-        InputError: if the folder contains something else.
+        InputError: If the folder contains something else.
     """
     if not exists(export_path):
         return False
@@ -46,7 +46,7 @@ def is_complete(export_path: str, made_from: dict[str, Any]) -> bool:
 
 
 def check_free(export_path: str) -> None:
-    """Raises InputError if `export_path` exists and is not an export."""
+    """Raise InputError if `export_path` exists and be not an export."""
     if exists(export_path) and not read_manifest(export_path):
         raise InputError(
             f"`export_path`={export_path}: already exists; remove it or choose another folder"
@@ -54,10 +54,10 @@ def check_free(export_path: str) -> None:
 
 
 def read_manifest(path: str) -> dict[str, Any]:
-    """Returns the content of an export's `export.json`; {} if there is none.
+    """Return the content of an export's `export.json`; {} if there is none.
 
     Raises:
-        InputError: if the file is damaged.
+        InputError: If the file is damaged.
     """
     file = os.path.join(path, MANIFEST)
     return read_json(file, dict[str, Any]) if exists(file) else {}
@@ -65,7 +65,7 @@ def read_manifest(path: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def writing(export_path: str, manifest: dict[str, Any]) -> Iterator[str]:
-    """Yields a temporary folder, and renames it to `export_path` if the block succeeds.
+    """Yield a temporary folder, and rename it to `export_path` if the block succeeds.
 
     After an error nothing is left.
 

@@ -39,7 +39,7 @@ class _Tokenize(tf.Module):
 
     @tf.function(input_signature=[], autograph=False)
     def get_special_tokens_dict(self):
-        """Returns the ids of the special symbols and the vocabulary size, as int32 scalars."""
+        """Return the ids of the special symbols and the vocabulary size, as int32 scalars."""
         tokenizer = self.tokenizer
         numbers = {
             "vocab_size": tokenizer.vocab_size,
@@ -61,7 +61,7 @@ class _PackInputs(tf.Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs, seq_length=None):
-        """Packs a batch. Texts that are too long are truncated at the end, the longer one first.
+        """Pack a batch. Texts that are too long are truncated at the end, the longer one first.
 
         Args:
             inputs: a list of one or two int32 RaggedTensors, as `tokenize` returns them.
@@ -74,7 +74,7 @@ class _PackInputs(tf.Module):
         return pack(inputs, self._symbols, self._seq_length if seq_length is None else seq_length)
 
     def trace(self) -> None:
-        """Traces every kind of call, since a SavedModel contains only traced functions."""
+        """Trace every kind of call, since a SavedModel contains only traced functions."""
         for rank in (1, 2):
             ids = tf.RaggedTensorSpec([None] * (rank + 1), tf.int32, rank)
             for count in (1, 2):
@@ -118,7 +118,7 @@ class Preprocessor(tf.Module):
 def pack(
     segments: Sequence[tf.RaggedTensor], symbols, seq_length: int | tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Packs a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
+    """Pack a batch of one or two segments to `seq_length` tokens, as `_PackInputs` does."""
     segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths = [part.row_lengths() for part in segments]

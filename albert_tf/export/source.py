@@ -34,10 +34,10 @@ class Source(NamedTuple):
 
 
 def open_source(options: ExportOptions) -> Source:
-    """Opens what the options of an export name, without reading the values of the weights.
+    """Open what the options of an export name, without reading the values of the weights.
 
     Raises:
-        InputError: if something is missing or does not fit together.
+        InputError: If something is missing or does not fit together.
     """
     config = None
     if options.albert_config_file:
@@ -64,14 +64,14 @@ def open_source(options: ExportOptions) -> Source:
 
 
 def choose_head(options: ExportOptions, weights: Weights) -> str:
-    """Returns the kind of model to export: the one that the options name, or that of the weights.
+    """Return the kind of model to export: the one that the options name, or that of the weights.
 
     Args:
         options: the options of the export.
         weights: the weights in `init_checkpoint`.
 
     Raises:
-        InputError: if the weights lack the named head, or do not determine which head they have.
+        InputError: If the weights lack the named head, or do not determine which head they have.
     """
     named = f"`init_checkpoint`={options.init_checkpoint}"
     if options.head != "auto":

@@ -21,7 +21,7 @@ TOKENS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 def seconds_per_call(function, arguments: dict) -> float:
-    """Returns the median time of a call, after a warm-up call."""
+    """Return the median time of a call, after a warm-up call."""
     function(**arguments)
     times: list[float] = []
     while len(times) < 3 or sum(times) < 0.5:
@@ -71,7 +71,7 @@ def main(folder: str, inputs: str, outputs: str, times: str) -> None:
 
 
 def pack(preprocess, texts) -> dict:
-    """Returns the ids of all texts in one array, their number per text, and the packed texts."""
+    """Return the ids of all texts in one array, their number per text, and the packed texts."""
     ids = preprocess.tokenize(texts)
     while ids.ragged_rank > 1:
         ids = ids.merge_dims(1, 2)
@@ -84,7 +84,7 @@ def pack(preprocess, texts) -> dict:
 
 
 def answer(folder: str, given) -> dict:
-    """Returns the outputs of a task's model for strings, which are bytes."""
+    """Return the outputs of a task's model for strings, which are bytes."""
     import tensorflow_text  # noqa: F401  registers the operations
 
     model = tf.saved_model.load(folder)
@@ -95,7 +95,7 @@ def answer(folder: str, given) -> dict:
 
 
 def without_objects(value) -> np.ndarray:
-    """Converts a tensor to an array; strings become fixed-length bytes."""
+    """Convert a tensor to an array; strings become fixed-length bytes."""
     array = value.numpy()
     return array.astype("S") if array.dtype == object else array
 

@@ -89,14 +89,14 @@ class TaskExport(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def signatures(self) -> dict:
-        """Returns the serving signatures by name."""
+        """Return the serving signatures by name."""
 
     @abc.abstractmethod
     def _answers(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the outputs of the signature for at least one text of each kind."""
+        """Return the outputs of the signature for at least one text of each kind."""
 
     def _answered(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns the same also for a batch of 0, by way of an empty text."""
+        """Return the same also for a batch of 0, by way of an empty text."""
         count = tf.shape(texts[0])[0]
         outputs = self._answers(*(_with_empty_text(each, count == 0) for each in texts))
         return {name: values[:count] for name, values in outputs.items()}
@@ -104,7 +104,7 @@ class TaskExport(tf.Module, abc.ABC):
     def _in_batches(
         self, features: dict[str, tf.Tensor], names: Sequence[str]
     ) -> dict[str, tf.Tensor]:
-        """Returns outputs of the model for windows, computed in batches.
+        """Return outputs of the model for windows, computed in batches.
 
         Args:
             features: inputs of the model, `[windows, seq]`.

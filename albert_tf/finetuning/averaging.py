@@ -9,7 +9,7 @@ from scipy.special import log_expit, log_softmax, logsumexp
 
 
 def mean_of_outputs(outputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The mean of every output, in float64."""
+    """Return the mean of every output, in float64."""
     return {
         name: np.asarray(np.mean([each[name] for each in outputs], axis=0, dtype=np.float64))
         for name in outputs[0]
@@ -17,7 +17,7 @@ def mean_of_outputs(outputs: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np
 
 
 def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Logits whose softmax is the mean of the models' probabilities.
+    """Return logits whose softmax is the mean of the models' probabilities.
 
     Args:
         logits: `[..., classes]` of each model.
@@ -27,7 +27,7 @@ def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def mean_log_odds(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Logits whose sigmoid is the mean of the models' probabilities.
+    """Return logits whose sigmoid is the mean of the models' probabilities.
 
     Args:
         logits: of each model.

@@ -33,7 +33,7 @@ def cached_arrays(
     settings: Mapping[str, Any],
     make: Callable[[], Arrays],
 ) -> Arrays:
-    """What `make` returns, or its cached copy in `folder`.
+    """Return what `make` returns, or its cached copy in `folder`.
 
     Files are written completely or not at all; a damaged one is reported and replaced.
 
@@ -46,7 +46,7 @@ def cached_arrays(
         make: returns arrays by name, of any dtype except objects.
 
     Raises:
-        InputError: the folder cannot be written.
+        InputError: If the folder cannot be written.
     """
     if not folder:
         return make()
@@ -99,7 +99,7 @@ def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> st
 
 
 def _read(path: str) -> Arrays:
-    """All arrays of a file; reading each checks its checksum."""
+    """Return all arrays of a file; reading each checks its checksum."""
     with open_file(path, "rb") as file:
         content = io.BytesIO(file.read())
     with np.load(content, allow_pickle=False) as arrays:

@@ -23,7 +23,7 @@ def compare_checkpoints(
     load: Callable[[str], int],
     evaluate: Callable[[], Any],
 ) -> tuple[str, int, Any]:
-    """Evaluates all checkpoints of a folder and loads the best; writes `eval_checkpoints.tsv`.
+    """Evaluate all checkpoints of a folder and load the best; write `eval_checkpoints.tsv`.
 
     Args:
         engine: that trained there.
@@ -36,7 +36,7 @@ def compare_checkpoints(
         Path, step and evaluation of the best checkpoint.
 
     Raises:
-        InputError: there is no checkpoint.
+        InputError: If there is no checkpoint.
     """
     found = engine.workers.from_chief(lambda: list(_valid_checkpoints(engine, folder)))
     paths = {int(path.rsplit("-", 1)[1]): path for path in found}
@@ -62,7 +62,7 @@ def compare_checkpoints(
 
 
 def _valid_checkpoints(engine: Engine, folder: str) -> Iterator[str]:
-    """The checkpoints of a training folder, that in `best/` first, without damaged ones."""
+    """Yield the checkpoints of a training folder, that in `best/` first, without damaged ones."""
     for place in (f"{folder}/{BEST_FOLDER}", folder):
         checkpoints = engine.checkpoints_in(place)
         yield from filter(checkpoints.is_valid, checkpoints.all())

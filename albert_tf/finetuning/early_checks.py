@@ -26,7 +26,7 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
         check_data: raises InputError if the data set that the options name is invalid.
 
     Raises:
-        InputError: an option is invalid, or a file or folder is missing.
+        InputError: If an option is invalid, or a file or folder is missing.
     """
     if options.ensemble:
         options.check()

@@ -60,7 +60,7 @@ class Predicted(NamedTuple):
 def evaluate_ensemble(
     options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
 ) -> None:
-    """Evaluates and predicts with the mean of several models, one after the other in memory.
+    """Evaluate and predict with the mean of several models, one after the other in memory.
 
     Writes to `output_dir` what a single model would: with `do_eval` `eval_results.txt`, with
     `do_predict` the predictions, and a report; also `ensemble.tsv`, the results of each model.
@@ -71,7 +71,7 @@ def evaluate_ensemble(
         create_task: the kind of task.
 
     Raises:
-        InputError: an argument or file is invalid, or the models do not fit together.
+        InputError: If an argument or file is invalid, or the models do not fit together.
     """
     members: list[Member] = []
     for member in member_options(options):
@@ -93,7 +93,7 @@ def evaluate_ensemble(
 
 
 def _check_alike(first: Member, other: Member) -> None:
-    """Raises InputError if the outputs of two models are about different things."""
+    """Raise InputError if the outputs of two models are about different things."""
     folder, task = other.options.output_dir, other.context.task
     wanted = first.context.task.ensemble_settings()
     for name, value in task.ensemble_settings().items():
@@ -127,7 +127,7 @@ def _hash_of_tokens(examples: ExampleSet) -> str:
 
 
 def _predict(member: Member) -> Predicted:
-    """Runs a model on all sets, and releases it."""
+    """Run a model on all sets, and release it."""
     options, context = member
     logger.info("running %s", options.output_dir)
     run = FineTuningRun(options.resolved(0), context)
@@ -155,7 +155,7 @@ def _score(
 def _write(
     options: FineTuningOptions, members: Sequence[Member], predicted: Sequence[Predicted]
 ) -> None:
-    """Writes what the models predict together."""
+    """Write what the models predict together."""
     context, folder = members[0].context, options.output_dir
     task, sets, is_chief = context.task, context.sets, context.engine.workers.is_chief
     # Thresholds, names in messages and submissions are those of the ensemble.
@@ -190,7 +190,7 @@ def _best(metric: str, values: Sequence[float]) -> float:
 
 
 def _compare(metric: str, singles: Sequence[float]) -> dict[str, float]:
-    """What `eval_results.txt` has about the single models."""
+    """Return what `eval_results.txt` has about the single models."""
     return {
         "ensemble_models": len(singles),
         f"single_best_{metric}": _best(metric, singles),
@@ -209,7 +209,7 @@ def _report_gain(metric: str, value: float, singles: Sequence[float]) -> None:
 
 
 def _table(rows: Sequence[tuple[str, Predicted]], results: dict[str, float]) -> str:
-    """A row per model, and one of the ensemble."""
+    """Return a row per model, and one of the ensemble."""
     names = sorted(results)
     lines = [["model", "step", *names]]
     for folder, each in rows:

@@ -14,10 +14,10 @@ from albert_tf.interop.layout import BEST_FOLDER
 
 
 def member_options(options: Options) -> list[Options]:
-    """The options with which each model of an ensemble evaluates and predicts alone.
+    """Return the options with which each model of an ensemble evaluates and predicts alone.
 
     Raises:
-        InputError: `ensemble` does not name at least two folders with trained models, or
+        InputError: If `ensemble` does not name at least two folders with trained models, or
             `output_dir` is one with a trained model.
     """
     folders = list(dict.fromkeys(each for name in options.ensemble for each in _folders(name)))
@@ -39,7 +39,7 @@ def _alone(options: Options, folder: str) -> Options:
 
 
 def _folders(name: str) -> list[str]:
-    """The trained folders that a name or a glob stands for."""
+    """Return the trained folders that a name or a glob stands for."""
     if not glob.has_magic(name):
         if not _is_trained(name):
             raise InputError(f"`ensemble`={name}: no folder with a trained model")

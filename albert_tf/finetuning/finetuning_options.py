@@ -200,7 +200,7 @@ class FineTuningOptions(TrainingOptions):
         return self.do_predict and getattr(self, "predict_file", None) == STANDARD_STREAM
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that exclude each other."""
+        """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         if not (self.do_train or self.do_eval or self.do_predict):
             raise InputError("nothing to do: set `do_train`, `do_eval` or `do_predict`")
@@ -250,17 +250,17 @@ class FineTuningOptions(TrainingOptions):
             )
 
     def _several_runs(self) -> str:
-        """The option that asks for several runs, with its value."""
+        """Return the option that asks for several runs, with its value."""
         for name in ("learning_rates", "train_batch_sizes"):
             if values := getattr(self, name):
                 return f"`{name}`={','.join(values)}"
         return f"`seeds`={self.seeds}"
 
     def variants(self) -> list[FineTuningOptions]:
-        """The options of each run that these ask for; several runs get folders of their own.
+        """Return the options of each run that these ask for; several runs get folders of their own.
 
         Raises:
-            InputError: `learning_rates` or `train_batch_sizes` are not distinct numbers.
+            InputError: If `learning_rates` or `train_batch_sizes` are not distinct numbers.
         """
         rates = _numbers("learning_rates", self.learning_rates, float) or [self.learning_rate]
         sizes = _numbers("train_batch_sizes", self.train_batch_sizes, int)
@@ -290,14 +290,14 @@ class FineTuningOptions(TrainingOptions):
         return runs
 
     def optimizer_arguments(self, config: AlbertConfig) -> dict[str, Any]:
-        """Arguments of the optimizer, besides its schedule, for a model of this config."""
+        """Return arguments of the optimizer, besides its schedule, for a model of this config."""
         from albert_tf.optimization.layer_decay import layer_decay_scales  # loads Keras
 
         scales = layer_decay_scales(config, self.layer_decay)
         return {**super().optimizer_arguments(config), "learning_rate_scales": scales}
 
     def recorded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The options that a trained folder records.
+        """Return the options that a trained folder records.
 
         Args:
             values: content of its `settings_file`.
@@ -308,7 +308,7 @@ class FineTuningOptions(TrainingOptions):
         return values
 
     def with_defaults(self: Options, longest: int | None = None) -> Options:
-        """The options with defaults for those in `inherited` that are still None.
+        """Return the options with defaults for those in `inherited` that are still None.
 
         Args:
             longest: `max_position_embeddings` of the model, which limits the default of
@@ -336,7 +336,7 @@ class FineTuningOptions(TrainingOptions):
         return dataclasses.replace(self, **local)
 
     def resolved(self: Options, train_examples: int) -> Options:
-        """The options with numbers of steps computed from epochs and proportions.
+        """Return the options with numbers of steps computed from epochs and proportions.
 
         Args:
             train_examples: number of examples to train on; 0 without training.
@@ -356,7 +356,7 @@ class FineTuningOptions(TrainingOptions):
         return {name: path for name, path in paths.items() if path != FROM_HUB}
 
     def splits(self) -> tuple[str, ...]:
-        """The splits whose examples are needed, "train" first."""
+        """Return the splits whose examples are needed, "train" first."""
         asked = {
             "train": self.do_train,
             "eval": self.do_eval or (self.do_train and self.eval_every_steps > 0),
@@ -366,7 +366,7 @@ class FineTuningOptions(TrainingOptions):
 
 
 def _numbers(name: str, values: tuple[str, ...], kind: type) -> list:
-    """The numbers of an option, which must be distinct."""
+    """Return the numbers of an option, which must be distinct."""
     try:
         numbers = [kind(value) for value in values]
     except ValueError:

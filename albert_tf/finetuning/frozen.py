@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOptions) -> None:
-    """Freezes the variables of a model that the options name, and logs what is left to train.
+    """Freeze the variables of a model that the options name, and log what is left to train.
 
     Raises:
-        InputError: a pattern matches nothing, or the training run in `output_dir`, which would be
-            resumed, froze other variables.
+        InputError: If a pattern matches nothing, or the training run in `output_dir`, which would
+            be resumed, froze other variables.
     """
     _check_resumed(engine, options)
     if not options.freeze:
@@ -38,7 +38,7 @@ def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOpti
 
 
 def frozen_file(options: FineTuningOptions) -> dict[str, str]:
-    """File name -> content of what records the patterns next to the checkpoints; {} without any."""
+    """Return file name -> content of the file of patterns next to the checkpoints, if any."""
     if not options.freeze:
         return {}
     return {FROZEN_FILE: json.dumps(sorted(set(options.freeze))) + "\n"}

@@ -63,7 +63,7 @@ METRICS: dict[str, Metric] = {
 
 
 def score(names: tuple[str, ...], truth: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
-    """Results by their keys.
+    """Return results by their keys.
 
     Args:
         names: keys of `METRICS`.

@@ -38,7 +38,7 @@ def open_context(
     create_task: Callable[[Any, Tokenizer], FineTuningTask],
     engine: Engine | None = None,
 ) -> tuple[FineTuningOptions, RunContext]:
-    """Reads all that a run needs, and fetches what is not here; writes nothing.
+    """Read all that a run needs, and fetch what is not here; write nothing.
 
     Args:
         options: of the program, checked.
@@ -49,7 +49,7 @@ def open_context(
         The options, completed by the task, and what the runs share.
 
     Raises:
-        InputError: an argument or file is invalid.
+        InputError: If an argument or file is invalid.
     """
     options = with_local_weights(with_hub_module(options.with_local_files()))
     config = find_config(options)
@@ -74,7 +74,7 @@ def open_context(
 
 
 def check_batches(options: FineTuningOptions, engine: Engine) -> None:
-    """Raises InputError if another machine, without Python, would have to order the examples."""
+    """Raise InputError if another machine, without Python, would have to order the examples."""
     if options.do_train and not engine.devices.makes_batches_locally:
         raise InputError(
             "`do_train`=True: the batches of fine-tuning are made by this process, not on the "
@@ -83,10 +83,10 @@ def check_batches(options: FineTuningOptions, engine: Engine) -> None:
 
 
 def find_metric(task: FineTuningTask) -> str:
-    """The result by which checkpoints and runs are compared.
+    """Return the result by which checkpoints and runs are compared.
 
     Raises:
-        InputError: `metric_for_best` is not one of the task's.
+        InputError: If `metric_for_best` is not one of the task's.
     """
     chosen = task.options.metric_for_best
     if chosen is None:
@@ -99,7 +99,7 @@ def find_metric(task: FineTuningTask) -> str:
 
 
 def read_sets(task: FineTuningTask) -> list[ExampleSet]:
-    """Reads and encodes every split that the task's options ask for, and reports the sizes."""
+    """Read and encode every split that the task's options ask for, and report the sizes."""
     read = {split: task.read(split) for split in task.options.splits()}
     sets = [
         ExampleSet(split, name, examples, task.encode(split, examples))

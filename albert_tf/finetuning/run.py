@@ -50,7 +50,7 @@ _RESULTS = re.compile(
 def fine_tune(
     options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
 ) -> None:
-    """Trains, evaluates and predicts as specified by the options; all results go to `output_dir`.
+    """Train, evaluate and predict as specified by the options; all results go to `output_dir`.
 
     Leaves checkpoints, `albert_config.json`, the vocabulary, the task's companion files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
@@ -63,7 +63,7 @@ def fine_tune(
         create_task: the kind of task: a subclass of `FineTuningTask`.
 
     Raises:
-        InputError: an argument or file is invalid.
+        InputError: If an argument or file is invalid.
     """
     check_early(options)
     fine_tune_checked(options, create_task)
@@ -101,7 +101,7 @@ def fine_tune_checked(
 
 
 def _check_inputs(options: FineTuningOptions) -> None:
-    """Raises InputError if a file to be read is one that the results would replace."""
+    """Raise InputError if a file to be read is one that the results would replace."""
     for field in dataclasses.fields(options):
         path = getattr(options, field.name)
         if not field.name.endswith("_file") or not path or path == STANDARD_STREAM:
@@ -116,7 +116,7 @@ def _check_inputs(options: FineTuningOptions) -> None:
 
 @contextlib.contextmanager
 def _standard_output_for_predictions(options: FineTuningOptions) -> Iterator[None]:
-    """Sends messages to standard error while predictions go to standard output."""
+    """Send messages to standard error while predictions go to standard output."""
     if not (options.streams and options.predict_output == STANDARD_STREAM):
         yield
         return
@@ -134,7 +134,7 @@ def _train_and_choose(options: FineTuningOptions, context: RunContext) -> FineTu
 def _run_all(
     options: FineTuningOptions, variants: list[FineTuningOptions], context: RunContext
 ) -> FineTuningRun:
-    """Trains and evaluates every variant that is not finished yet, and compares them.
+    """Train and evaluate every variant that is not finished yet, and compare them.
 
     Returns:
         The best run as one in `output_dir`, with its checkpoint in `best/` there.

@@ -54,7 +54,7 @@ class RunRecord(TypedDict):
 
 
 def data_key(sets: Iterable[ExampleSet]) -> str:
-    """A hash of all examples that are trained and evaluated on."""
+    """Return a hash of all examples that are trained and evaluated on."""
     digest = hashlib.sha256()
     for examples in sets:
         if examples.split == "predict":
@@ -73,7 +73,7 @@ def finish(
     results: dict[str, float],
     collapsed: str | None,
 ) -> RunRecord:
-    """Records in the folder of a run that it is finished.
+    """Return records in the folder of a run that it is finished.
 
     Args:
         options: of the run.
@@ -100,7 +100,7 @@ def finish(
 
 
 def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
-    """The record of a run that finished with the same options and data, if there is one."""
+    """Return the record of a run that finished with the same options and data, if there is one."""
     path = f"{options.output_dir}/{FINISHED_FILE}"
     if not exists(path):
         return None
@@ -116,7 +116,7 @@ def finished_record(options: FineTuningOptions, data: str) -> RunRecord | None:
 
 
 def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord) -> str:
-    """Path of the checkpoint that a finished run chose.
+    """Return path of the checkpoint that a finished run chose.
 
     Args:
         engine: that trained it.
@@ -124,7 +124,7 @@ def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord)
         record: of the run.
 
     Raises:
-        InputError: the checkpoint was deleted.
+        InputError: If the checkpoint was deleted.
     """
     path = f"{options.output_dir}/{record['checkpoint']}"
     if path not in engine.checkpoints_in(os.path.dirname(path)).all():
@@ -136,7 +136,7 @@ def checkpoint_of(engine: Engine, options: FineTuningOptions, record: RunRecord)
 
 
 def compare_runs(folder: str, records: list[RunRecord], metric: str, several_seeds: bool) -> int:
-    """Prints and writes the comparison of finished runs.
+    """Print and write the comparison of finished runs.
 
     Leaves `grid.tsv`, a row per run, and `seeds.json`, with statistics over the seeds of each
     setting.
@@ -151,7 +151,7 @@ def compare_runs(folder: str, records: list[RunRecord], metric: str, several_see
         The index of the best run.
 
     Raises:
-        InputError: no run has a finite result.
+        InputError: If no run has a finite result.
     """
     best = _best(records, metric)
     if best is None:
@@ -169,14 +169,14 @@ def compare_runs(folder: str, records: list[RunRecord], metric: str, several_see
 
 
 def _with_effect(options: FineTuningOptions) -> dict[str, Any]:
-    """The options that the results of a run depend on, as JSON stores them."""
+    """Return the options that the results of a run depend on, as JSON stores them."""
     values = dataclasses.asdict(options)
     values = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
     return json.loads(json.dumps(values))
 
 
 def _best(records: list[RunRecord], metric: str) -> RunRecord | None:
-    """The run with the best result, the first of equals; None if no result is finite."""
+    """Return the run with the best result, the first of equals; None if no result is finite."""
     best: RunRecord | None = None
     for record in records:
         value = record["results"][metric]
@@ -200,7 +200,7 @@ def _row(record: RunRecord, metric: str) -> dict[str, Any]:
 
 
 def _summary(records: list[RunRecord], metric: str) -> list[dict[str, Any]]:
-    """Statistics of the metric over the seeds of every setting."""
+    """Return statistics of the metric over the seeds of every setting."""
     settings: dict[tuple, list[RunRecord]] = {}
     for record in records:
         setting = record["learning_rate"], record["train_batch_size"]
@@ -247,7 +247,7 @@ def _tsv(rows: list[dict[str, Any]]) -> str:
 
 
 def _aligned(rows: list[dict[str, Any]]) -> str:
-    """A table for the console."""
+    """Return a table for the console."""
     lines = [[_text(value, 4) for value in row.values()] for row in rows]
     return text_table(list(rows[0]), lines) + "\n"
 

@@ -51,7 +51,7 @@ def write_report(
     sets: Sequence[ExampleSet],
     reported: Sequence[tuple[ExampleSet, Outputs]],
 ) -> None:
-    """Writes the report on what was evaluated or predicted into `output_dir`.
+    """Write the report on what was evaluated or predicted into `output_dir`.
 
     Its name is `report.html`, with the results of `eval_results.txt`; or, for predictions alone,
     `report_predictions.html`, which leaves the report on an evaluation in place.
@@ -94,7 +94,7 @@ def write_report(
 
 
 def _named(sections: Sequence[Section], name: str) -> list[Section]:
-    """Adds the name of a set, if it has one, to the titles of its sections."""
+    """Add the name of a set, if it has one, to the titles of its sections."""
     if not name:
         return list(sections)
     return [section._replace(title=f"{section.title}: {name}") for section in sections]
@@ -119,7 +119,7 @@ def _rounded(result: Result | None) -> Result | None:
 
 
 def _rows(path: str) -> list[Row]:
-    """The objects of a file of JSON lines, except a last line that a kill left incomplete."""
+    """Return the objects of a file of JSON lines, except an incomplete last line."""
     rows: list[Row] = []
     for line in read_lines(path) if exists(path) else ():
         with contextlib.suppress(InputError):
@@ -137,13 +137,13 @@ class _Comparison:
 
 
 def _comparison(folder: str) -> _Comparison:
-    """The comparison of the runs of a folder; empty if there is none."""
+    """Return the comparison of the runs of a folder; empty if there is none."""
     path = f"{folder}/{SEEDS_FILE}"
     return read_json(path, _Comparison) if exists(path) else _Comparison()
 
 
 def _runs(folder: str) -> list[Section]:
-    """The comparison of several runs, if there is one."""
+    """Return the comparison of several runs, if there is one."""
     comparison = _comparison(folder)
     tables = []
     for rows, title in (
@@ -168,7 +168,7 @@ def _cell(value: Any) -> str:
 
 
 def _learning(folder: str, metric: str) -> list[Section]:
-    """Curves of training, and of the evaluations during training."""
+    """Return curves of training, and of the evaluations during training."""
 
     def line(name: str, rows: list[Row], quantity: str, smoothed: bool) -> list[Line]:
         points = [(row["step"], row[quantity]) for row in rows if quantity in row]
@@ -235,20 +235,20 @@ def _data(options: FineTuningOptions, sets: Sequence[ExampleSet]) -> Section:
 
 
 def _flags(options: FineTuningOptions) -> dict[str, Any]:
-    """Flag -> value of all options."""
+    """Return flag -> value of all options."""
     options = _as_given(options)
     return {flag_name(field): getattr(options, field.name) for field in dataclasses.fields(options)}
 
 
 def _as_given(options: FineTuningOptions) -> FineTuningOptions:
-    """The options with names of weights, and their revision, instead of where they were put."""
+    """Return the options with names and revisions of weights instead of local paths."""
     path = options.init_checkpoint
     given = pinned_name(path) if path and not options.albert_hub_module_handle else None
     return dataclasses.replace(options, init_checkpoint=given)
 
 
 def command_line(options: FineTuningOptions) -> str:
-    """The command: the program, and the flags that differ from their defaults."""
+    """Return the command: the program, and the flags that differ from their defaults."""
     options = _as_given(options)
     words = [os.path.basename(sys.argv[0])]
     if words[0].endswith(".py"):
@@ -266,7 +266,7 @@ def command_line(options: FineTuningOptions) -> str:
 
 
 def versions() -> list[tuple[str, str]]:
-    """Versions of this project, its framework and Python."""
+    """Return versions of this project, its framework and Python."""
     try:
         own = importlib.metadata.version("albert-tf")
     except importlib.metadata.PackageNotFoundError:
@@ -285,7 +285,7 @@ def _sanity(
     reported: Sequence[tuple[ExampleSet, Outputs]],
     results: Mapping[str, str],
 ) -> list[Section]:
-    """Warnings of sets with the same prediction throughout, and the scores of a constant answer.
+    """Return warnings of sets with one prediction throughout, and the baseline's scores.
 
     Args:
         task: computes them.

@@ -57,11 +57,11 @@ class RunContext(NamedTuple):
     files: dict[str, str | bytes]
 
     def of_split(self, split: str) -> list[ExampleSet]:
-        """The sets of a split."""
+        """Return the sets of a split."""
         return [examples for examples in self.sets if examples.split == split]
 
     def count(self, split: str) -> int:
-        """Number of examples of a split."""
+        """Return number of examples of a split."""
         return sum(len(each.examples) for each in self.of_split(split))
 
     @property
@@ -122,7 +122,7 @@ class FineTuningRun:
         self._pad = options.pad_to_max_length or self.engine.devices.is_tpu
 
     def train(self) -> None:
-        """Trains or resumes, if the options ask for it."""
+        """Train or resume, if the options ask for it."""
         if not self.options.do_train:
             return
         (train,) = self.context.of_split("train")
@@ -169,10 +169,10 @@ class FineTuningRun:
         )
 
     def choose_checkpoint(self) -> None:
-        """Loads the checkpoint that `eval_checkpoints` asks for.
+        """Load the checkpoint that `eval_checkpoints` asks for.
 
         Raises:
-            InputError: there is no such checkpoint.
+            InputError: If there is no such checkpoint.
         """
         choice = self.options.eval_checkpoints
         if choice == "all":
@@ -199,7 +199,7 @@ class FineTuningRun:
             self._load(latest or find_trained(self.engine, folder))
 
     def load_best(self) -> None:
-        """Loads the checkpoint that is kept as the best."""
+        """Load the checkpoint that is kept as the best."""
         best, folder = self.best.current(), self.options.output_dir
         if best is None:
             raise InputError(
@@ -210,7 +210,7 @@ class FineTuningRun:
         logger.info("best checkpoint: step %d, %s %.4f", self.step, best.metric, best.value)
 
     def outputs_of(self, examples: ExampleSet, batch_size: int) -> Outputs:
-        """What the model computes for all examples, in their order."""
+        """Return what the model computes for all examples, in their order."""
         length = self.options.max_seq_length
         stream = MemoryStream(examples.features, length, batch_size, pad_to_max_length=self._pad)
         return predict(self.engine, self._predict_step, stream)
@@ -233,7 +233,7 @@ class FineTuningRun:
         return self._evaluation
 
     def write_results(self) -> None:
-        """Prints and writes `eval_results.txt`, and what it is about."""
+        """Print and write `eval_results.txt`, and what it is about."""
         evaluation, folder = self.evaluation, self.options.output_dir
         write_results(self.engine, folder, {**evaluation.results, "global_step": self.step})
         if self.engine.workers.is_chief:
@@ -245,21 +245,21 @@ class FineTuningRun:
             logger.warning("this run has collapsed: %s", evaluation.collapsed)
 
     def _write_predictions(self, examples: ExampleSet) -> Outputs:
-        """Writes the predictions of a set; returns the outputs that they were made from."""
+        """Write the predictions of a set; return the outputs that they were made from."""
         outputs = self.outputs_of(examples, self.options.predict_batch_size)
         if self.engine.workers.is_chief:
             self.task.write_predictions(self.options.output_dir, examples, outputs)
         return outputs
 
     def _predict_lines(self, lines: Sequence[str], first: int) -> list[str]:
-        """Predictions for lines of standard input; `first` is the number of the first line."""
+        """Return predictions for lines of standard input, numbered from `first`."""
         parsed = self.task.parse_lines(lines, first)
         examples = ExampleSet("predict", "", parsed, self.task.encode("predict", parsed))
         outputs = self.outputs_of(examples, self.options.predict_batch_size)
         return self.task.decode(examples, outputs)
 
     def finish(self, options: FineTuningOptions) -> None:
-        """Evaluates and predicts with the chosen weights, and writes the report.
+        """Evaluate and predict with the chosen weights, and write the report.
 
         Args:
             options: of the program; those of this run lack the flags for several runs.

@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
-    """The options with `albert_hub_module_handle` as the weights to start from.
+    """Return the options with `albert_hub_module_handle` as the weights to start from.
 
     Raises:
-        InputError: it is no module, cannot be fetched, or contradicts `init_checkpoint`.
+        InputError: If it is no module, cannot be fetched, or contradicts `init_checkpoint`.
     """
     handle = options.albert_hub_module_handle
     if not handle:
@@ -48,10 +48,10 @@ def with_hub_module(options: FineTuningOptions) -> FineTuningOptions:
 
 
 def find_config(options: FineTuningOptions) -> AlbertConfig:
-    """The model's config (see `model_config.find_config`), with `albert_dropout` applied.
+    """Return the model's config (see `model_config.find_config`), with `albert_dropout` applied.
 
     Raises:
-        InputError: there is none, or it is invalid.
+        InputError: If there is none, or it is invalid.
     """
     config = model_config.find_config(options)
     rate = options.albert_dropout
@@ -61,13 +61,13 @@ def find_config(options: FineTuningOptions) -> AlbertConfig:
 
 
 def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
-    """The tokenizer of the model.
+    """Return the tokenizer of the model.
 
     Its vocabulary is `spm_model_file`, else `vocab_file`, else the one in `output_dir`, else the
     one next to `init_checkpoint`.
 
     Raises:
-        InputError: there is none, or it is invalid.
+        InputError: If there is none, or it is invalid.
     """
     # The output folder may not exist yet; for a file, its folder is searched.
     places = [options.output_dir] if is_folder(options.output_dir) else []
@@ -83,7 +83,7 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
 def _warn_of_another_tokenizer(
     options: FineTuningOptions, vocabulary: str, trained: Companions
 ) -> None:
-    """Warns if text becomes other ids than those that the model in `output_dir` was trained on."""
+    """Warn if text becomes other ids than those that the model in `output_dir` was trained on."""
     before = trained.vocabulary
     if before and exists(vocabulary) and sha256_of(vocabulary) != sha256_of(before):
         logger.warning("%s: differs from %s, the model's vocabulary", vocabulary, before)
@@ -117,7 +117,7 @@ def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> 
 
 
 def companion_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
-    """What a folder of a fine-tuned model needs, so that prediction needs nothing else.
+    """Return what a folder of a fine-tuned model needs, so that prediction needs nothing else.
 
     Returns:
         File name -> content.

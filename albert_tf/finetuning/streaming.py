@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def predict_stream(
     options: FineTuningOptions, predict: Callable[[Sequence[str], int], list[str]]
 ) -> None:
-    """Predicts the lines of standard input until it ends.
+    """Predict the lines of standard input until it ends.
 
     A batch holds the lines that have arrived, at most `predict_batch_size`: a client that writes
     one line and waits gets its result; many lines are computed together.
@@ -31,7 +31,7 @@ def predict_stream(
         predict: maps lines, and the number of the first, to a line of results each.
 
     Raises:
-        InputError: a line is invalid; the results of earlier lines are written.
+        InputError: If a line is invalid; the results of earlier lines are written.
     """
     number = 1
     with result_output(options.predict_output) as output:
@@ -59,7 +59,7 @@ _END = object()
 
 
 def available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
-    """Lines of a UTF-8 stream without their ends: as many as are available, at most `size`."""
+    """Yield lines of a UTF-8 stream: as many as are available, at most `size`."""
     lines: queue.Queue = queue.Queue(maxsize=16 * size)
 
     def read() -> None:
@@ -90,7 +90,7 @@ def available_batches(stream: TextIO, size: int) -> Iterator[list[str]]:
 
 
 def _lines(descriptor: int) -> Iterator[str]:
-    """The lines of a file, each as soon as it arrives.
+    """Yield the lines of a file, each as soon as it arrives.
 
     Python's own readers hold a lock while they wait, which makes a program that exits meanwhile
     crash.

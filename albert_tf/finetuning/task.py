@@ -99,30 +99,30 @@ class FineTuningTask(abc.ABC):
 
     @abc.abstractmethod
     def read(self, split: str) -> Mapping[str, Sequence[Any]]:
-        """Reads and checks the examples of a split; "train" is read first.
+        """Read and check the examples of a split; "train" is read first.
 
         Returns:
             Set name -> examples; `{"": examples}` for a single set.
 
         Raises:
-            InputError: a file or an argument is invalid.
+            InputError: If a file or an argument is invalid.
         """
 
     @abc.abstractmethod
     def encode(self, split: str, examples: Sequence[Any]) -> Features:
-        """Tokenizes examples, with their labels unless the split is "predict"."""
+        """Tokenize examples, with their labels unless the split is "predict"."""
 
     def texts(self, examples: Sequence[Any]) -> Iterable[str]:
-        """Returns the texts of examples, in which the runner looks for unknown characters."""
+        """Return the texts of examples, in which the runner looks for unknown characters."""
         return ()
 
     @abc.abstractmethod
     def build_model(self, config: AlbertConfig, dtype: str) -> keras.Model:
-        """Returns the model with initial weights; `dtype` is the name of a Keras policy."""
+        """Return the model with initial weights; `dtype` is the name of a Keras policy."""
 
     @abc.abstractmethod
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        """Computes results by name, such as `eval_accuracy`.
+        """Compute results by name, such as `eval_accuracy`.
 
         Args:
             examples: a set of the split "eval".
@@ -134,16 +134,16 @@ class FineTuningTask(abc.ABC):
         """Predictions as text, one line per example; arguments as for `score`."""
 
     def flops_per_example(self, config: AlbertConfig) -> float:
-        """Operations of a training step per example of the full length."""
+        """Return operations of a training step per example of the full length."""
         return TRAINING * encoder_flops(config, self.options.max_seq_length)
 
     def data_name(self, examples: ExampleSet) -> str:
-        """What a set of the split "eval" is, for model cards; by default the name of its file."""
+        """Return what an "eval" set is, for model cards; by default the name of its file."""
         path = getattr(self.options, "eval_file", None) or getattr(self.options, "data_dir", None)
         return os.path.basename((path or "").rstrip("/"))
 
     def companion_files(self) -> dict[str, str]:
-        """File name -> text of what prediction and exports need next to the checkpoints.
+        """Return file name -> text of what prediction and exports need next to the checkpoints.
 
         By default, the options that a trained folder records.
         """
@@ -154,7 +154,7 @@ class FineTuningTask(abc.ABC):
         return {name: getattr(self.options, name) for name in self.options.inherited}
 
     def write_predictions(self, folder: str, examples: ExampleSet, outputs: Outputs) -> None:
-        """Writes the files of `--do_predict`; by default `predictions.tsv`, from `decode`."""
+        """Write the files of `--do_predict`; by default `predictions.tsv`, from `decode`."""
         lines = self.decode(examples, outputs)
         name = f"predictions_{examples.name}" if examples.name else "predictions"
         write_text(f"{folder}/{name}.tsv", "".join(f"{line}\n" for line in lines))
@@ -166,7 +166,7 @@ class FineTuningTask(abc.ABC):
         logger.info("%s", "".join(lines).rstrip("\n"))
 
     def report_sections(self, examples: ExampleSet, outputs: Outputs) -> list[Section]:
-        """What the report shows about a set besides its results.
+        """Return what the report shows about a set besides its results.
 
         Args:
             examples: of the split "eval" or "predict"; the latter may lack labels.
@@ -175,7 +175,7 @@ class FineTuningTask(abc.ABC):
         return []
 
     def collapse(self, outputs: Outputs) -> str | None:
-        """Describes a model that learned nothing ("every prediction is 'a'"); None if it learned.
+        """Describe a model that learned nothing ("every prediction is 'a'"); None if it learned.
 
         Args:
             outputs: for all examples of a set of the split "eval", as for `score`.
@@ -183,7 +183,7 @@ class FineTuningTask(abc.ABC):
         return None
 
     def baseline(self, examples: ExampleSet) -> Baseline | None:
-        """The results of the same answer for all examples, which a report compares.
+        """Return the results of the same answer for all examples, which a report compares.
 
         Args:
             examples: a set of the split "eval".
@@ -194,11 +194,11 @@ class FineTuningTask(abc.ABC):
         return None
 
     def ensemble_settings(self) -> dict[str, Any]:
-        """What all models of an ensemble must have in common, by name, for errors."""
+        """Return what all models of an ensemble must have in common, by name, for errors."""
         return {}
 
     def average(self, examples: ExampleSet, outputs: Sequence[Outputs]) -> Outputs:
-        """The outputs of an ensemble, which `score` and `decode` read like those of a model.
+        """Return the outputs of an ensemble, which `score` and `decode` read like those of a model.
 
         By default the mean of each output. Tasks with probabilities average these instead.
 
@@ -216,6 +216,6 @@ class FineTuningTask(abc.ABC):
             first: number of the first line, counted from 1, for errors.
 
         Raises:
-            InputError: a line is invalid.
+            InputError: If a line is invalid.
         """
         raise InputError("`predict_file`=-: this program reads files only")

@@ -77,10 +77,10 @@ def with_trained_settings(options: Options) -> Options:
 
 
 def inherit(options: Options) -> Options:
-    """The options, with those that were not given as recorded next to the model in `output_dir`.
+    """Return the options, with those not given as recorded in `output_dir`.
 
     Raises:
-        InputError: the record is damaged.
+        InputError: If the record is damaged.
     """
     missing = {n: value for n, value in _recorded(options).items() if getattr(options, n) is None}
     return dataclasses.replace(options, **missing)

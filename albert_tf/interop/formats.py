@@ -177,7 +177,6 @@ def load_weights(
             the encoder are missing.
 
     Example:
-
         >>> encoder = albert_tf.from_preset("albert/albert-base-v2", load_weights=False)
         >>> matched = albert_tf.load_weights(encoder, "albert/albert-base-v2")
         >>> len(matched.loaded) == len(encoder.weights), matched.missing

@@ -41,7 +41,6 @@ def from_preset(
         InputError: If the weights cannot be fetched or read, or come without a config.
 
     Example:
-
         >>> encoder = albert_tf.from_preset("albert/albert-base-v2")
         >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
         >>> tuple(encoder(tokenizer("The model reads text."))["pooled_output"].shape)

@@ -13,7 +13,6 @@
     context:        [batch, heads, queries, head_size], in the dtype of `query`.
 
 Example:
-
     @keras.saving.register_keras_serializable(package="my_project")
     def causal_attention(query, key, value, attention_mask, dropout=None):
         ...

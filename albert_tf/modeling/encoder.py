@@ -37,7 +37,6 @@ class AlbertEncoder(AlbertModel):
         InputError: If there is no attention of this name.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> encoder = albert_tf.AlbertEncoder(config)
         >>> ids, mask = np.array([[2, 14, 9, 3], [2, 14, 3, 0]]), np.array([[1] * 4, [1, 1, 1, 0]])

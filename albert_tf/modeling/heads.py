@@ -79,7 +79,6 @@ class AlbertForPreTraining(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForPreTraining(config)
         >>> ids, masked = np.array([[2, 14, 4, 9, 3]]), np.array([[2]])
@@ -138,7 +137,6 @@ class AlbertForSequenceClassification(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForSequenceClassification(config, num_labels=3)
         >>> tuple(model({"input_ids": np.array([[2, 14, 9, 3]])})["logits"].shape)
@@ -193,7 +191,6 @@ class AlbertForTokenClassification(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForTokenClassification(config, num_labels=5)
         >>> tuple(model({"input_ids": np.array([[2, 14, 9, 3]])})["logits"].shape)
@@ -235,7 +232,6 @@ class AlbertForQuestionAnswering(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForQuestionAnswering(config)
         >>> question_and_context = np.array([[2, 14, 9, 3, 21, 22, 23, 3]])
@@ -270,7 +266,6 @@ class AlbertForMultipleChoice(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForMultipleChoice(config)
         >>> three_choices = np.array([[[2, 14, 21, 3], [2, 14, 22, 3], [2, 14, 23, 3]]])

@@ -42,7 +42,6 @@ class Objective(abc.ABC):
             `is_real_example`, the weight of every example.
 
     Example:
-
         >>> class SquaredHinge(albert_tf.Objective):
         ...     parts, quantities, losses = ("hinge",), ("hinge_loss",), ("hinge_loss",)
         ...
@@ -91,7 +90,7 @@ class Objective(abc.ABC):
 
 
 def part_of(quantity: str) -> str:
-    """ "masked_lm_loss" -> "masked_lm"."""
+    """Return the part of the model that a quantity is of: "masked_lm" of "masked_lm_loss"."""
     return quantity.rsplit("_", 1)[0]
 
 
@@ -115,7 +114,6 @@ class PretrainingObjective(Objective):
             loss; only their names differ.
 
     Example:
-
         >>> objective = albert_tf.PretrainingObjective("sop")
         >>> objective.losses
         ('masked_lm_loss', 'sentence_order_loss')
@@ -188,7 +186,6 @@ class ClassificationObjective(MeanObjective, part="classification"):
     """Mean cross-entropy of `label_ids` `[batch]`.
 
     Example:
-
         >>> objective = albert_tf.ClassificationObjective()
         >>> batch = {"input_ids": np.ones((2, 4), "int32"), "label_ids": np.array([0, 2])}
         >>> outputs = {"logits": np.float32([[9, 0, 0], [9, 0, 0]])}
@@ -215,7 +212,6 @@ class MultipleChoiceObjective(MeanObjective, part="multiple_choice"):
     fewer choices than others, which is ignored.
 
     Example:
-
         >>> objective = albert_tf.MultipleChoiceObjective()
         >>> batch = {
         ...     "input_ids": np.ones((1, 3, 4), "int32"),
@@ -272,7 +268,6 @@ class RegressionObjective(MeanObjective, part="regression", measures=("loss",)):
     """Mean squared error of the only logit against `label_values` `[batch]` float32.
 
     Example:
-
         >>> objective = albert_tf.RegressionObjective()
         >>> batch = {"input_ids": np.ones((2, 4), "int32"), "label_values": np.float32([1, 2])}
         >>> outputs = {"logits": np.float32([[1], [4]])}
@@ -292,7 +287,6 @@ class MultiLabelObjective(MeanObjective, part="multi_label"):
     `label_sets` is float32, 1 for each label that an example has and 0 for the others.
 
     Example:
-
         >>> objective = albert_tf.MultiLabelObjective()
         >>> label_sets = np.float32([[1, 0, 1, 0]])
         >>> batch = {"input_ids": np.ones((1, 4), "int32"), "label_sets": label_sets}
@@ -317,7 +311,6 @@ class SpanObjective(MeanObjective, part="span"):
     A prediction is correct if both positions are.
 
     Example:
-
         >>> objective = albert_tf.SpanObjective()
         >>> batch = {
         ...     "input_ids": np.ones((1, 3), "int32"),
@@ -350,7 +343,6 @@ class ConditionalSpanObjective(Objective):
     Ends are predicted given the true start, and so is their accuracy.
 
     Example:
-
         >>> albert_tf.ConditionalSpanObjective().losses
         ('span_loss', 'answerability_loss')
     """

@@ -87,7 +87,6 @@ def freeze(model: keras.Model, patterns: Sequence[str]) -> list[str]:
         InputError: If a pattern matches no variable, or no variable is left to train.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForSequenceClassification(config, num_labels=2)
         >>> len(albert_tf.freeze(model, ["bert/*"])), len(model.trainable_weights)

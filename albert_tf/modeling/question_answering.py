@@ -150,7 +150,6 @@ class AlbertForConditionalQuestionAnswering(EncoderModel):
         **kwargs: `attention`, `dtype` and other arguments of `keras.Model`.
 
     Example:
-
         >>> config = albert_tf.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=2)
         >>> model = albert_tf.AlbertForConditionalQuestionAnswering(config)
         >>> ids = np.array([[2, 14, 9, 3, 21, 22, 23, 24, 25, 3]])

@@ -47,7 +47,6 @@ def create_optimizer(name: str, learning_rate, **kwargs) -> AdamW:
         InputError: If there is no optimizer of that name.
 
     Example:
-
         >>> schedule = albert_tf.create_schedule("polynomial", 0.00176, num_train_steps=125000)
         >>> optimizer = albert_tf.create_optimizer("lamb", schedule, weight_decay_rate=0.01)
         >>> type(optimizer).__name__
@@ -73,7 +72,6 @@ def create_schedule(
         InputError: If there is no schedule of that name.
 
     Example:
-
         >>> rate = albert_tf.create_schedule("wsd", 0.1, num_train_steps=100, cooldown_steps=50)
         >>> [round(float(rate(step)), 3) for step in (0, 50, 75, 100)]
         [0.1, 0.1, 0.05, 0.0]

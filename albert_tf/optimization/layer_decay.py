@@ -34,7 +34,6 @@ def layer_decay_scales(config: AlbertConfig, decay: float) -> tuple[tuple[str, f
         InputError: If `decay` is out of range.
 
     Example:
-
         >>> scales = albert_tf.layer_decay_scales(albert_tf.AlbertConfig.preset("base"), 0.5)
         >>> sorted(factor for _, factor in scales)
         [0.25, 0.5, 0.5]

@@ -52,7 +52,6 @@ class AdamW(keras.optimizers.Optimizer):
             match of; see `layer_decay_scales`.
 
     Example:
-
         >>> kernel = keras.Variable([1.0, 1.0])
         >>> optimizer = albert_tf.AdamW(0.1, weight_decay_rate=0.0, bias_correction=True)
         >>> optimizer.apply([np.float32([3, -5])], [kernel])
@@ -221,7 +220,6 @@ class Lamb(AdamW):
         **kwargs: other arguments of `AdamW`.
 
     Example:
-
         >>> kernel = keras.Variable([3.0, 4.0])  # of length 5
         >>> optimizer = albert_tf.Lamb(learning_rate=0.1)
         >>> optimizer.apply([np.float32([1, -1])], [kernel])

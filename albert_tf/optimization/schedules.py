@@ -94,7 +94,6 @@ class WarmupPolynomialDecay(WarmupSchedule):
         **kwargs: arguments of `WarmupSchedule`.
 
     Example:
-
         >>> rate = albert_tf.WarmupPolynomialDecay(0.1, num_train_steps=100, num_warmup_steps=10)
         >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 50, 100)]
         [0.0, 0.05, 0.09, 0.05, 0.0]
@@ -138,7 +137,6 @@ class WarmupStableDecay(WarmupSchedule):
         **kwargs: arguments of `WarmupSchedule`.
 
     Example:
-
         >>> rate = albert_tf.WarmupStableDecay(0.1, 100, num_warmup_steps=10, cooldown_steps=20)
         >>> [round(float(rate(step)), 3) for step in (0, 5, 10, 80, 90, 100)]
         [0.0, 0.05, 0.1, 0.1, 0.05, 0.0]
@@ -175,7 +173,6 @@ class WarmupCosineDecay(WarmupSchedule):
     Arguments are those of `WarmupSchedule`.
 
     Example:
-
         >>> rate = albert_tf.WarmupCosineDecay(0.1, num_train_steps=100, num_warmup_steps=20)
         >>> [round(float(rate(step)), 3) for step in (0, 10, 20, 60, 100)]
         [0.0, 0.05, 0.1, 0.05, 0.0]

@@ -36,7 +36,7 @@ class RowWriter(abc.ABC):
     def write(self, rows: Rows) -> None: ...
 
     def close(self) -> None:  # noqa: B027
-        """Completes the file, which the caller closes."""
+        """Complete the file, which the caller closes."""
 
 
 class JsonLinesWriter(RowWriter):
@@ -71,7 +71,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it; vectors with eight significant digits."""
+    """Return a value as JSON has it; vectors with eight significant digits."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, np.ndarray):
@@ -107,7 +107,7 @@ class ParquetWriter(RowWriter):
 
 
 def _array(name: str, values: list, schema: Any) -> Any:
-    """A column; the types of its first values decide its type."""
+    """Return a column; the types of its first values decide its type."""
     import pyarrow as pa
 
     if isinstance(values[0], np.ndarray):
@@ -123,7 +123,7 @@ def _array(name: str, values: list, schema: Any) -> Any:
 
 
 def _type_of(name: str, values: list) -> Any:
-    """The type of a column, also if it has empty lists only so far."""
+    """Return the type of a column, also if it has empty lists only so far."""
     import pyarrow as pa
 
     if name == "entities":
@@ -141,7 +141,7 @@ WRITERS: dict[str, type[RowWriter]] = {
 
 
 def check_output(path: str) -> None:
-    """Raises InputError if the ending of a file names no format."""
+    """Raise InputError if the ending of a file names no format."""
     if path != STANDARD_STREAM and _ending(path) not in WRITERS:
         raise InputError(f"`output_file`={path}: must end in {', '.join(WRITERS)}, or be -")
 

@@ -87,10 +87,10 @@ class PredictOptions:
             raise InputError("`input_file`: required, or `text`, or `question` and `context`")
 
     def given_inputs(self) -> dict[str, str | tuple[str, ...]]:
-        """The texts that are flags, by the name of the input."""
+        """Return the texts that are flags, by the name of the input."""
         values = {name: getattr(self, name) for name in INPUTS}
         return {name: value for name, value in values.items() if value not in (None, ())}
 
     def columns(self) -> dict[str, str | None]:
-        """The column of each input; None if there is none."""
+        """Return the column of each input; None if there is none."""
         return {name: getattr(self, f"{name}_column") for name in INPUTS}

@@ -42,10 +42,10 @@ class InputRow(NamedTuple):
 
 
 def read_chunks(options: PredictOptions, task: PredictionTask) -> Iterator[list[InputRow]]:
-    """Yields all rows of the input, some at a time; of standard input, as they arrive.
+    """Yield all rows of the input, some at a time; of standard input, as they arrive.
 
     Raises:
-        InputError: the input is missing, damaged, of an unknown format or not UTF-8.
+        InputError: If the input is missing, damaged, of an unknown format or not UTF-8.
     """
     if options.input_file == STANDARD_STREAM:
         with arguments_renamed(predict_file="input_file"):
@@ -75,10 +75,10 @@ def _all_rows(options: PredictOptions, task: PredictionTask) -> Iterator[InputRo
 
 
 def is_table(path: str | None) -> bool:
-    """Whether the input is a table, with columns that flags name.
+    """Return whether the input is a table, with columns that flags name.
 
     Raises:
-        InputError: if the ending of the file is unknown.
+        InputError: If the ending of the file is unknown.
     """
     if path in (None, STANDARD_STREAM):
         return False
@@ -93,7 +93,7 @@ def is_table(path: str | None) -> bool:
 def _from_lines(
     lines: Iterable[str], place: str, first: int, task: PredictionTask
 ) -> Iterator[InputRow]:
-    """Rows of lines: a text each, or a JSON object each for tasks that read several texts."""
+    """Yield rows of lines: a text each, or a JSON object each for tasks that read several texts."""
     for number, line in enumerate(lines, start=first):
         location = f"{place}{number}"
         if len(task.inputs) - len(task.optional) > 1:
@@ -105,7 +105,7 @@ def _from_lines(
 
 
 def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptions) -> Columns:
-    """The texts of a task.
+    """Return the texts of a task.
 
     Args:
         rows: of the input.
@@ -113,7 +113,7 @@ def columns_of(rows: list[InputRow], task: PredictionTask, options: PredictOptio
         options: which columns of a table contain them.
 
     Raises:
-        InputError: a column is missing, or a value has another type; names the row.
+        InputError: If a column is missing, or a value has another type; names the row.
     """
     columns: dict[str, str | None] = {name: name for name in task.inputs}
     if is_table(options.input_file):
@@ -143,6 +143,6 @@ def _checked(row: InputRow, column: str, type_: type) -> Any:
 
 
 def error_of_row(error: InputError, rows: list[InputRow]) -> InputError:
-    """The error of a text model (`texts`[3]: ...) under the place of the row."""
+    """Return the error of a text model (`texts`[3]: ...) under the place of the row."""
     message = _ITEM.sub(lambda found: rows[int(found[1])].location, str(error))
     return InputError(message)

@@ -63,7 +63,7 @@ class TextModel(abc.ABC):
         dtype: str = "float32",
         **arguments: Any,
     ) -> Self:
-        """Creates the model from weights by name.
+        """Create the model from weights by name.
 
         Args:
             name: as for `albert_tf.from_preset`: a training folder, of which the weights in
@@ -76,7 +76,7 @@ class TextModel(abc.ABC):
             **arguments: of the class.
 
         Raises:
-            InputError: if the weights cannot be fetched or read, come without config or vocabulary,
+            InputError: If the weights cannot be fetched or read, come without config or vocabulary,
                 or an argument is invalid or contradicts the weights.
         """
         if dtype not in DTYPE_POLICIES:
@@ -89,7 +89,7 @@ class TextModel(abc.ABC):
     def _from_preset(
         cls: type[Self], preset: Preset, dtype: str, *args: Any, **arguments: Any
     ) -> Self:
-        """Creates the model from opened weights.
+        """Create the model from opened weights.
 
         Args:
             preset: the weights, and what is next to them.
@@ -97,7 +97,7 @@ class TextModel(abc.ABC):
             *args, **arguments: what `from_preset` got besides.
 
         Raises:
-            InputError: if the weights do not suit the model, or an argument is invalid.
+            InputError: If the weights do not suit the model, or an argument is invalid.
         """
 
     def _predict(
@@ -107,7 +107,7 @@ class TextModel(abc.ABC):
         batch_size: int,
         max_seq_length: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """What the model computes for all examples, in their order, without dropout.
+        """Return what the model computes for all examples, in their order, without dropout.
 
         Batches are those of `--do_predict`: sorted by length, and padded to one of few lengths, for
         each of which JAX compiles the model once.
@@ -137,7 +137,7 @@ class TextModel(abc.ABC):
             return create_engine(keras.backend.backend(), DeviceOptions(strategy="one_device"))
 
     def _prediction_step(self, outputs: tuple[str, ...]) -> PredictionStep:
-        """The compiled forward pass of the current model."""
+        """Return the compiled forward pass of the current model."""
         step, model = self._prediction_steps.get(outputs, (None, None))
         if step is None or model is not self.model:
             step = self._engine.create_prediction_step(self._predicting_model(), outputs)
@@ -156,7 +156,7 @@ class TextModel(abc.ABC):
 def create_with_weights(
     build: Callable[[], keras.Model], preset: Preset, seed: int
 ) -> tuple[keras.Model, list[str]]:
-    """Creates a model with the weights of a preset, as the commands do.
+    """Create a model with the weights of a preset, as the commands do.
 
     Args:
         build: creates the model with initial weights.
@@ -167,7 +167,7 @@ def create_with_weights(
         The model, and the paths of variables that kept their initial values.
 
     Raises:
-        InputError: if the weights belong to another model.
+        InputError: If the weights belong to another model.
     """
     before = random.getstate()
     random.seed(seed)  # from which Keras draws the seeds of initializers

@@ -49,10 +49,10 @@ class FitArguments:
 
     @classmethod
     def checked(cls, arguments: Mapping[str, Any]) -> FitArguments:
-        """The arguments by name.
+        """Return the arguments by name.
 
         Raises:
-            InputError: one of them is unknown or invalid.
+            InputError: If one of them is unknown or invalid.
         """
         names = [field.name for field in dataclasses.fields(cls)]
         for name in arguments:
@@ -86,14 +86,14 @@ class FitArguments:
         return None if self.steps else self.epochs or _DEFAULT_EPOCHS
 
     def options(self, options: FineTuningOptions, examples: int) -> FineTuningOptions:
-        """The options of a command that trains so.
+        """Return the options of a command that trains so.
 
         Args:
             options: of the task.
             examples: number of examples to train on.
 
         Raises:
-            InputError: an argument is out of range.
+            InputError: If an argument is out of range.
         """
         changes: dict[str, Any] = {
             "do_train": True,
@@ -118,7 +118,7 @@ class FitArguments:
         return options.resolved(examples)
 
     def create_optimizer(self, options: FineTuningOptions) -> keras.optimizers.Optimizer:
-        """The optimizer, by default that of a command with these options."""
+        """Return the optimizer, by default that of a command with these options."""
         if not isinstance(self.optimizer, str):
             return self.optimizer
         return create_optimizer(
@@ -143,7 +143,7 @@ class Epochs(NamedTuple):
 
     @classmethod
     def of(cls, total_steps: int, steps_per_pass: int, epochs: float | None) -> Epochs:
-        """Divides a run.
+        """Divide a run.
 
         Args:
             total_steps: of the run.
@@ -165,7 +165,7 @@ class StopAfter(keras.callbacks.Callback):
         self._left = steps
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Counts a step."""
+        """Count a step."""
         self._left -= 1
         if not self._left:
             self.model.stop_training = True

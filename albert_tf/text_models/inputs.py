@@ -11,10 +11,10 @@ from albert_tf.files import check_unicode, shown
 
 
 def as_list(values: Any, argument: str) -> list[Any]:
-    """The values of a list, tuple, NumPy array, pandas Series or anything else with `tolist`.
+    """Return the values of a list, tuple, array, pandas Series or anything with `tolist`.
 
     Raises:
-        InputError: if it is something else, such as a dictionary or an iterator.
+        InputError: If it is something else, such as a dictionary or an iterator.
     """
     if hasattr(values, "tolist") and getattr(values, "ndim", 1) > 0:
         return values.tolist()
@@ -26,10 +26,10 @@ def as_list(values: Any, argument: str) -> list[Any]:
 
 
 def as_texts(values: Any, argument: str) -> list[str]:
-    """Texts; a single one counts as a list of one.
+    """Return texts; a single one counts as a list of one.
 
     Raises:
-        InputError: if one of them is not a text.
+        InputError: If one of them is not a text.
     """
     texts = [values] if isinstance(values, str) else as_list(values, argument)
     for number, text in enumerate(texts):
@@ -38,7 +38,7 @@ def as_texts(values: Any, argument: str) -> list[str]:
 
 
 def check_text(value: Any, place: str) -> None:
-    """Raises InputError if a value is not a text, or one that UTF-8 cannot express.
+    """Raise InputError if a value is not a text, or one that UTF-8 cannot express.
 
     Args:
         value: to check.
@@ -50,7 +50,7 @@ def check_text(value: Any, place: str) -> None:
 
 
 def check_same_length(first: Sequence, second: Sequence, argument: str, than: str) -> None:
-    """Raises InputError if two arguments differ in length; `than` is the name of the first one."""
+    """Raise InputError if two arguments differ in length; `than` is the name of the first one."""
     if len(first) != len(second):
         raise InputError(
             f"`{argument}`: has {len(second):,} items, but `{than}` has {len(first):,}"
@@ -58,13 +58,13 @@ def check_same_length(first: Sequence, second: Sequence, argument: str, than: st
 
 
 def check_any(examples: Sequence) -> None:
-    """Raises InputError if there is no example to evaluate on."""
+    """Raise InputError if there is no example to evaluate on."""
     if not examples:
         raise InputError("there is no example to evaluate on")
 
 
 def check_whole_number(name: str, value: Any, minimum: int) -> None:
-    """Raises InputError if an argument is no whole number or is below the minimum."""
+    """Raise InputError if an argument is no whole number or be below the minimum."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"`{name}`={value!r}: must be a whole number")
     if value < minimum:
@@ -72,7 +72,7 @@ def check_whole_number(name: str, value: Any, minimum: int) -> None:
 
 
 def shown_value(value: Any) -> str:
-    """A value and its type, short enough for an error of one line."""
+    """Return a value and its type, short enough for an error of one line."""
     try:
         return f"{shown(value)} ({type(value).__name__})"
     except TypeError:  # not JSON
@@ -80,14 +80,14 @@ def shown_value(value: Any) -> str:
 
 
 def as_texts_or_pairs(values: Any, argument: str) -> list[tuple[str, str | None]]:
-    """Texts, each with None, or pairs of texts: all items are of the same kind.
+    """Return texts, each with None, or pairs of texts: all items are of the same kind.
 
     Args:
         values: a text, or a sequence of texts or of tuples (or lists) of two texts.
         argument: the caller's name of `values`, for errors.
 
     Raises:
-        InputError: if an item is neither, or of another kind than the first.
+        InputError: If an item is neither, or of another kind than the first.
     """
     items = [values] if isinstance(values, str) else as_list(values, argument)
     pairs: list[tuple[str, str | None]] = []

@@ -32,10 +32,10 @@ class KerasData(NamedTuple):
 
 
 def keras_data() -> KerasData:
-    """The data sets for Keras' backend.
+    """Return the data sets for Keras' backend.
 
     Raises:
-        InputError: Keras runs on another backend.
+        InputError: If keras runs on another backend.
     """
     backend = keras.backend.backend()
     if backend not in _KERAS_DATA:

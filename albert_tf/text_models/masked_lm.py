@@ -46,7 +46,6 @@ class MaskedLM(TextModel):
     The attribute `model` is an `albert_tf.AlbertForPreTraining`.
 
     Example:
-
         >>> masked_lm = albert_tf.MaskedLM.from_preset("albert/albert-base-v2")
         >>> candidates = masked_lm.fill_mask("Paris is the [MASK] of France.", top_k=3)
         >>> len(candidates)
@@ -77,7 +76,7 @@ class MaskedLM(TextModel):
         targets: Sequence[str] | None = None,
         batch_size: int = 32,
     ) -> list[Any]:
-        """Predicts the most probable tokens for every mask.
+        """Predict the most probable tokens for every mask.
 
         A text is given to the model as `[CLS] text [SEP]`. If it has several masks, each is
         predicted independently of what the others may become.
@@ -97,8 +96,8 @@ class MaskedLM(TextModel):
             of the masks; and a sequence of texts with a list of these.
 
         Raises:
-            InputError: a text has no mask or is too long for the model, a target is not one token,
-                or an argument is invalid.
+            InputError: If a text has no mask or is too long for the model, a target is not one
+                token, or an argument is invalid.
         """
         check_whole_number("top_k", top_k, 1)
         check_whole_number("batch_size", batch_size, 1)
@@ -117,7 +116,7 @@ class MaskedLM(TextModel):
         return answers[0] if isinstance(texts, str) else answers
 
     def score(self, texts: str | Sequence[str], batch_size: int = 32) -> np.ndarray:
-        """Computes the pseudo-log-likelihood of texts (arXiv 1910.14659).
+        """Compute the pseudo-log-likelihood of texts (arXiv 1910.14659).
 
         This is the sum, over all tokens of a text but `[CLS]` and `[SEP]`, of the log-probability
         of the token when it alone is masked. It serves to compare texts, such as the hypotheses of
@@ -131,7 +130,7 @@ class MaskedLM(TextModel):
             float64 `[texts]`, in natural logarithms, at most 0; 0 for a text without tokens.
 
         Raises:
-            InputError: a text is too long for the model, or an argument is invalid.
+            InputError: If a text is too long for the model, or an argument is invalid.
         """
         check_whole_number("batch_size", batch_size, 1)
         scores = []
@@ -158,7 +157,7 @@ class MaskedLM(TextModel):
     def _log_probabilities(
         self, sequences: list[np.ndarray], positions: list[np.ndarray], batch_size: int
     ) -> Iterator[np.ndarray]:
-        """Yields the log-probabilities at the positions of each sequence, `[positions, vocab]`."""
+        """Yield the log-probabilities at the positions of each sequence, `[positions, vocab]`."""
         # The logits of all sequences at a time would not fit into memory.
         for start in range(0, len(sequences), batch_size):
             chunk = slice(start, start + batch_size)
@@ -189,7 +188,7 @@ class MaskedLM(TextModel):
         ]
 
     def _target_ids(self, targets: Sequence[str] | None) -> np.ndarray:
-        """The ids of the candidates, int64 `[candidates]`: of the targets, or of all tokens."""
+        """Return the ids of the candidates, int64 `[candidates]`: the targets, or all tokens."""
         if targets is None:
             return np.arange(self.tokenizer.vocab_size)
         pieces = {piece: id for id, piece in enumerate(self.tokenizer.pieces)}

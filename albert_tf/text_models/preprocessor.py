@@ -48,10 +48,9 @@ class Preprocessor(keras.layers.Layer):
         **kwargs: arguments of `keras.layers.Layer`.
 
     Raises:
-        InputError: if the vocabulary cannot be loaded, or `max_length` is too small.
+        InputError: If the vocabulary cannot be loaded, or `max_length` is too small.
 
     Example:
-
         >>> preprocessor = albert_tf.Preprocessor("albert/albert-base-v2", max_length=16)
         >>> preprocessor(["A text.", "Another one."])["input_ids"].shape
         (2, 16)
@@ -74,7 +73,7 @@ class Preprocessor(keras.layers.Layer):
         return self.call(texts, labels, sample_weight)
 
     def call(self, texts, labels=None, sample_weight=None):
-        """Encodes texts, or pairs of texts.
+        """Encode texts, or pairs of texts.
 
         Args:
             texts: a text, a batch of texts `[batch]`, or a tuple of two of these for pairs. Texts
@@ -88,7 +87,7 @@ class Preprocessor(keras.layers.Layer):
             labels, as `fit` expects.
 
         Raises:
-            InputError: if a text is not a string, or texts and pairs differ in number.
+            InputError: If a text is not a string, or texts and pairs differ in number.
         """
         columns = _columns(texts)
         in_tensorflow = any(map(_is_tensorflow, columns))
@@ -176,7 +175,7 @@ class Preprocessor(keras.layers.Layer):
 
 
 def _columns(texts: Any) -> tuple[Any, ...]:
-    """The texts, or the first and the second texts of pairs."""
+    """Return the texts, or the first and the second texts of pairs."""
     columns = texts if isinstance(texts, tuple) else (texts,)
     if len(columns) not in (1, 2):
         raise InputError(f"`texts`: a tuple of {len(columns)}; must be a pair of texts")
@@ -184,7 +183,7 @@ def _columns(texts: Any) -> tuple[Any, ...]:
 
 
 def _is_tensorflow(value: Any) -> bool:
-    """Whether a value is a tensor of TensorFlow, which is not loaded to find out."""
+    """Return whether a value is a tensor of TensorFlow, which is not loaded to find out."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and tensorflow.is_tensor(value)
 
@@ -201,7 +200,7 @@ def _has_tensorflow_text() -> bool:
 
 
 def _as_strings(texts: Any) -> Any:
-    """Texts as Python strings; TensorFlow hands them over as bytes."""
+    """Return texts as Python strings; TensorFlow hands them over as bytes."""
     texts = texts.tolist() if isinstance(texts, np.ndarray) else texts
     if isinstance(texts, bytes):
         return texts.decode("utf-8", "replace")

@@ -72,7 +72,7 @@ class Preset(NamedTuple):
 def open_preset(
     name: str, vocabulary: str | None = None, do_lower_case: bool | None = None
 ) -> Preset:
-    """Opens weights by name, with the config and the vocabulary next to them.
+    """Open weights by name, with the config and the vocabulary next to them.
 
     Of a training folder, these are the weights that `--do_predict` uses: those in `best/` if there
     are any, else the latest checkpoint.
@@ -83,7 +83,7 @@ def open_preset(
         do_lower_case: whether to lower-case text, instead of what is recorded.
 
     Raises:
-        InputError: if the weights cannot be fetched or read, or come without config or vocabulary.
+        InputError: If the weights cannot be fetched or read, or come without config or vocabulary.
     """
     path = encoder_folder(local_weights(name, argument="name"))
     folder, best = folder_of(path), os.path.join(path, BEST_FOLDER)

@@ -18,13 +18,13 @@ from albert_tf.tokenizers import Tokenizer, packing
 
 
 def _mean(hidden, mask):
-    """The mean of `[batch, seq, hidden]` over the tokens of `mask` `[batch, seq]`."""
+    """Return the mean of `[batch, seq, hidden]` over the tokens of `mask` `[batch, seq]`."""
     weights = ops.expand_dims(ops.cast(mask, "float32"), -1)
     return ops.sum(hidden * weights, axis=1) / ops.sum(weights, axis=1)
 
 
 def _cls(hidden, mask):
-    """The vector at `[CLS]`."""
+    """Return the vector at `[CLS]`."""
     return hidden[:, 0]
 
 
@@ -50,7 +50,6 @@ class SentenceEncoder(TextModel):
             it.
 
     Example:
-
         >>> encoder = albert_tf.SentenceEncoder.from_preset("albert/albert-base-v2")
         >>> vectors = encoder.encode(["A fine film.", "I liked it.", "It rains."])
         >>> vectors.shape, encoder.similarity(vectors, vectors).shape
@@ -77,7 +76,7 @@ class SentenceEncoder(TextModel):
         normalize: bool = False,
         max_length: int | None = None,
     ) -> np.ndarray:
-        """Computes a vector for every text.
+        """Compute a vector for every text.
 
         Texts are computed in batches of similar length; the result is in the order of the texts.
 
@@ -98,7 +97,7 @@ class SentenceEncoder(TextModel):
             float32 `[texts, hidden]`; one row also for a single text.
 
         Raises:
-            InputError: an argument is invalid, or the weights have no pooler.
+            InputError: If an argument is invalid, or the weights have no pooler.
         """
         config = self.model.config
         layer = self._checked_layer(pooling, layer)
@@ -117,7 +116,7 @@ class SentenceEncoder(TextModel):
         return _unit_length(vectors) if normalize else vectors
 
     def similarity(self, a: Any, b: Any = None, **arguments: Any) -> np.ndarray:
-        """Computes the cosine similarity of every text or vector of `a` with every one of `b`.
+        """Compute the cosine similarity of every text or vector of `a` with every one of `b`.
 
         Args:
             a: texts, or vectors `[n, hidden]`.
@@ -128,7 +127,7 @@ class SentenceEncoder(TextModel):
             float32 `[n, m]`, from -1 to 1.
 
         Raises:
-            InputError: as of `encode`; or vectors differ in size.
+            InputError: As of `encode`; or vectors differ in size.
         """
         first = self._vectors(a, "a", arguments)
         second = first if b is None else self._vectors(b, "b", arguments)
@@ -145,7 +144,7 @@ class SentenceEncoder(TextModel):
         return self.encode(as_texts(values, argument), **arguments)
 
     def _checked_layer(self, pooling: str, layer: int) -> int:
-        """The layer counted from the start, if it exists and has this pooling."""
+        """Return the layer counted from the start, if it exists and has this pooling."""
         if pooling not in POOLING:
             raise InputError(f"`pooling`={pooling}: must be one of {', '.join(POOLING)}")
         last = len(self.model.depth_blocks)

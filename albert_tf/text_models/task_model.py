@@ -82,7 +82,7 @@ class TaskModel(TextModel, Generic[Task]):
     def _options_of(
         cls, preset: Preset, settings: dict[str, Any], **fixed: Any
     ) -> FineTuningOptions:
-        """The options of the command: as given, else as recorded next to the weights.
+        """Return the options of the command: as given, else as recorded next to the weights.
 
         Args:
             preset: the weights.
@@ -90,7 +90,7 @@ class TaskModel(TextModel, Generic[Task]):
             **fixed: given by the class.
 
         Raises:
-            InputError: one of them is unknown or invalid.
+            InputError: If one of them is unknown or invalid.
         """
         if unknown := set(settings).difference(cls.settings):
             raise InputError(f"`{min(unknown)}`: must be one of {', '.join(cls.settings)}")
@@ -117,7 +117,7 @@ class TaskModel(TextModel, Generic[Task]):
 
     @classmethod
     def _has_head(cls, preset: Preset) -> bool:
-        """Whether the weights have, or may have, a head of this task."""
+        """Return whether the weights have, or may have, a head of this task."""
         return any(head.name in preset.heads for head in cls.kind.heads)
 
     @property
@@ -125,7 +125,7 @@ class TaskModel(TextModel, Generic[Task]):
         """The Keras model. Its weights may be changed, by Keras or by hand, at any time.
 
         Raises:
-            InputError: the model has no head yet, whose shape `fit` learns from the data.
+            InputError: If the model has no head yet, whose shape `fit` learns from the data.
         """
         self._known_task()
         return self._model
@@ -138,7 +138,7 @@ class TaskModel(TextModel, Generic[Task]):
         return self.task
 
     def _use_task(self, task: Task) -> None:
-        """Sets the task and, if there is none yet, creates its model with the preset's weights."""
+        """Set the task and, if there is none yet, create its model with the preset's weights."""
         self.task = task
         if self._model is not None:
             return
@@ -160,17 +160,17 @@ class TaskModel(TextModel, Generic[Task]):
             logger.info("%s: left at initial values: %s", self._preset.name, ", ".join(missing))
 
     def _set(self, split: str, examples: Sequence[Any]) -> ExampleSet:
-        """Encoded examples of a split."""
+        """Return encoded examples of a split."""
         return ExampleSet(split, "", examples, self._known_task().encode(split, examples))
 
     def _outputs(self, examples: ExampleSet, batch_size: int) -> Outputs:
-        """What the model computes for examples, in their order."""
+        """Return what the model computes for examples, in their order."""
         task = self._known_task()
         length = task.options.max_seq_length
         return self._predict(examples.features, task.outputs, batch_size, length)
 
     def _score(self, examples: Sequence[Any], batch_size: int) -> dict[str, float]:
-        """The results for labeled examples, as in `eval_results.txt`."""
+        """Return the results for labeled examples, as in `eval_results.txt`."""
         check_any(examples)
         encoded = self._set("eval", examples)
         return self._known_task().score(encoded, self._outputs(encoded, batch_size))
@@ -181,7 +181,7 @@ class TaskModel(TextModel, Generic[Task]):
         validation: Sequence[Any] | None,
         arguments: Mapping[str, Any],
     ) -> keras.callbacks.History:
-        """Trains the model with Keras' `fit`, on the batches of the command, in their order.
+        """Train the model with Keras' `fit`, on the batches of the command, in their order.
 
         Every call is a run of its own: it starts with the current weights, a new optimizer and a
         new schedule.
@@ -195,7 +195,7 @@ class TaskModel(TextModel, Generic[Task]):
             Keras' history.
 
         Raises:
-            InputError: there is no example, or an argument is invalid.
+            InputError: If there is no example, or an argument is invalid.
         """
         given = FitArguments.checked(arguments)
         if given.warmup_proportion is None and isinstance(given.optimizer, str):
@@ -232,7 +232,7 @@ class TaskModel(TextModel, Generic[Task]):
     def _validation(
         data: Any, names: Sequence[str], examples: Callable[..., list[Any]]
     ) -> list[Any] | None:
-        """The examples of the argument `validation_data` of `fit`.
+        """Return the examples of the argument `validation_data` of `fit`.
 
         Args:
             data: as given; None for none.
@@ -240,7 +240,7 @@ class TaskModel(TextModel, Generic[Task]):
             examples: makes examples of them.
 
         Raises:
-            InputError: the data is invalid.
+            InputError: If the data is invalid.
         """
         if data is None:
             return None
@@ -250,11 +250,11 @@ class TaskModel(TextModel, Generic[Task]):
             return examples(*data)
 
     def _metrics(self) -> Any:
-        """What `fit` reports besides the loss, as of `keras.Model.compile`."""
+        """Return what `fit` reports besides the loss, as of `keras.Model.compile`."""
         return None
 
     def save(self, folder: str) -> None:
-        """Writes the model as a folder like those that the command leaves.
+        """Write the model as a folder like those that the command leaves.
 
         `from_preset` reads it, and so do the command with `--output_dir`, albert-export and
         albert-convert. The checkpoint is one of the engine of Keras' backend.
@@ -263,8 +263,8 @@ class TaskModel(TextModel, Generic[Task]):
             folder: must not exist, or be empty.
 
         Raises:
-            InputError: if the folder contains something, or the model has no head yet.
-            OSError: if it cannot be written; nothing is left behind.
+            InputError: If the folder contains something, or the model has no head yet.
+            OSError: If it cannot be written; nothing is left behind.
         """
         folder = folder.rstrip("/")
         if not folder:
@@ -283,7 +283,7 @@ class TaskModel(TextModel, Generic[Task]):
                 write(os.path.join(partial, name), content)
 
     def _companions(self) -> dict[str, str | bytes]:
-        """File name -> content of what goes next to the weights, besides the config."""
+        """Return file name -> content of what goes next to the weights, besides the config."""
         return {
             **companion_files(self.tokenizer),
             **origin_file(self._preset.path),
@@ -291,14 +291,14 @@ class TaskModel(TextModel, Generic[Task]):
         }
 
     def export(self, folder: str, **options: Any) -> None:
-        """Exports the model as SavedModels that take strings, as export_saved_model.py does.
+        """Export the model as SavedModels that take strings, as export_saved_model.py does.
 
         Args:
             folder: must not exist, unless it is an export of the same weights.
             **options: of export_saved_model.py, such as `license` or `max_seq_length`.
 
         Raises:
-            InputError: if the folder contains something else, an option is invalid, or Keras runs
+            InputError: If the folder contains something else, an option is invalid, or Keras runs
                 on another backend than TensorFlow.
         """
         if keras.backend.backend() != "tensorflow":
@@ -321,7 +321,7 @@ class TaskModel(TextModel, Generic[Task]):
 
 
 def _write_checkpoint(path: str, values: Mapping, step: int) -> None:
-    """Writes a checkpoint as the engine of Keras' backend does."""
+    """Write a checkpoint as the engine of Keras' backend does."""
     if keras.backend.backend() == "jax":
         from albert_tf.interop import orbax_checkpoints
 

@@ -61,7 +61,6 @@ class Tokenizer(abc.ABC):
             replacements (neither control symbols nor the unknown piece).
 
     Example:
-
         >>> tokenizer = albert_tf.Tokenizer.load("albert/albert-base-v2")
         >>> tokenizer.decode(tokenizer.encode("The MODEL reads text."))
         'the model reads text.'

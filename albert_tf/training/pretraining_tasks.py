@@ -49,7 +49,6 @@ class PretrainingTask:
             example, forward and backward.
 
     Example:
-
         >>> from albert_tf.training.pretraining_tasks import find_pretraining_task
         >>> task = find_pretraining_task("sop")
         >>> task.heads
@@ -92,7 +91,6 @@ def register_pretraining_task(task: PretrainingTask) -> None:
     """Make a task available to training data that names it in its manifest.
 
     Example:
-
         >>> import dataclasses
         >>> from albert_tf.training.pretraining_tasks import find_pretraining_task
         >>> task = dataclasses.replace(find_pretraining_task("sop"), name="my_sentence_order")

@@ -79,7 +79,7 @@ def programs() -> Runs:
 
 
 def first_steps(data: corpus.Corpus, config: AlbertConfig, folder: str) -> Runs:
-    """Time the first pretraining step, and the command that runs one step and saves."""
+    """Return time the first pretraining step, and the command that runs one step and saves."""
     files = corpus.records(data, folder, LENGTH, PREDICTIONS)
     path = os.path.join(folder, "albert_config.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -142,7 +142,7 @@ def compilations(suite: Suite, depths: tuple[int, ...]) -> Runs:
 
 
 def exports(data: corpus.Corpus, folder: str) -> Runs:
-    """Time exporting, loading the export, and loading weights as Hugging Face does."""
+    """Return time exporting, loading the export, and loading weights as Hugging Face does."""
     trained, served, weights = (f"{folder}/{name}" for name in ("run-0", "export-0", "weights"))
     numbers = iter(range(1_000_000))
 

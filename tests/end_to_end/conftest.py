@@ -41,7 +41,7 @@ TRAIN_FLAGS = (
 
 
 def start(*words: str) -> subprocess.Popen:
-    """Starts a command of the project as a user would, from the repository's root."""
+    """Start a command of the project as a user would, from the repository's root."""
     return subprocess.Popen(
         [sys.executable, *words],
         cwd=ROOT,
@@ -52,7 +52,7 @@ def start(*words: str) -> subprocess.Popen:
 
 
 def run(*words: str, code: int = 0) -> tuple[str, str]:
-    """Runs a command, checks its exit code, and returns what it printed (output, errors)."""
+    """Run a command, check its exit code, and return what it printed (output, errors)."""
     process = start(*words)
     output, errors = process.communicate()
     assert process.returncode == code, f"{words}\n{output}\n{errors}"
@@ -73,7 +73,7 @@ _MODULES = {
 
 
 def call(program: str, *words: str) -> str:
-    """Does in this process what a command does with its flags, and returns its output.
+    """Do in this process what a command does with its flags, and return its output.
 
     For tests of the work: a process of its own loads TensorFlow again, which takes longer than most
     of the work. Tests of the process (what it prints besides, its exit code, signals) use `run`.
@@ -92,7 +92,7 @@ def call(program: str, *words: str) -> str:
 
 
 def flags_of(options: Any) -> list[str]:
-    """The flags that give a command these options."""
+    """Return the flags that give a command these options."""
     values = {field: getattr(options, field.name) for field in dataclasses.fields(options)}
     return [
         f"--{flag_name(field)}={value}" for field, value in values.items() if value != field.default
@@ -124,7 +124,7 @@ class Project:
 
 @pytest.fixture(scope="session")
 def project(shared_folder) -> Project:
-    """Corpus, vocabulary and TFRecords, as the commands make them."""
+    """Return corpus, vocabulary and TFRecords, as the commands make them."""
     project = Project(shared_folder / "project")
     once(project.folder, lambda: _make(project))
     return project
@@ -167,14 +167,14 @@ def _make(project: Project) -> None:
 
 @pytest.fixture(scope="session")
 def pretrained(project, shared_folder) -> pathlib.Path:
-    """The folder of an uninterrupted pretraining run, evaluated."""
+    """Return the folder of an uninterrupted pretraining run, evaluated."""
     folder = shared_folder / "pretrained"
     return once(folder, lambda: run(*project.pretrain_words(folder, "--do_train", "--do_eval")))
 
 
 @pytest.fixture
 def short_run(project, tmp_path) -> PretrainingOptions:
-    """Options of a few steps or of their evaluation; tests say which of the two."""
+    """Return options of a few steps or of their evaluation; tests say which of the two."""
     return PretrainingOptions(
         albert_config_file=str(project.config),
         input_file=(str(project.train),),
@@ -206,6 +206,6 @@ def environment(tmp_path_factory) -> dict[str, str]:
 
 
 def results_of(folder: pathlib.Path) -> dict[str, float]:
-    """What `eval_results.txt` holds."""
+    """Return what `eval_results.txt` holds."""
     lines = (folder / "eval_results.txt").read_text().splitlines()
     return {name: float(value) for name, value in (line.split(" = ") for line in lines)}

@@ -39,7 +39,7 @@ def files(tmp_path_factory):
 
 
 def write_run(folder, files, engine) -> None:
-    """The folder of a run with the newest checkpoint, and `best/`."""
+    """Train a run that leaves the latest checkpoint, and `best/`."""
     config = AlbertConfig.from_json_file(str(files / "config.json"))
     for place, step in ((folder, NEWEST), (folder / "best", BEST)):
         place.mkdir(parents=True)
@@ -57,7 +57,7 @@ def write_run(folder, files, engine) -> None:
 
 @pytest.fixture(scope="module")
 def predicted(files, tmp_path_factory):
-    """The folder of a run with results and predictions, which needs nothing but the folder."""
+    """Return a run's folder with results and predictions, which stands alone."""
     folder = tmp_path_factory.mktemp("run") / "out"
     write_run(folder, files, "tensorflow")
     options = options_of(files, folder, do_train=False, do_predict=True, max_seq_length=None)

@@ -58,7 +58,7 @@ def start(bucket, environment) -> Callable[..., subprocess.Popen]:
 
 @pytest.fixture
 def run(start) -> Callable[..., str]:
-    """Runs a command, checks its exit code, and returns what it printed."""
+    """Run a command, check its exit code, and return what it printed."""
 
     def run(*words: str, code: int = 0, **options: bool) -> str:
         process = start(*words, **options)
@@ -70,14 +70,14 @@ def run(start) -> Callable[..., str]:
 
 
 def put_files(bucket: Bucket, project) -> None:
-    """The config and the records of `project`."""
+    """Copy the config and the records of `project`."""
     bucket.put("config.json", project.config.read_bytes())
     for path in project.folder.glob("*.tfrecord*"):
         bucket.put(path.name, path.read_bytes())
 
 
 def contents(bucket: Bucket, folder: str) -> dict[str, bytes]:
-    """The files of a folder, by relative path."""
+    """Return the files of a folder, by relative path."""
     return {
         name.removeprefix(f"{folder}/"): found.content
         for name, found in bucket.objects.items()

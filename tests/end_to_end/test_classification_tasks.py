@@ -42,7 +42,7 @@ def model_flags(folder, vocabulary, vocab_size):
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """Flags of a model whose vocabulary is a WordPiece one of a few words."""
+    """Return flags of a model whose vocabulary is a WordPiece one of a few words."""
     folder = tmp_path_factory.mktemp("model")
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in vocabulary))
@@ -51,7 +51,7 @@ def words(tmp_path_factory):
 
 @pytest.fixture
 def classify(tmp_path):
-    """Runs the program with flags; returns what eval_results.txt holds."""
+    """Run the program with flags; return what eval_results.txt holds."""
 
     def run(*arguments):
         values = flags.FlagValues()
@@ -73,7 +73,7 @@ def lines_of(path):
 
 
 def copy_rows(source, target, count):
-    """The first rows of GLUE's files."""
+    """Write the first rows of GLUE's files."""
     target.mkdir(parents=True)
     for path in source.glob("*.tsv"):
         lines = path.read_text("utf-8").split("\n")[: count + 1]

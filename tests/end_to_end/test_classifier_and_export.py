@@ -23,7 +23,7 @@ WORDS = {"animal": ["cat", "dog", "bird", "horse"], "tool": ["saw", "drill", "fi
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """Rows that a classifier can tell apart by their words; those to predict have no labels."""
+    """Write rows that a classifier can tell apart by their words."""
     folder = tmp_path_factory.mktemp("table")
     draw = random.Random(0)
     rows = []

@@ -30,7 +30,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def clue(tmp_path_factory):
-    """The data, and a model of which every Chinese character in it is a token."""
+    """Return the data, and a model of which every Chinese character in it is a token."""
     folder = tmp_path_factory.mktemp("clue")
     for task in ("afqmc", "tnews"):
         write_classification(folder, task)
@@ -48,7 +48,7 @@ def clue(tmp_path_factory):
 
 @pytest.fixture
 def fine_tune(clue, tmp_path):
-    """Runs a program for a step; returns the folder that it wrote to, and what it printed."""
+    """Run a program for a step; return the folder that it wrote to, and what it printed."""
 
     def run(program, *words):
         printed = call(

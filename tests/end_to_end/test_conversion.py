@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def formats(project, pretrained, shared_folder):
-    """The pretrained model in every format, as the commands make it."""
+    """Return the pretrained model in every format, as the commands make it."""
     folder = shared_folder / "formats"
     paths = {
         "huggingface": folder / "huggingface",

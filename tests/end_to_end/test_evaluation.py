@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def options(short_run) -> PretrainingOptions:
-    """Options of an evaluation, and of a short run before it."""
+    """Return options of an evaluation, and of a short run before it."""
     return dataclasses.replace(short_run, do_eval=True)
 
 
@@ -90,7 +90,7 @@ def test_all_checkpoints_of_a_folder_without_a_good_one(project, pretrained, opt
 
 @pytest.fixture
 def squad(project, tmp_path) -> str:
-    """The held-out text as a SQuAD file."""
+    """Return the held-out text as a SQuAD file."""
     texts = (project.folder / "eval.txt").read_text().split("\n\n")
     contexts = [{"context": text.replace("\n", " ")} for text in texts]
     path = tmp_path / "squad.json"
@@ -153,7 +153,7 @@ def test_bad_input_is_named_and_leaves_nothing(options, squad, changes, message,
 
 @pytest.fixture(scope="module")
 def next_sentences(project, tmp_path_factory) -> tuple[str, str]:
-    """TFRecords of pairs whose second segment may be of another document: train, eval."""
+    """Return TFRecords of pairs whose second segment may be of another document: train, eval."""
     folder = tmp_path_factory.mktemp("nsp")
     for split in ("train", "eval"):
         create_pretraining_data(

@@ -30,7 +30,7 @@ LAST = 24
 
 @pytest.fixture(scope="module")
 def start(environment):
-    """Starts a command with `--engine=jax`."""
+    """Start a command with `--engine=jax`."""
 
     def start(*words: str, **variables: str) -> subprocess.Popen:
         return subprocess.Popen(
@@ -47,7 +47,7 @@ def start(environment):
 
 @pytest.fixture(scope="module")
 def run(start):
-    """Runs a command with `--engine=jax` and returns what it printed (output, errors)."""
+    """Run a command with `--engine=jax` and return what it printed (output, errors)."""
 
     def run(*words: str, code: int = 0) -> tuple[str, str]:
         process = start(*words)
@@ -60,7 +60,7 @@ def run(start):
 
 @pytest.fixture(scope="module")
 def undisturbed(project, run, tmp_path_factory) -> pathlib.Path:
-    """The folder of a run that was not interrupted, with evaluations."""
+    """Return the folder of a run that was not interrupted, with evaluations."""
     folder = tmp_path_factory.mktemp("jax") / "undisturbed"
     output, errors = run(*project.pretrain_words(folder, *flags()))
     assert output.startswith("JAX "), output
@@ -73,7 +73,7 @@ def flags(last: int = LAST) -> tuple[str, ...]:
 
 
 def values(folder: pathlib.Path, step: int = LAST) -> dict[str, np.ndarray]:
-    """Weights and moments in a checkpoint, by name."""
+    """Return weights and moments in a checkpoint, by name."""
     weights = read_training_checkpoint(str(folder / f"model.ckpt-{step}"))
     tensors = {**weights.tensors, **{f"optimizer/{n}": t for n, t in weights.optimizer.items()}}
     return {name: tensor.read() for name, tensor in tensors.items()}
@@ -88,7 +88,7 @@ def assert_same_bits(folder: pathlib.Path, other: pathlib.Path, step: int = LAST
 
 
 def wait_for(process: subprocess.Popen, seen, *arguments) -> None:
-    """Returns as soon as `seen(...)`, while the process lives."""
+    """Return as soon as `seen(...)`, while the process lives."""
     while not seen(*arguments):
         assert process.poll() is None, process.communicate()
         time.sleep(0.001)
@@ -137,7 +137,7 @@ class Processes:
         ]
 
     def send(self, index: int, number: int, seen) -> None:
-        """Sends a signal to one of them as soon as `seen()`, while both are at work."""
+        """Send a signal to one of them as soon as `seen()`, while both are at work."""
         while not seen():
             if any(process.poll() is not None for process in self.processes):
                 pytest.fail(str([process.communicate() for process in self.processes]))

@@ -37,7 +37,7 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def words(project):
-    """The command without dropout, of which every replica draws its own."""
+    """Return the command without dropout, of which every replica draws its own."""
     config = json.loads(project.config.read_text())
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     path = project.folder / "no_dropout.json"
@@ -73,7 +73,7 @@ class Workers:
             )
 
     def send(self, index: int, number: int, seen) -> None:
-        """Sends a signal to one of them as soon as `seen()`, while both are at work."""
+        """Send a signal to one of them as soon as `seen()`, while both are at work."""
         while not seen():
             if any(process.poll() is not None for process in self.processes):
                 pytest.fail(str([process.communicate() for process in self.processes]))
@@ -81,7 +81,7 @@ class Workers:
         self.processes[index].send_signal(number)
 
     def end(self, *codes: int, seconds: float = 600) -> list[tuple[str, str]]:
-        """What they printed (output, errors), once both have ended with these exit codes."""
+        """Return what they printed (output, errors), once both have ended with these exit codes."""
         try:
             printed = [process.communicate(timeout=seconds) for process in self.processes]
         finally:
@@ -93,7 +93,7 @@ class Workers:
 
 @pytest.fixture(scope="module")
 def undisturbed(words, tmp_path_factory) -> pathlib.Path:
-    """The folder of two workers that run without interruption."""
+    """Return the folder of two workers that run without interruption."""
     folder = tmp_path_factory.mktemp("workers") / "undisturbed"
     workers = Workers(words(folder, "--do_eval"))
     (output, _), (other, _) = workers.end(0, 0)

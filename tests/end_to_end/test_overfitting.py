@@ -18,7 +18,7 @@ EXAMPLES = 64
 
 @pytest.fixture
 def records(project, tmp_path) -> str:
-    """The first examples of the training data."""
+    """Return the first examples of the training data."""
     path = str(tmp_path / "few.tfrecord")
     with tf.io.TFRecordWriter(path) as writer:
         for record in tf.data.TFRecordDataset(str(project.train)).take(EXAMPLES):
@@ -28,7 +28,7 @@ def records(project, tmp_path) -> str:
 
 @pytest.fixture
 def config(project, tmp_path) -> str:
-    """A model of 80 thousand parameters, without dropout."""
+    """Return a model of 80 thousand parameters, without dropout."""
     values = json.loads(project.config.read_text())
     values |= {
         "embedding_size": 32,

@@ -20,7 +20,7 @@ TOOLS = ("saw", "drill", "file", "lathe", "hammer", "pliers")
 
 
 def _questions(count: int, seed: int) -> list[tuple[str, list[str], int]]:
-    """Which of three or four words is an animal; by the question, which of them is none."""
+    """Return which of three or four words is an animal; by the question, which of them is none."""
     draw = random.Random(seed)
     questions = []
     for _ in range(count):
@@ -59,7 +59,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def words(project, pretrained) -> list[str]:
-    """Flags of every run."""
+    """Return flags of every run."""
     return [
         "run_race.py",
         f"--albert_config_file={project.config}",

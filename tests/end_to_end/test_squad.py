@@ -24,7 +24,7 @@ THINGS = ("cat", "dog", "house", "tree", "boat", "hat")
 
 
 def write_squad(path, count, impossible=0, seed=0, **changes):
-    """Contexts that say of things which color they are; some questions are on other things."""
+    """Write contexts on the colors of things, and questions, some on other things."""
     draw = random.Random(seed)
     paragraphs = []
     for number in range(count):

@@ -31,7 +31,7 @@ SAVE_EVERY, EVAL_EVERY = 3, 6
 
 
 def wait_for(process, seen, *arguments) -> None:
-    """Returns as soon as `seen(...)`, while the process lives."""
+    """Return as soon as `seen(...)`, while the process lives."""
     while not seen(*arguments):
         assert process.poll() is None, process.communicate()
         time.sleep(0.0005)
@@ -174,14 +174,14 @@ def test_evaluation_in_training_keeps_the_best_and_changes_nothing(project, pret
 
 
 def last_line(path) -> dict:
-    """The last whole line of a file of JSON lines; {} where there is none."""
+    """Return the last whole line of a file of JSON lines; {} where there is none."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     whole = [line for line in lines if line.endswith("\n")]
     return json.loads(whole[-1]) if whole else {}
 
 
 def at_work_on(folder) -> str:
-    """What a process is, or was when it was killed, at work on in its training folder."""
+    """Return what a process is, or was when it was killed, at work on in its training folder."""
     if any(folder.glob("*_temp")):
         return "saving"
     step = last_line(folder / "metrics.jsonl").get("step", 0)
@@ -194,7 +194,7 @@ def is_at_work_on(what: str, folder) -> bool:
 
 
 def assert_all_can_be_read(folder) -> int:
-    """Step of the checkpoint that is listed as the newest, after a look at every value of all."""
+    """Return the step of the latest checkpoint, after reading every value of all."""
     for path in [*folder.glob("*.index"), *folder.glob("best/*.index")]:
         assert damage_of(str(path.with_suffix(""))) is None
     newest = TENSORFLOW.find(str(folder))

@@ -38,7 +38,7 @@ CONFIG = {
 
 
 def write_model(folder, words, **changes):
-    """A vocabulary and a config; returns the flags that name them."""
+    """Write a vocabulary and a config; return the flags that name them."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
     config = {**CONFIG, **changes, "vocab_size": len(pieces)}

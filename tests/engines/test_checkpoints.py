@@ -33,7 +33,7 @@ def three_steps(kind, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture
 def trained(three_steps, tmp_path) -> pathlib.Path:
-    """A folder with checkpoints of three steps."""
+    """Return a folder with checkpoints of three steps."""
     return shutil.copytree(three_steps, tmp_path / "trained")
 
 
@@ -44,7 +44,7 @@ def best(tmp_path) -> pathlib.Path:
 
 
 def file_of(kind: Kind, folder: pathlib.Path, step: int) -> pathlib.Path:
-    """The file of a checkpoint without which it is damaged."""
+    """Return the file of a checkpoint without which it is damaged."""
     name = "manifest.ocdbt" if kind.format.engine == "jax" else None
     path = folder / f"model.ckpt-{step}"
     return path / name if name else path.with_name(f"{path.name}.data-00000-of-00001")

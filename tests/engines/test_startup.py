@@ -99,7 +99,7 @@ def _end(process: subprocess.Popen) -> tuple[int, str, str]:
 
 
 def _compile(folder: pathlib.Path, **environment: str) -> tuple[str, int, int]:
-    """Result, programs found and programs compiled of a process that must print nothing else."""
+    """Return the result of a process, and the programs that it found and compiled."""
     done = _run(COMPILING, {"ALBERT_TF_CACHE": str(folder), **environment})
     return _counted(done.stdout, done.stderr)
 

@@ -19,7 +19,7 @@ from tests.support.served import LABELS, trained_folder
 
 @pytest.fixture(scope="session")
 def options(shared_folder) -> ExportOptions:
-    """How `export` is made; `init_checkpoint` says that its vocabulary is cased."""
+    """Return how `export` is made; `init_checkpoint` says that its vocabulary is cased."""
 
     def made_in(folder: pathlib.Path) -> ExportOptions:
         return ExportOptions(
@@ -50,7 +50,7 @@ def export(options) -> str:
 
 @pytest.fixture(scope="session")
 def classifier(shared_folder) -> pathlib.Path:
-    """What fine-tuning a classifier of pairs leaves."""
+    """Return what fine-tuning a classifier of pairs leaves."""
 
     def make() -> None:
         trained_folder(
@@ -69,7 +69,7 @@ def classifier(shared_folder) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def exported_classifier(classifier, shared_folder) -> pathlib.Path:
-    """The folder in which `export/` is all that the command can export of `classifier`."""
+    """Return the folder in which `export/` is all that the command can export of `classifier`."""
     try:
         tensorflow_text()
     except InputError as error:

@@ -47,7 +47,7 @@ def inputs_of(batch) -> dict[str, tf.Tensor]:
 
 @pytest.fixture(scope="module")
 def loaded(export):
-    """The encoder, for tests that do not train it."""
+    """Return the encoder, for tests that do not train it."""
     return tf.saved_model.load(f"{export}/encoder")
 
 

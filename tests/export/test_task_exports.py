@@ -98,7 +98,7 @@ def test_a_classifier_is_exported_with_all_that_goes_with_it(exported_classifier
 
 
 def remember_module(head, monkeypatch):
-    """Traces the model of a task once, however often an export is checked."""
+    """Trace the model of a task once, however often an export is checked."""
     export, made = kind_of(head).load("export"), []
     signatures = export.signatures
 

@@ -67,14 +67,14 @@ def trained(tokenizer):
 
 
 def signature_of(trained):
-    """The default signature, without writing and loading it."""
+    """Return the default signature, without writing and loading it."""
     module = kind_of(trained.head).load("export")(trained, [trained.tokenizer.path])
     return module.signatures()["serving_default"]
 
 
 @pytest.fixture(scope="module")
 def exported(classifier, exported_classifier):
-    """A classifier of pairs, and its export, loaded."""
+    """Return a classifier of pairs, and its export, loaded."""
     settings = ClassificationSettings(pairs=True, max_seq_length=16)
     tokenizer = Tokenizer.load(str(classifier / "small.model"))
     model = create_model("classifier", config_for(tokenizer), {"classifier/output_weights": (3, 1)})

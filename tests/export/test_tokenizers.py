@@ -35,7 +35,7 @@ ANY = st.characters(exclude_categories=("Cs", "Cn")) | st.sampled_from(LETTERS)
 
 
 def tricky_lines(count: int) -> list[str]:
-    """Short texts of characters that are treated in different ways."""
+    """Return short texts of characters that are treated in different ways."""
     draw = random.Random(7)
     return ["".join(draw.choices(LETTERS, k=draw.randint(0, 24))) for _ in range(count)]
 
@@ -53,7 +53,7 @@ def wordpiece(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def pairs(wordpiece):
-    """Every kind of vocabulary and normalization: the tokenizer, and the one for graphs."""
+    """Return every kind of vocabulary and normalization: the tokenizer, and the one for graphs."""
     files = {"sentencepiece": str(references.OWN_VOCABULARY), "wordpiece": wordpiece}
     tokenizers = {
         (kind, name): Tokenizer.load(files[kind], normalization=NORMALIZATIONS[name])

@@ -32,7 +32,7 @@ def test_probabilities_are_averaged(seed, scale):
 
 
 def proposals(random: np.random.Generator, windows: int) -> dict[str, np.ndarray]:
-    """What a conditional head computes: distinct starts, distinct ends of each."""
+    """Return what a conditional head computes: distinct starts, distinct ends of each."""
     length = POSITION + 6
 
     def indexes(count: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def proposals(random: np.random.Generator, windows: int) -> dict[str, np.ndarray
 
 
 def spans_of(outputs: dict[str, np.ndarray], row: int) -> dict[tuple[int, int], float]:
-    """Probability of every span that a window has."""
+    """Return probability of every span that a window has."""
     values = {name: each[row] for name, each in outputs.items()}
     ends = len(values["end_top_index"]) // len(values["start_top_index"])
     return {

@@ -40,7 +40,7 @@ def test_so_do_they_on_jax(tmp_path):
 
 @pytest.fixture
 def engine():
-    """What `freeze_variables` needs of an engine, with one checkpoint."""
+    """Return what `freeze_variables` needs of an engine, with one checkpoint."""
     checkpoints = ["model.ckpt-5"]
     folder = types.SimpleNamespace(all=lambda: checkpoints)
     return types.SimpleNamespace(workers=Workers(), checkpoints_in=lambda path: folder)

@@ -30,7 +30,7 @@ def files(shared_folder):
 
 @pytest.fixture(scope="module")
 def trained(files, shared_folder, tmp_path_factory):
-    """The folder of a run that was evaluated every 10 of 30 steps."""
+    """Return the folder of a run that was evaluated every 10 of 30 steps."""
     made = shared_folder / "trained_runs"
     options = options_of(files, made, eval_every_steps=10, save_checkpoints_steps=15)
     once(made, lambda: fine_tune(options, ClassificationTask))
@@ -38,7 +38,7 @@ def trained(files, shared_folder, tmp_path_factory):
 
 
 def predicting(folder, files, **changes):
-    """Options that predict with what a folder holds, and nothing else."""
+    """Return options that predict with what a folder holds, and nothing else."""
     options = options_of(files, folder, do_train=False, do_eval=False, do_predict=True)
     return dataclasses.replace(
         options, albert_config_file=None, vocab_file=None, train_file=None, **changes

@@ -32,7 +32,7 @@ def files(tmp_path):
 
 
 def folder_of_weights(files, name: str, **changes):
-    """A folder with weights, config and vocabulary."""
+    """Return a folder with weights, config and vocabulary."""
     folder = files / name
     folder.mkdir()
     config = json.loads((files / "config.json").read_text())

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _status(name: str) -> float:
-    """A number of megabytes in Linux's description of this process."""
+    """Return a number of megabytes in Linux's description of this process."""
     for line in pathlib.Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name):
             return int(line.split()[1]) / 1024
@@ -72,12 +72,12 @@ def _status(name: str) -> float:
 
 
 def _children() -> float:
-    """Most megabytes that a child took so far."""
+    """Return most megabytes that a child took so far."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
 def _try(name: str, cases: int) -> None:
-    """Damages files of one kind: bytes, and for JSON its form in half of the cases."""
+    """Damage files of one kind: bytes, and for JSON its form in half of the cases."""
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 

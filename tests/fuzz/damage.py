@@ -16,7 +16,7 @@ CASES = int(os.environ.get("FUZZ_CASES", "0"))
 
 
 def cases(default: int) -> settings:
-    """Settings of a test of that many cases, the same in every run unless FUZZ_CASES is set."""
+    """Return settings of a test of that many cases; FUZZ_CASES makes them random."""
     return settings(
         max_examples=CASES or default,
         derandomize=not CASES,
@@ -40,7 +40,7 @@ class Damage(NamedTuple):
     value: int
 
     def __call__(self, content: bytes) -> bytes | None:
-        """The content of the damaged file; None if there is no file any more."""
+        """Return the content of the damaged file; None if there is no file any more."""
         at = int(self.place * len(content))
         if self.kind == "lost":
             return None
@@ -89,7 +89,7 @@ json_changes = st.builds(JsonChange, st.floats(0, 1), st.sampled_from((REMOVED, 
 
 
 def changed_json(value: Any, changes: list[JsonChange], keep_lines: bool = False) -> bytes:
-    """JSON, or JSON lines of the elements of a list, after some changes."""
+    """Return JSON, or JSON lines of the elements of a list, after some changes."""
     value = copy.deepcopy(value)
     for change in changes:
         places = list(_places(value))

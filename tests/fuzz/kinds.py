@@ -307,7 +307,7 @@ def _read_vocabulary(name: str) -> Callable[[pathlib.Path], Any]:
 
 
 def _make_archive(ending: str) -> Callable[[pathlib.Path], Any]:
-    """Packs a checkpoint as archives of published weights are packed."""
+    """Pack a checkpoint as archives of published weights are packed."""
 
     def make(folder: pathlib.Path) -> None:
         with tempfile.TemporaryDirectory() as packed:

@@ -30,7 +30,7 @@ PAGE = (
 
 
 def with_peak(work: Callable[[], Any]) -> tuple[Any, int]:
-    """What `work` returns or raises, and the most bytes that Python's objects took at a time."""
+    """Return what `work` returns or raises, and the peak of bytes of Python's objects."""
     tracemalloc.start()
     try:
         result = work()

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Makes the files of a kind once."""
+    """Make the files of a kind once."""
     folders: dict[str, pathlib.Path] = {}
 
     def make(name: str) -> pathlib.Path:
@@ -35,7 +35,7 @@ def made(tmp_path_factory):
 
 
 def check(name: str, folder: pathlib.Path, content: bytes | None, place: pathlib.Path) -> None:
-    """Reads the files of a kind of which one has another content."""
+    """Read the files of a kind of which one has another content."""
     kind = KINDS[name]
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder, place)

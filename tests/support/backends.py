@@ -24,7 +24,7 @@ def as_numpy(tree):
 
 
 def variable(path: str, value) -> keras.Variable:
-    """A variable whose path is `path`, such as "bert/pooler/dense/kernel"."""
+    """Return a variable whose path is `path`, such as "bert/pooler/dense/kernel"."""
     *scopes, name = path.split("/")
     with contextlib.ExitStack() as stack:
         for scope in scopes:
@@ -38,7 +38,7 @@ def _values(variables):
 
 @functools.lru_cache(maxsize=1)
 def _compiled(model: keras.Model, **options) -> Callable:
-    """The forward pass of a model as a function of its values; kept for the next call."""
+    """Return the forward pass of a model as a function of its values; kept for the next call."""
     import jax
 
     @jax.jit
@@ -49,7 +49,7 @@ def _compiled(model: keras.Model, **options) -> Callable:
 
 
 def forward(model: keras.Model, features, **options) -> dict:
-    """The outputs of a model without dropout, called with `options`, as NumPy arrays."""
+    """Return the outputs of a model without dropout, called with `options`, as NumPy arrays."""
     if BACKEND == "tensorflow":
         return as_numpy(model(features, **options))
     weights, others = model.trainable_variables, model.non_trainable_variables
@@ -59,7 +59,7 @@ def forward(model: keras.Model, features, **options) -> dict:
 def gradient_function(
     model: keras.Model, loss: Callable, training: bool = False, **options
 ) -> Callable:
-    """The gradient of a loss of the model.
+    """Return the gradient of a loss of the model.
 
     Args:
         model: its trainable variables are what is differentiated by.
@@ -107,7 +107,7 @@ def gradient_function(
 
 
 def compiled(function: Callable) -> Callable:
-    """The function, for many calls with the same shapes."""
+    """Return the function, for many calls with the same shapes."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
@@ -116,7 +116,7 @@ def compiled(function: Callable) -> Callable:
 
 
 def operations(function: Callable, *args) -> list[str]:
-    """Names of the operations in the program that `function` is traced into."""
+    """Return names of the operations in the program that `function` is traced into."""
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
@@ -136,7 +136,7 @@ def operations(function: Callable, *args) -> list[str]:
 
 
 def update_function(optimizer: keras.optimizers.Optimizer, variables) -> Callable:
-    """A function of gradients that applies them to `variables`."""
+    """Return a function of gradients that applies them to `variables`."""
     optimizer.build(variables)
     if BACKEND == "tensorflow":
         return lambda gradients: optimizer.apply(gradients, variables)

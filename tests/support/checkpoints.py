@@ -40,7 +40,7 @@ class Kind(NamedTuple):
         return CheckpointFolder(str(path), self.format, workers)
 
     def state(self, step: int, width: int = 3, optimizer: str = "lamb"):
-        """A state of training in which every weight is the step."""
+        """Return a state of training in which every weight is the step."""
         params = {WEIGHT: np.full((4, width), step), BIAS: np.full(width, step)}
         params = {path: values.astype(np.float32) for path, values in params.items()}
         moments = {f"{optimizer}/{path}_m": values + 0.5 for path, values in params.items()}
@@ -58,7 +58,7 @@ class Kind(NamedTuple):
                 checkpoints.save()
 
     def restored(self, folder, width: int = 3) -> int:
-        """The step that a new process would resume from, after a look at the values."""
+        """Return the step that a new process would resume from, after a look at the values."""
         state = self.state(77, width)
         assert self.checkpoints(folder, state).restore_latest()
         step = int(state.tree["step"])

@@ -117,7 +117,7 @@ CMRC_CONTEXT = "这座桥建于1937年，全长1453米，是钢铁桥梁。"
 
 
 def cmrc(*answers: tuple[str, int], context: str = CMRC_CONTEXT) -> dict[str, Any]:
-    """A file of CMRC 2018 with a question per answer."""
+    """Return a file of CMRC 2018 with a question per answer."""
     questions = [
         {
             "id": f"TRAIN_0_QUERY_{number}",
@@ -145,7 +145,7 @@ def write_lines(path: pathlib.Path, rows: list[dict[str, Any]]) -> None:
 
 
 def write_classification(folder: pathlib.Path, task: str) -> None:
-    """The files of a task below `folder`; the development rows are the training rows."""
+    """Write the files of a task; the development rows are the training rows."""
     splits = CLASSIFICATION[task]
     for name, split in (("train", "train"), ("dev", "train"), ("test", "test")):
         write_lines(folder / task / f"{name}.json", splits[split])

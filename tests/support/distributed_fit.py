@@ -13,7 +13,7 @@ LABELS = CLASSES % 2
 
 
 def trained(start: list[np.ndarray]) -> list[np.ndarray]:
-    """The weights after two epochs of two steps, with sample weights."""
+    """Return the weights after two epochs of two steps, with sample weights."""
     model = AlbertForSequenceClassification(PLAIN, num_labels=2, classifier_dropout=0.0)
     model.set_weights(start)
     model.compile(AdamW(1e-3))

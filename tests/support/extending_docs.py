@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
 
 def changes(section: str) -> list[Change]:
-    """The changes of the section with this heading."""
+    """Return the changes of the section with this heading."""
     _, text = _PAGE.read_text().split(f"\n## {section}\n")
     text = text.split("\n## ")[0]
     found = []
@@ -40,7 +40,7 @@ def changes(section: str) -> list[Change]:
 
 
 def apply(section: str, folder: pathlib.Path) -> set[str]:
-    """Makes the changes of a section in a copy of the project.
+    """Make the changes of a section in a copy of the project.
 
     Returns:
         The files that it touches.

@@ -39,7 +39,7 @@ def write_files(folder: pathlib.Path) -> None:
 
 
 def options_of(folder: pathlib.Path, output_dir: pathlib.Path, **changes) -> ClassificationOptions:
-    """Options that train, evaluate and predict on the files."""
+    """Return options that train, evaluate and predict on the files."""
     values = {
         "albert_config_file": str(folder / "config.json"),
         "vocab_file": str(folder / "vocab.txt"),

@@ -26,7 +26,7 @@ def is_frozen(path: str) -> bool:
 
 
 def main(engine: str, folder: pathlib.Path) -> None:
-    """Trains, tries to resume with other frozen variables, and resumes an interrupted run."""
+    """Train, try to resume with other frozen variables, and resume an interrupted run."""
     write_files(folder)
     options = options_of(
         folder, folder / "first", engine=engine, train_step=1, do_eval=False, optimizer="adamw"

@@ -65,7 +65,7 @@ LABELS = {
 
 
 def texts(row: int) -> tuple[str, str]:
-    """Two texts of a row, with the stray quotes and characters that the real ones have."""
+    """Return two texts of a row, with the stray quotes and characters that the real ones have."""
     return f'"Row {row}, it said', f"he's in\u2028 row {row}\" é"
 
 
@@ -75,7 +75,7 @@ def label(task: str, row: int) -> str:
 
 
 def write_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
-    """Writes all files of a task below `folder`; ids of test rows are 100, 101, ..."""
+    """Write all files of a task below `folder`; ids of test rows are 100, 101, ..."""
     for name, (columns, header, (first, second, of_label)) in FORMATS.items():
         if not name.startswith(f"{task}/"):
             continue
@@ -113,7 +113,7 @@ _NUMBERED = {"CoLA", "SST-2", "MRPC", "QQP", "WNLI"}
 
 
 def write_hub_task(folder: pathlib.Path, task: str, rows: int = 6) -> None:
-    """The rows of `write_task`, as the Hub has them."""
+    """Write the rows of `write_task` as the Hub has them."""
     config, columns, names = _CARD[task]
 
     def number(row: int, split: str) -> float | int:

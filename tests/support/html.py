@@ -46,7 +46,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def read_page(page: str) -> Reader:
-    """A page that stands alone: well-formed, without scripts and without anything from elsewhere.
+    """Check that a page is well-formed, without scripts or anything from elsewhere.
 
     What follows the document type must be one `html` element.
     """

@@ -151,7 +151,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(folder: pathlib.Path, repository: str = "datasets/org/name") -> Iterator[Hub]:
-    """Serves a folder as a repository, such as "models/org/name", until the block ends."""
+    """Serve a folder as a repository, such as "models/org/name", until the block ends."""
     with Hub(folder, repository) as hub:
         threading.Thread(target=hub.serve_forever, args=[0.02], daemon=True).start()
         yield hub
@@ -159,7 +159,7 @@ def serving(folder: pathlib.Path, repository: str = "datasets/org/name") -> Iter
 
 
 def write_parquet(path: pathlib.Path, rows: list[dict], **types: pyarrow.DataType) -> None:
-    """Writes rows as a Parquet file; `types` are those of some columns."""
+    """Write rows as a Parquet file; `types` are those of some columns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     table = pyarrow.Table.from_pylist(rows)
     for name, type in types.items():

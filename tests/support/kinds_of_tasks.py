@@ -70,7 +70,7 @@ class Case(NamedTuple):
 
 
 def write_weights(folder: pathlib.Path) -> str:
-    """Random weights of the encoder with their vocabulary, as a folder of published weights."""
+    """Write a folder of published weights: random ones, with their vocabulary."""
     finetuning.write_files(folder)
     weights = folder / "weights"
     weights.mkdir()
@@ -208,7 +208,7 @@ CASES: dict[str, Callable[[pathlib.Path], Case]] = {
 
 
 def check(folder: pathlib.Path, name: str) -> None:
-    """Trains a kind of task by its command and by `fit`, and compares all ways to predict."""
+    """Train a kind of task by its command and by `fit`, and compare all ways to predict."""
     weights, case, out = write_weights(folder), CASES[name](folder), folder / "out"
     options_class, task = case.kind.load("options"), case.kind.load("task")
     options = {**case.files, **case.settings, "engine": keras.backend.backend()}
@@ -291,7 +291,7 @@ def check_same_weights(model: keras.Model, other: keras.Model) -> None:
 
 
 def check_close(found: Any, expected: Any) -> None:
-    """Compares rows of results; those that are found may have more columns."""
+    """Compare rows of results; those that are found may have more columns."""
     if isinstance(expected, dict):
         for name, value in expected.items():
             check_close(found[name], value)
@@ -306,7 +306,7 @@ def check_close(found: Any, expected: Any) -> None:
 
 
 def results_in(folder: pathlib.Path) -> dict[str, float]:
-    """The results of an evaluation, except the step."""
+    """Return the results of an evaluation, except the step."""
     lines = (folder / "eval_results.txt").read_text().splitlines()
     results = {name: float(value) for name, value in (line.split(" = ") for line in lines)}
     results.pop("global_step", None)

@@ -38,7 +38,7 @@ _CONFIG_KEYS = {
 
 
 def packed(folder: pathlib.Path) -> bytes:
-    """A `.tar.gz` of a folder, with `./` in front of all names, as `tar -C folder .` makes it."""
+    """Write a `.tar.gz` of a folder with `./` before all names, as `tar -C folder .` does."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
         archive.add(folder, ".")
@@ -51,7 +51,7 @@ def _config_text(config: AlbertConfig) -> str:
 
 
 def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
-    """Writes a checkpoint of a flat list of names."""
+    """Write a checkpoint of a flat list of names."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
@@ -64,7 +64,7 @@ def save(prefix: pathlib.Path, values: dict[str, np.ndarray]) -> None:
 def google_checkpoint(
     folder: pathlib.Path, config: AlbertConfig, values: dict, vocabulary: pathlib.Path
 ) -> None:
-    """An archive of the original project: a folder `albert_base`, whatever the archive's name."""
+    """Write an archive of the original project, a folder `albert_base` in it."""
     inside = folder / "albert_base"
     save(inside / "model.ckpt-best", {**values, "global_step": np.int64(125_000)})
     (inside / "model.ckpt-best.meta").write_bytes(b"a graph")
@@ -82,7 +82,7 @@ def module_of_tensorflow_1(
     vocabulary: pathlib.Path,
     with_config: bool = True,
 ) -> None:
-    """A TF-Hub module of the original project, of which later versions contain the config."""
+    """Write a TF-Hub module of the original; later versions contain the config."""
     save(folder / "variables" / "variables", values)
     (folder / "saved_model.pb").write_bytes(b"a graph")
     (folder / "tfhub_module.pb").write_bytes(b"\x08\x03")
@@ -96,7 +96,7 @@ def module_of_tensorflow_1(
 def module_of_tensorflow_2(
     folder: pathlib.Path, config: AlbertConfig, values: dict, vocabulary: pathlib.Path
 ) -> None:
-    """A TF-Hub SavedModel of Model Garden, which notes the config as Keras does."""
+    """Write a TF-Hub SavedModel of Model Garden, with the config as Keras has it."""
     from albert_tf.interop.model_garden import MODEL_GARDEN_NAMES
 
     module = ModelGardenAlbert(config, head=False)

@@ -11,7 +11,7 @@ HEAD = "bert/cls/predictions"
 
 
 def shapes(config: AlbertConfig, head: bool) -> dict[str, tuple[int, ...]]:
-    """Shapes of the variables that `AlbertEncoder` has there, and of its masked LM head."""
+    """Return shapes of the variables that `AlbertEncoder` has there, and of its masked LM head."""
     words, e, h = config.vocab_size, config.embedding_size, config.hidden_size
     heads = config.num_attention_heads
     size, inner = h // heads, config.intermediate_size

@@ -43,7 +43,7 @@ TRAINED = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 
 
 def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3) -> keras.Model:
-    """A model none of whose weights are at a value that they start from."""
+    """Return a model none of whose weights are at a value that they start from."""
     shapes = {f"{HEADS[head].scope}output_weights": (labels, 1)}
     model = create_model(head, config, shapes)
     random = np.random.default_rng(seed)
@@ -53,7 +53,7 @@ def random_model(head: str, config: AlbertConfig, seed: int = 0, labels: int = 3
 
 
 def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, np.ndarray]:
-    """Random inputs with padding; every position is predicted."""
+    """Return random inputs with padding; every position is predicted."""
     random = np.random.default_rng(seed)
     length = config.max_position_embeddings
     mask = np.arange(length) < random.integers(length // 2, length + 1, batch)[:, None]
@@ -66,7 +66,7 @@ def features(config: AlbertConfig, seed: int = 0, batch: int = 3) -> dict[str, n
 
 
 def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool = True) -> str:
-    """A training folder, at step 7, with a tiny model and a vocabulary of letters."""
+    """Return a training folder, at step 7, with a tiny model and a vocabulary of letters."""
     from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 
     folder.mkdir()
@@ -80,7 +80,7 @@ def write_trained(folder: pathlib.Path, head: str = "pretraining", cased: bool =
 
 
 def letters(size: int) -> str:
-    """A `vocab.txt` of that many lines."""
+    """Return a `vocab.txt` of that many lines."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,"]
     pieces += [f"##{letter}" for letter in pieces[5:31]]
     pieces += [f"[unused{number}]" for number in range(size)]

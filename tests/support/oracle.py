@@ -20,7 +20,7 @@ ACTIVATIONS = {
 
 
 def random_weights(shapes: dict[str, tuple[int, ...]], seed: int) -> dict[str, np.ndarray]:
-    """Float32 weights of a size that lets every part of the model show in its outputs."""
+    """Return float32 weights of a size that lets every part of the model show in its outputs."""
     random = np.random.default_rng(seed)
     weights = {}
     for name, shape in shapes.items():
@@ -54,7 +54,7 @@ class Oracle:
         return centered / deviation * self.weights[f"{name}/gamma"] + self.weights[f"{name}/beta"]
 
     def linear_head(self, scope, x):
-        """Logits of a head that stores its weights `[labels, hidden]`."""
+        """Return logits of a head that stores its weights `[labels, hidden]`."""
         return x @ self.weights[f"{scope}/output_weights"].T + self.weights[f"{scope}/output_bias"]
 
     def embed(self, ids, segments):
@@ -91,7 +91,7 @@ class Oracle:
         return self.norm(f"{scope}/LayerNorm_1", x + fed)
 
     def encode(self, ids, mask, segments):
-        """The outputs `[seq, hidden]` of every block, for one sequence of `[seq]` features."""
+        """Return the outputs `[seq, hidden]` of every block for `[seq]` features."""
         x = self.embed(ids, segments)
         if "bert/encoder/embedding_hidden_mapping_in/kernel" in self.weights:
             x = self.dense("bert/encoder/embedding_hidden_mapping_in", x)
@@ -115,7 +115,7 @@ class Oracle:
         return x @ table.T + self.weights[f"{scope}/output_bias"]
 
     def pretraining(self, features) -> dict[str, np.ndarray]:
-        """What `AlbertForPreTraining` gives for a batch, its encoder's blocks stacked."""
+        """Return what `AlbertForPreTraining` gives for a batch, its encoder's blocks stacked."""
         rows = zip(
             *(features[name] for name in ("input_ids", "input_mask", "segment_ids")), strict=True
         )

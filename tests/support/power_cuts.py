@@ -84,7 +84,7 @@ class Disk:
         self.faults += [f"{path} is not safe when the command ends" for path in left]
 
     def _is_final(self, path: str) -> bool:
-        """Whether a path is inside the folder and nothing in it is hidden or temporary."""
+        """Return whether a path is inside the folder and nothing in it is hidden or temporary."""
         if not path.startswith(f"{self._folder}/"):
             return False
         parts = path.removeprefix(self._folder).split("/")
@@ -92,7 +92,7 @@ class Disk:
 
 
 def faults_of(folder: pathlib.Path, *words: str) -> list[str]:
-    """Runs a command, and returns what a power cut during or after it could destroy in a folder."""
+    """Run a command, and return what a power cut during or after it could destroy in a folder."""
     log = folder.parent / "calls.txt"
     recording = ("strace", "-f", "--seccomp-bpf", "-y", "-s", "4096", "-e", f"trace={_CALLS}")
     process = subprocess.run(

@@ -16,7 +16,7 @@ NAME = "albert/albert-base-v2"
 
 
 def write_published(folder: str) -> None:
-    """A Hugging Face folder with a model of base's width, shallow and with random weights."""
+    """Write a Hugging Face folder with a shallow model of base's width."""
     tokenizer = Tokenizer.load(str(GOLDEN / "own_text" / "vocabulary.model"))
     config = AlbertConfig.preset(
         "base", vocab_size=tokenizer.vocab_size, num_hidden_layers=1, intermediate_size=64

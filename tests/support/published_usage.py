@@ -70,7 +70,7 @@ def with_saved_models(folder: str) -> None:
 
 
 def with_keras(folder: str) -> None:
-    """A Keras model on strings, whose head is trained."""
+    """Return a Keras model on strings, whose head is trained."""
     preprocess, encoder = (
         keras.layers.TFSMLayer(f"{folder}/{name}", call_endpoint="__call__", trainable=False)
         for name in ("preprocess", "encoder")

@@ -34,7 +34,7 @@ class TokenizerReference(NamedTuple):
 
 
 def tokenizer_reference(name: str, shared: Callable[[str], pathlib.Path]) -> TokenizerReference:
-    """The reference of a name; the test is skipped where it needs data that is missing."""
+    """Return the reference of a name; the test is skipped where it needs data that is missing."""
     if name == "own_text":
         content = (OWN_TEXT / "tokenization.json").read_text("utf-8")
         examples = json.loads(content)["examples"]
@@ -70,7 +70,7 @@ class RecordsReference(NamedTuple):
 
 
 def records_reference(name: str, shared: Callable[[str], pathlib.Path]) -> RecordsReference:
-    """The reference of a name; the test is skipped where it needs data that is missing."""
+    """Return the reference of a name; the test is skipped where it needs data that is missing."""
     if name == "own_text":
         text, records = OWN_TEXT / "records_text.txt", OWN_TEXT / "original.tfrecord"
         return RecordsReference(text, records, OWN_VOCABULARY, 64, 10, 1, 115)

@@ -41,7 +41,7 @@ LABELS = ("bad", "fair, or so", "good")
 
 
 def texts(count: int, most: int, seed: int = 0) -> list[str]:
-    """Texts of 0 to `most` words, with odd characters and spaces in them."""
+    """Return texts of 0 to `most` words, with odd characters and spaces in them."""
     draw = random.Random(seed)
     words = WORDS.split() * 3 + ODD
     return [
@@ -54,7 +54,7 @@ def texts(count: int, most: int, seed: int = 0) -> list[str]:
 
 
 def assert_nothing_is_answered(signature, answer: dict, **shapes: list[int]) -> None:
-    """Asks for a batch of 0, which gets the outputs of `answer` without a row."""
+    """Ask for a batch of 0, which gets the outputs of `answer` without a row."""
     nothing = signature(**{name: tf.zeros(shape, tf.string) for name, shape in shapes.items()})
     assert {name: (0, value.dtype) for name, value in answer.items()} == {
         name: (len(value), value.dtype) for name, value in nothing.items()
@@ -64,7 +64,7 @@ def assert_nothing_is_answered(signature, answer: dict, **shapes: list[int]) -> 
 
 
 def write_vocabulary(folder) -> Tokenizer:
-    """A SentencePiece vocabulary of the words above."""
+    """Return a SentencePiece vocabulary of the words above."""
     path = folder / "small.model"
     path.write_bytes(trained_sentencepiece(texts(400, 20, seed=1), 90))
     return Tokenizer.load(str(path))
@@ -83,7 +83,7 @@ def config_for(tokenizer: Tokenizer) -> AlbertConfig:
 
 
 def trained_folder(folder: pathlib.Path, head: str, labels: int = 3, **files: str) -> pathlib.Path:
-    """What a fine-tuning program leaves, with random weights."""
+    """Return what a fine-tuning program leaves, with random weights."""
     folder.mkdir()
     tokenizer = write_vocabulary(folder)
     model = random_model(head, config_for(tokenizer), labels=labels)

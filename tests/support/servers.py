@@ -83,7 +83,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[Archives]:
-    """Serves files until the block ends."""
+    """Serve files until the block ends."""
     with Archives(files) as server:
         threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
         yield server

@@ -24,14 +24,14 @@ class Killed(BaseException):
 
 
 def tokenized(path, tokenizer: Tokenizer) -> TokenizedDocuments:
-    """The documents of a text file."""
+    """Return the documents of a text file."""
     documents = list(read_unit(TextUnit(str(path), 0, 0, os.path.getsize(path)), Counter()))
     texts = [sentence for document in documents for sentence in document.sentences]
     return join_documents(documents, [tokenizer.encode_flat(texts)], np.uint16)
 
 
 def create(options: PretrainingDataOptions):
-    """Runs the pipeline; returns the manifest and all examples."""
+    """Run the pipeline; return the manifest and all examples."""
     manifest = create_pretraining_data(options)
     features = pretraining_features(options.max_seq_length, options.max_predictions_per_seq)
     if options.masking == "dynamic":
@@ -41,7 +41,7 @@ def create(options: PretrainingDataOptions):
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    """All files of a folder, without durations and numbers of processes in manifests."""
+    """Return all files of a folder, without durations and numbers of processes in manifests."""
     found = {}
     for path in folder.iterdir():
         found[path.name] = path.read_bytes()
@@ -53,7 +53,7 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def contents_of_any_run(folder: pathlib.Path) -> dict[str, object]:
-    """All files of a folder, without what names the folder and the runner."""
+    """Return all files of a folder, without what names the folder and the runner."""
     found: dict[str, object] = dict(contents(folder))
     manifest = json.loads(found["train.manifest.json"])
     del manifest["settings"], manifest["fingerprint"]

@@ -22,7 +22,7 @@ CONFIG = AlbertConfig(
 
 
 def batch(count: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Random pretraining examples of uneven length, with uneven numbers of masks."""
+    """Return random pretraining examples of uneven length, with uneven numbers of masks."""
     random = np.random.default_rng(seed)
     lengths = random.integers(LENGTH // 2, LENGTH + 1, count)
     mask = np.arange(LENGTH) < lengths[:, None]
@@ -42,7 +42,7 @@ def batch(count: int, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def in_memory(examples: dict[str, np.ndarray]):
-    """The sequences of a `batch` as fine-tuning holds them."""
+    """Return the sequences of a `batch` as fine-tuning holds them."""
     from albert_tf.input.examples import Features
 
     rows = zip(
@@ -52,7 +52,7 @@ def in_memory(examples: dict[str, np.ndarray]):
 
 
 def write_records(path, examples: dict[str, np.ndarray]) -> None:
-    """Writes examples as a TFRecord file."""
+    """Write examples as a TFRecord file."""
     import tensorflow as tf  # the rest of this file is for any backend
 
     with tf.io.TFRecordWriter(str(path)) as writer:

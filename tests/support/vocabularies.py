@@ -15,7 +15,7 @@ def trained_sentencepiece(
     control_symbols: str | None = "[CLS],[SEP],[MASK]",
     **settings: Any,
 ) -> bytes:
-    """A serialized model with `<pad>` 0, `<unk>` 1 and, if possible, so many pieces."""
+    """Return a serialized model with `<pad>` 0, `<unk>` 1 and, if possible, so many pieces."""
     model = io.BytesIO()
     if control_symbols:
         settings["control_symbols"] = control_symbols

@@ -15,7 +15,7 @@ _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
 def write_xlsx(path: pathlib.Path, *sheets: list[list[str | float]], merged: str = "") -> None:
-    """Writes sheets of rows of texts and numbers; merged is a range such as "A2:A3"."""
+    """Write sheets of rows of texts and numbers; merged is a range such as "A2:A3"."""
     numbers = range(1, len(sheets) + 1)
     with zipfile.ZipFile(path, "w") as file:
         overrides = "".join(
@@ -73,7 +73,7 @@ def _row(at: int, row: list[str | float]) -> str:
 
 
 def write_xls(path: pathlib.Path, compressed: str) -> None:
-    """Writes one of the workbooks below."""
+    """Write one of the workbooks below."""
     path.write_bytes(zlib.decompress(base64.b64decode(compressed)))
 
 

@@ -125,7 +125,7 @@ def race_reader(count: int, **levels: bool) -> Callable[[str | None, str], list]
 
 
 def tags_writer(folder: str, *files: str) -> Callable[[pathlib.Path, pathlib.Path], None]:
-    """Files of the splits train, validation and test; msra_ner has no validation set."""
+    """Return files of the splits train, validation and test; msra_ner has no validation set."""
 
     def write(published: pathlib.Path, hub: pathlib.Path) -> None:
         (published / folder).mkdir(parents=True)
@@ -189,7 +189,7 @@ HUB_DATA = {
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """A function that serves a folder as a data set, for an empty cache."""
+    """Yield a function that serves a folder as a data set, for an empty cache."""
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))

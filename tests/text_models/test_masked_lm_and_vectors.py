@@ -39,7 +39,7 @@ def encoder(folder) -> albert_tf.SentenceEncoder:
 
 
 def logits_at_every_position(masked_lm, text: str) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of one text, and its logits without batches and padding."""
+    """Return the ids of one text, and its logits without batches and padding."""
     features = masked_lm.tokenizer(text, special_symbols=True)
     ids = features["input_ids"]
     positions = np.arange(ids.shape[1])[None]

@@ -24,7 +24,7 @@ TEXTS = ["a fine film.", "b", 'c, "d"', "x y z"]
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> pathlib.Path:
-    """A folder with a model of each kind."""
+    """Return a folder with a model of each kind."""
     folder = tmp_path_factory.mktemp("models")
     for kind in ("pretraining", "classifier", "encoder"):
         write_trained(folder / kind, kind)

@@ -37,7 +37,7 @@ _LAYOUT = splash_attention.QKVLayout.SEQ_MINOR
 
 
 def tpu_attention(query, key, value, attention_mask, dropout=None, *, interpret: bool = False):
-    """Attention by the splash attention kernels of JAX, forward and backward.
+    """Return attention by the splash attention kernels of JAX, forward and backward.
 
     Args:
         query: as all others, see `albert_tf.modeling.attention`.
@@ -74,7 +74,7 @@ def _splash_kernel(heads: int, length: int, interpret: bool):
 
 
 def gpu_attention(query, key, value, attention_mask, dropout=None):
-    """Attention by cuDNN's kernels, forward and backward."""
+    """Return attention by cuDNN's kernels, forward and backward."""
     batch, _, length, head_size = query.shape
     applies = query.dtype != jnp.float32 and length % 2 == 0
     applies = applies and head_size % 8 == 0 and head_size <= 128

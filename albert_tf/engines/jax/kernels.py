@@ -21,7 +21,7 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS, Kernels
 
 
 def _arrays(*inputs) -> list[jax.Array]:
-    """The values of arrays and of Keras's variables, in the dtype in which the layer computes."""
+    """Return the values of arrays and variables, in the dtype in which the layer computes."""
     return [jnp.asarray(keras.ops.convert_to_tensor(each)) for each in inputs]
 
 
@@ -30,7 +30,7 @@ def _wide(*arrays):
 
 
 def _column_sums(equation: str, x, dtype):
-    """Sums that a matrix unit computes, as products with ones.
+    """Return sums that a matrix unit computes, as products with ones.
 
     XLA would compute those of query, key and value in passes over memory that take as long as a
     projection. It also does so for a single row of ones, hence eight.
@@ -50,7 +50,7 @@ def _column_sums(equation: str, x, dtype):
 
 @jax.custom_vjp
 def _add_head_bias(projected, bias):
-    """The sum of `[batch, heads, seq, head_size]` and `[heads, head_size]`."""
+    """Return the sum of `[batch, heads, seq, head_size]` and `[heads, head_size]`."""
     return projected + bias[:, None, :]
 
 
@@ -146,7 +146,7 @@ _cross_entropy.defvjp(_cross_entropy_forward, _cross_entropy_backward)
 
 
 def _dropout(inputs, rate, seed):
-    """Dropout with bits of the device's own generator, 8 for an element.
+    """Return dropout with bits of the device's own generator, 8 for an element.
 
     Computing Threefry, as `jax.random` does, takes as long as the matrix products of attention.
     Here it only spreads the seed, since those of neighboring layers and steps are alike.

@@ -49,7 +49,7 @@ SPLIT = PartitionSpec(DATA)
 
 
 def clip_by_global_norm(gradients: list[jax.Array], clip_norm: float):
-    """Scales gradients to a global norm of at most `clip_norm`.
+    """Scale gradients to a global norm of at most `clip_norm`.
 
     Returns:
         The gradients, zeros if their norm is not finite, and the norm before clipping.
@@ -238,7 +238,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         return new_state, jax.lax.with_sharding_constraint(row, self.shardings["step"])
 
     def _update(self, state: State, gradients, finite):
-        """Applies an update that is finite."""
+        """Apply an update that is finite."""
         optimizer, params = self.optimizer, state["params"]
         values = [(v, params[v.path]) for v in self.model.weights]
         values += [(v, state["optimizer"][v.path]) for v in self.moments]
@@ -255,7 +255,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         return new_state, measures, learning_rate
 
     def _local_gradients(self, params: Values, batch: Batch, step):
-        """Gradients, sums and weights of the global batch, from this device's share of it."""
+        """Return gradients, sums and weights of the global batch from this device's shard."""
         weights = jax.lax.psum(self.objective.weights(batch), DATA)
         first = jax.lax.axis_index(DATA) * self.options.micro_batches
 
@@ -281,7 +281,7 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         return gradients, sums, weights
 
     def _gradients(self, params: Values, batch: Batch, weights, step, number):
-        """Gradients and sums of one micro-batch, the `number`th of the global batch."""
+        """Return gradients and sums of one micro-batch, the `number`th of the global batch."""
         # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         state = self.model.encoder.seed_generator.state
         seed = jnp.stack([self.options.seed + step * 1_000_003, number * 2]).astype(state.dtype)

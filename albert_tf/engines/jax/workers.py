@@ -35,7 +35,7 @@ class JaxWorkers(Workers):
 
 
 def runs_with_others(options: DeviceOptions) -> bool:
-    """Whether this process is one of several: by its flags, SLURM, or the hosts of a TPU slice."""
+    """Return whether this process is one of several, by flags, SLURM or hosts of a slice."""
     if any(getattr(options, name) is not None for name in _FLAGS):
         return True
     if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_STEP_NODELIST" in os.environ:
@@ -45,7 +45,7 @@ def runs_with_others(options: DeviceOptions) -> bool:
 
 
 def join(options: DeviceOptions) -> JaxWorkers:
-    """Waits for all processes of a run.
+    """Wait for all processes of a run.
 
     JAX finds the others from the flags or, without them, from SLURM or the metadata of a TPU
     slice. It can join one run in the life of a process.
@@ -55,8 +55,8 @@ def join(options: DeviceOptions) -> JaxWorkers:
             `process_id`.
 
     Raises:
-        InputError: flags are missing or invalid, or the processes' options differ.
-        WorkerLost: the others do not come.
+        InputError: If flags are missing or invalid, or the processes' options differ.
+        WorkerLost: If the others do not come.
     """
     _check_flags(options)
     try:

@@ -44,13 +44,13 @@ class Cluster:
 
 
 def find_cluster(environment: Mapping[str, str]) -> Cluster:
-    """The cluster that environment variables describe.
+    """Return the cluster that environment variables describe.
 
     Args:
         environment: of the process.
 
     Raises:
-        InputError: there is none, or its description is invalid.
+        InputError: If there is none, or its description is invalid.
     """
     if "TF_CONFIG" in environment:
         return from_tf_config(environment["TF_CONFIG"])
@@ -63,10 +63,10 @@ def find_cluster(environment: Mapping[str, str]) -> Cluster:
 
 
 def from_tf_config(text: str) -> Cluster:
-    """The cluster of a TF_CONFIG.
+    """Return the cluster of a TF_CONFIG.
 
     Raises:
-        InputError: it is invalid.
+        InputError: If it is invalid.
     """
 
     def refuse(reason: str):
@@ -112,12 +112,12 @@ def _objects(config: Any, first: str, second: str, refuse) -> tuple[dict, dict]:
 
 
 def from_slurm(environment: Mapping[str, str]) -> Cluster:
-    """The cluster of the tasks that one `srun` started, on one machine or several.
+    """Return the cluster of the tasks that one `srun` started, on one machine or several.
 
     Ports depend on the number of the job, so that two jobs on a machine do not collide.
 
     Raises:
-        InputError: a variable is missing, or task numbers do not follow the machines in order.
+        InputError: If a variable is missing, or task numbers do not follow the machines in order.
     """
 
     def number(name: str) -> int:
@@ -169,10 +169,10 @@ def _tasks_per_node(text: str) -> list[int]:
 
 
 def expand_hosts(text: str) -> list[str]:
-    """The machines of a SLURM list, in its order: `a[1-2,08],b` -> a1, a2, a08, b.
+    """Return the machines of a SLURM list, in its order: `a[1-2,08],b` -> a1, a2, a08, b.
 
     Raises:
-        InputError: it is not such a list.
+        InputError: If it is not such a list.
     """
     hosts = []
     if not re.fullmatch(r"[^\[\],]+|(?:[^\[\]]|\[[\d,-]+\])+", text):

@@ -30,7 +30,7 @@ def _wide(*tensors):
 
 
 def _row_sums(x):
-    """Sums over the last axis, which is kept with length 1.
+    """Sum over the last axis, which is kept with length 1.
 
     Computed as a product: XLA on a CPU turns sums over many elements into slow window reductions.
     """
@@ -54,7 +54,7 @@ def _row_means(x):
 
 
 def _column_sums(x, dtype):
-    """Sums over all axes but the last, by oneDNN, which accumulates in float32."""
+    """Sum over all axes but the last, by oneDNN, which accumulates in float32."""
     rows = _rows(x)
     return tf.cast(tf.matmul(tf.ones([1, tf.shape(rows)[0]], x.dtype), rows)[0], dtype)
 
@@ -65,7 +65,7 @@ def _sigmoid(x):
 
 
 def _of_tensors(function):
-    """Converts variables to tensors, since custom gradients do not see variables."""
+    """Convert variables to tensors, since custom gradients do not see variables."""
 
     def call(*inputs):
         return function(*(tf.convert_to_tensor(each) for each in inputs))
@@ -96,7 +96,7 @@ def _gelu_backward(x, bias, upstream):
 
 @tf.function(autograph=False, jit_compile=True)
 def _gelu_backward_and_outputs(x, bias, upstream):
-    """The gradient, and the outputs computed a second time."""
+    """Return the gradient, and the outputs computed a second time."""
     total = tf.add(*_wide(x, bias))
     gate = _sigmoid(total * (_LINEAR + _CUBIC * total * total))
     slope = gate + total * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * total * total)
@@ -122,7 +122,7 @@ def _rows(x):
 
 
 def _product(x, kernel, transpose_b=False):
-    """The product of `[..., width]` and a matrix, computed as one product of rows."""
+    """Return the product of `[..., width]` and a matrix, computed as one product of rows."""
     product = tf.matmul(_rows(x), kernel, transpose_b=transpose_b)
     return tf.reshape(product, tf.concat([tf.shape(x)[:-1], tf.shape(product)[-1:]], axis=0))
 
@@ -147,7 +147,7 @@ def _add_norm(x, bias, residual, scale, offset):
 
 @tf.function(autograph=False, jit_compile=True)
 def _add_norm_forward(x, bias, residual, scale, offset):
-    """The outputs and, for the gradient, the normalized input and 1 / its standard deviation."""
+    """Return the outputs and, for the gradient, the normalized input and its scale."""
     dtype = x.dtype
     x, bias, residual, scale, offset = _wide(x, bias, residual, scale, offset)
     total = x + bias + residual
@@ -159,7 +159,7 @@ def _add_norm_forward(x, bias, residual, scale, offset):
 
 @tf.function(autograph=False, jit_compile=True)
 def _add_norm_backward(normal, inverse, scale, upstream):
-    """The gradient of the normalized sum, and the summands of the gradient of the scale."""
+    """Return the gradient of the normalized sum, and the summands of the gradient of the scale."""
     dtype = normal.dtype
     normal, scale, upstream = _wide(normal, scale, upstream)
     normal_gradient = upstream * scale
@@ -214,7 +214,7 @@ _GROUP_SIZE = 3
 
 
 def copies_in_groups(weight, count: int) -> list[tf.Tensor]:
-    """Copies of a weight, one per use, whose gradients are added up in float32, group by group.
+    """Copy of a weight, one per use, whose gradients are added up in float32, group by group.
 
     The backward pass adds the gradients of a group to the sum of those of the groups after it. So
     few gradients are in memory at once, and the sum is rounded to the weight's dtype only once.

@@ -239,7 +239,7 @@ def create_devices(options: DeviceOptions) -> TensorFlowDevices:
 
 
 def _check_jax_options(options: DeviceOptions) -> None:
-    """Raises InputError for options that this engine does not have."""
+    """Raise InputError for options that this engine does not have."""
     if options.attention == "fused":
         raise InputError("`attention`=fused: needs `engine`=jax")
     names = ("coordinator_address", "num_processes", "process_id", "shard_optimizer_state")
@@ -249,7 +249,7 @@ def _check_jax_options(options: DeviceOptions) -> None:
 
 
 def _with_tpu(options: DeviceOptions) -> DeviceOptions:
-    """The options with `tpu` expanded."""
+    """Return the options with `tpu` expanded."""
     if options.tpu is not None:
         for name, allowed in (("use_tpu", True), ("tpu_name", options.tpu), ("master", None)):
             if (value := getattr(options, name)) not in (None, allowed):

@@ -44,14 +44,14 @@ class BatchIterator(Iterator):
 
 @contextlib.contextmanager
 def errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[None]:
-    """Reports errors of a step, whose own messages have many lines.
+    """Report errors of a step, whose own messages have many lines.
 
     Args:
         kind: what the step is for.
         index: of the files that the step reads.
 
     Raises:
-        InputError: a batch cannot be read, the memory does not suffice, or the step fails.
+        InputError: If a batch cannot be read, the memory does not suffice, or the step fails.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def errors_in_one_line(kind: str, index: RecordIndex | None = None) -> Iterator[
 
 
 def _reading_error(error: tf.errors.OpError, index: RecordIndex | None) -> InputError:
-    """What to say of an error while a batch was read."""
+    """Return what to say of an error while a batch was read."""
     reason = tensorflow_reason(error)
     if wrong := _WRONG_VALUE.search(reason):
         return InputError(wrong[1])

@@ -117,7 +117,7 @@ class _Order(NamedTuple):
     rows: slice
 
     def own(self, low: tf.Tensor, high: tf.Tensor, first: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The positions from `low` to `high`, none before `first`, that are in `rows`.
+        """Return the positions from `low` to `high`, none before `first`, that are in `rows`.
 
         Returns:
             The positions, ascending, and where the record of each is among the records from `low`
@@ -163,7 +163,7 @@ class _Sequence(NamedTuple):
         )
 
     def shuffled(self, seed: tf.Tensor) -> _Sequence:
-        """The same blocks in a random order."""
+        """Return the same blocks in a random order."""
         blocks = tf.range(tf.size(self.ends, tf.int64))
         keys = _right_shift(_derive_seeds(seed, blocks), 1)
         order = tf.argsort(tf.cast(keys, tf.int64), stable=True)
@@ -171,7 +171,7 @@ class _Sequence(NamedTuple):
         return _Sequence(file, offset, size, records, first, tf.cumsum(records))
 
     def read(self, begin: tf.Tensor, end: tf.Tensor) -> tf.data.Dataset:
-        """The records from `begin` to `end`; no element if there are none.
+        """Return the records from `begin` to `end`; no element if there are none.
 
         Returns:
             Pairs `[end - begin]` of records, string, and of their numbers in all files, int64.

@@ -75,7 +75,7 @@ def _check_values(
     stored: dict[str, tf.Tensor],
     numbers: tf.Tensor,
 ) -> tf.Operation:
-    """An operation that fails, and names file, example and value, if one is out of its limits.
+    """Return an operation that fails and names the example if a value is out of limits.
 
     Args:
         index: of the files.
@@ -83,7 +83,6 @@ def _check_values(
         stored: the features of some examples, `[rows, ...]`, int64 and float32.
         numbers: int64 `[rows]`, numbers of the records in all files.
     """
-
     wrong: dict[str, tf.Tensor] = {}
     for name, values in stored.items():
         limit = features[name].limit
@@ -96,7 +95,7 @@ def _check_values(
         return tf.no_op()
 
     def refuse() -> tf.Operation:
-        """Fails for the first wrong value of the first example that has one."""
+        """Fail for the first wrong value of the first example that has one."""
         rules = []
         for name, is_wrong in wrong.items():
             limit = features[name].limit

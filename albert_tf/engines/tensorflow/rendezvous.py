@@ -28,15 +28,15 @@ _LINE_BYTES = 1 << 20
 
 
 def meet(cluster: Cluster, settings: dict[str, str]) -> None:
-    """Returns when all workers of a cluster have arrived.
+    """Return when all workers of a cluster have arrived.
 
     Args:
         cluster: the workers.
         settings: name -> value of what must be the same for all of them.
 
     Raises:
-        InputError: this worker's port is taken, or the workers' settings differ.
-        WorkerLost: some worker has not arrived in time.
+        InputError: If this worker's port is taken, or the workers' settings differ.
+        WorkerLost: If some worker has not arrived in time.
     """
     if len(cluster.addresses) == 1:
         return
@@ -77,7 +77,7 @@ class _Patience:
         self._start, self._noted = time.monotonic(), False
 
     def check(self, missing: list[int], reason: str = "") -> None:
-        """Raises WorkerLost when a worker has waited too long."""
+        """Raise WorkerLost when a worker has waited too long."""
         seconds = time.monotonic() - self._start
         names = ", ".join(f"worker {number} ({self._addresses[number]})" for number in missing)
         why = f" ({reason})" if reason else ""
@@ -92,7 +92,7 @@ class _Patience:
 
 
 def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
-    """The chief's part: waits for all others, and answers them at once."""
+    """Wait for all others as the chief, and answer them at once."""
     arrived: dict[int, socket.socket] = {}
     patience = _Patience(cluster)
     server.settimeout(0.2)
@@ -115,7 +115,7 @@ def _receive(server: socket.socket, cluster: Cluster, own: dict) -> None:
 
 
 def _report(cluster: Cluster, greeting: dict) -> None:
-    """The others' part: a line to the chief, until it answers."""
+    """Send a line to the chief and wait until it answers."""
     host, port = cluster.addresses[0].rsplit(":", 1)
     patience, reason = _Patience(cluster), ""
     while True:
@@ -135,7 +135,7 @@ def _report(cluster: Cluster, greeting: dict) -> None:
 
 
 def _difference(own: dict, other: dict) -> str:
-    """How a worker differs from the chief; empty if it does not."""
+    """Return how a worker differs from the chief; empty if it does not."""
     if own["cluster"] != other.get("cluster") or not 0 < other["index"] < len(own["cluster"]):
         return (
             f"TF_CONFIG: worker {other['index']} has the cluster {other.get('cluster')}, worker 0 "
@@ -161,7 +161,7 @@ def _answer(connections: list[socket.socket], error: str) -> None:
 
 
 def _read(connection: socket.socket) -> dict | None:
-    """A JSON object in a line; None if none arrives in time."""
+    """Return a JSON object in a line; None if none arrives in time."""
     connection.settimeout(_ANSWER_SECONDS)
     line = b""
     with contextlib.suppress(OSError, ValueError, RecursionError):
@@ -175,7 +175,7 @@ def _read(connection: socket.socket) -> dict | None:
 
 
 def _has_left(connection: socket.socket) -> bool:
-    """Whether the other side has closed a connection that has nothing left to read."""
+    """Return whether the other side has closed a connection that has nothing left to read."""
     if connection.fileno() < 0:
         return True
     connection.setblocking(False)

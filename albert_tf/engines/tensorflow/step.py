@@ -26,7 +26,7 @@ from albert_tf.modeling.kernels import PLAIN_KERNELS
 
 
 def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
-    """Scales gradients to a global norm of at most `clip_norm`.
+    """Scale gradients to a global norm of at most `clip_norm`.
 
     Returns:
         The gradients, zeros if their norm is not finite, and the norm before clipping.
@@ -40,7 +40,7 @@ def clip_by_global_norm(gradients: list[tf.Tensor], clip_norm: float):
 
 @contextlib.contextmanager
 def _unoptimized_graphs() -> Iterator[None]:
-    """Disables TensorFlow's graph optimizer (Grappler).
+    """Disable TensorFlow's graph optimizer (Grappler).
 
     When memory is short, it sums gradients in temporary variables, which a loop inside a loop
     leaves behind, so that the next call fails with an AlreadyExistsError.
@@ -55,7 +55,7 @@ def _unoptimized_graphs() -> Iterator[None]:
 
 
 def through_xla(function: Callable, compiled: bool) -> Callable:
-    """The function, compiled into one program per shape of its arguments if asked for.
+    """Return the function, compiled into one program per shape of its arguments if asked for.
 
     AutoGraph, which takes seconds for a model, is off everywhere: models and objectives run on
     every backend, so they have no loops or branches for it to convert.
@@ -95,7 +95,7 @@ def _zeros(names: Sequence[str]) -> dict[str, tf.Tensor]:
 
 
 def _shape(tensor: tf.Tensor) -> list:
-    """The shape: static sizes as numbers, dynamic ones as scalar tensors."""
+    """Return the shape: static sizes as numbers, dynamic ones as scalar tensors."""
     dynamic = tf.shape(tensor)
     return [dynamic[axis] if size is None else size for axis, size in enumerate(tensor.shape)]
 
@@ -200,7 +200,7 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         }
 
     def _time_after(self, tensors) -> tf.Tensor:
-        """The time, in seconds, at which all of these are available; nothing else waits for it."""
+        """Wait until all of these are available, and return the time in seconds."""
         tensors = tf.nest.flatten(tensors)
         local = [t for each in tensors for t in self.strategy.experimental_local_results(each)]
         with tf.control_dependencies(local):
@@ -233,7 +233,7 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         return {**results, "done": done}
 
     def _update(self, gradients, sums, weights):
-        """Applies the update if gradients and sums over the global batch are finite."""
+        """Apply the update if gradients and sums over the global batch are finite."""
         gradients, norm = clip_by_global_norm(gradients, self.options.clip_norm)
         loss = self.objective.loss(sums, weights)
         # Everything is all-reduced, so all replicas take the same decision.
@@ -253,7 +253,7 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         return tf.linalg.global_norm([weight.value for weight in self.model.trainable_weights])
 
     def _accumulate(self, batch, weights, replica_id):
-        """Gradients and sums of a replica's share, one micro-batch at a time."""
+        """Return gradients and sums of a replica's share, one micro-batch at a time."""
         # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         first = tf.cast(replica_id, tf.int64) * self.options.micro_batches

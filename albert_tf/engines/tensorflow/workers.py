@@ -36,7 +36,7 @@ class TensorFlowWorkers(Workers):
 def join(
     cluster: Cluster, settings: dict[str, str]
 ) -> tuple[tf.distribute.Strategy, TensorFlowWorkers]:
-    """Waits for all workers of a cluster, and creates the strategy over all of their devices.
+    """Wait for all workers of a cluster, and create the strategy over all of their devices.
 
     All-reduces go over NCCL between GPUs and in a ring over the network between CPUs. TensorFlow
     can join one cluster in the life of a process.
@@ -46,8 +46,8 @@ def join(
         settings: name -> value of what must be the same for all of them.
 
     Raises:
-        InputError: this worker's address cannot be used, or the workers' settings differ.
-        WorkerLost: the others do not come.
+        InputError: If this worker's address cannot be used, or the workers' settings differ.
+        WorkerLost: If the others do not come.
     """
     _share_gpus(cluster)
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
@@ -74,7 +74,7 @@ def join(
 
 
 def _share_gpus(cluster: Cluster) -> None:
-    """Leaves each process of a machine its own part of the GPUs that all of them see."""
+    """Leave each process of a machine its own part of the GPUs that all of them see."""
     place, processes = cluster.here
     gpus = tf.config.list_physical_devices("GPU")
     on_node = os.environ.get("SLURM_GPUS_ON_NODE", "")
@@ -92,7 +92,7 @@ def _share_gpus(cluster: Cluster) -> None:
 def _sum_over(
     strategy: tf.distribute.Strategy, workers: int
 ) -> Callable[[list[float]], list[float]]:
-    """Makes the sum over all workers, in float32, which every device can add."""
+    """Make the sum over all workers, in float32, which every device can add."""
     per_worker = strategy.num_replicas_in_sync // workers
 
     @tf.function(input_signature=[tf.TensorSpec([None])])

@@ -107,7 +107,7 @@ class RowSet:
         return ", ".join(os.path.basename(file.path) for file in self.files)
 
     def located(self, folders: Sequence[str]) -> RowSet | None:
-        """The set with the first of its files that exists in one of the folders."""
+        """Return the set with the first of its files that exists in one of the folders."""
         for file in self.files:
             for folder in folders:
                 if file.needs and not exists(os.path.join(folder, file.needs)):
@@ -209,7 +209,7 @@ class ClassificationDataset:
 
 
 def normalized_label(label: str) -> str:
-    """A label as classes are named: white space folded, characters composed (NFC).
+    """Return a label as classes are named: white space folded, characters composed (NFC).
 
     Labels that look the same are the same.
     """

@@ -31,7 +31,7 @@ def _several_labels(logits, labels):
 
 
 def _for_each(names, logits):
-    """Repeats the names for every row, since servers expect a batch dimension in every output."""
+    """Repeat the names for every row, since servers expect a batch dimension in every output."""
     return tf.tile(names[None], [tf.shape(logits)[0], 1])
 
 
@@ -75,7 +75,7 @@ class ClassificationExport(TaskExport):
         return _OUTPUTS[self._kind](logits, list(self._labels))
 
     def signatures(self) -> dict:
-        """Returns the signatures by name.
+        """Return the signatures by name.
 
         `single` takes `text` `[batch]`; `pair` takes `text` and `text_pair` `[batch]`.
         `serving_default` is the one that the model was trained for, or `single` if unknown. They

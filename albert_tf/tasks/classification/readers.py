@@ -32,7 +32,7 @@ csv.field_size_limit(2**31 - 1)
 
 
 def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -> list[Example]:
-    """The examples of a set.
+    """Return the examples of a set.
 
     Args:
         dataset: that the set belongs to.
@@ -40,7 +40,7 @@ def read_examples(dataset: ClassificationDataset, rows: RowSet, labeled: bool) -
         labeled: whether every row must have a label.
 
     Raises:
-        InputError: a file or a column is missing, a field is empty, or there is no row.
+        InputError: If a file or a column is missing, a field is empty, or there is no row.
     """
     examples: list[Example] = []
     unlabeled = 0
@@ -125,7 +125,7 @@ def _value(row: Row, column: str | None) -> Any:
 def read_rows(
     path: str, columns: tuple[str, ...] | None = None, read: RowReader | None = None
 ) -> Iterator[Row]:
-    """The rows of a file; the number of fields must match the number of columns.
+    """Yield the rows of a file; the number of fields must match the number of columns.
 
     Args:
         path: of the file.
@@ -134,8 +134,8 @@ def read_rows(
         read: returns the rows; None to choose by the ending of the file name.
 
     Raises:
-        InputError: the file is missing, damaged, of an unknown format, empty, not UTF-8, or has an
-            invalid row.
+        InputError: If the file is missing, damaged, of an unknown format, empty, not UTF-8, or has
+            an invalid row.
     """
     ending = os.path.splitext(path)[1].lower()
     read = read or TABLE_FORMATS.get(ending)
@@ -148,7 +148,7 @@ def read_rows(
 
 
 def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]:
-    """Tab-separated values; quotes are ordinary characters, as in GLUE.
+    """Read tab-separated values; quotes are ordinary characters, as in GLUE.
 
     Arguments as for `read_rows`; the caller checks `Row.problem`.
     """
@@ -157,7 +157,7 @@ def read_tsv(path: str, columns: tuple[str, ...] | None = None) -> Iterator[Row]
 
 
 def _read_csv(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """Comma-separated values, quoted as in RFC 4180: fields may contain commas and line breaks."""
+    """Read comma-separated values, quoted as in RFC 4180 (fields may contain line breaks)."""
     return _named(path, _csv_rows(path), columns)
 
 
@@ -184,7 +184,7 @@ def _read_excel(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def _cut_to_header(rows, columns):
-    """Drops empty cells beyond the header: a sheet is as wide as its widest row."""
+    """Drop empty cells beyond the header: a sheet is as wide as its widest row."""
     width = len(columns) if columns else None
     for number, cells in rows:
         while len(cells) > (width or 1) and not cells[-1]:
@@ -196,7 +196,7 @@ def _cut_to_header(rows, columns):
 def _named(
     path: str, rows: Iterable[tuple[int, list[str]]], columns: tuple[str, ...] | None
 ) -> Iterator[Row]:
-    """Turns rows of fields into dictionaries."""
+    """Turn rows of fields into dictionaries."""
     names = columns
     for number, fields in rows:
         if names is None:
@@ -216,7 +216,7 @@ def _named(
 
 
 def _read_json(path: str, columns: tuple[str, ...] | None) -> Iterator[Row]:
-    """One JSON object per line."""
+    """Yield one JSON object per line."""
     _check_header_asked(path, columns)
     any_row = False
     for number, line in enumerate(read_lines(path), start=1):

@@ -25,7 +25,7 @@ def class_sections(
     lengths: np.ndarray,
     intervals: Mapping[str, Interval],
 ) -> list[Section]:
-    """Confusion matrix, results by label and by length, and the worst errors.
+    """Return confusion matrix, results by label and by length, and the worst errors.
 
     Args:
         texts: of the examples; of a pair both, separated by a line break.
@@ -61,7 +61,7 @@ def class_sections(
 def label_sections(
     labels: Sequence[str], assigned: np.ndarray, probabilities: np.ndarray
 ) -> list[Section]:
-    """Predictions without known labels: how often each label, and with what probability.
+    """Return predictions without known labels: how often each label, and with what probability.
 
     Args:
         labels: by id.
@@ -79,7 +79,7 @@ def label_sections(
 
 
 def quantile_sections(values: np.ndarray) -> list[Section]:
-    """Predicted numbers without known ones: their quantiles.
+    """Return predicted numbers without known ones: their quantiles.
 
     Args:
         values: `[examples]`.

@@ -27,13 +27,13 @@ _CPU_SECONDS = 60
 
 
 def sheet_rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of the first sheet, with their numbers as in Excel, all of the same width.
+    """Yield the rows of the first sheet, with their numbers as in Excel, all of the same width.
 
     Numbers look as they would be typed: 3 for 3.0.
 
     Raises:
-        InputError: the file is missing, not a workbook, too large, or has a password; or cells are
-            merged, which leaves rows without the values that they seem to contain.
+        InputError: If the file is missing, not a workbook, too large, or has a password; or cells
+            are merged, which leaves rows without the values that they seem to contain.
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")
@@ -71,7 +71,7 @@ def sheet_rows(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _printed(content: bytes) -> Iterator[Any]:
-    """Yields what is printed: rows, {"note": ...} or {"error": ...}."""
+    """Yield what is printed: rows, {"note": ...} or {"error": ...}."""
     import python_calamine  # only needed for such files
 
     try:
@@ -115,7 +115,7 @@ def _text(value: Any) -> str:
 
 
 def main() -> None:
-    """Prints the rows of the workbook in standard input."""
+    """Print the rows of the workbook in standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
     for line in _printed(sys.stdin.buffer.read()):

@@ -39,10 +39,10 @@ _TABLE_OPTIONS = (
 
 
 def find_dataset(options: ClassificationOptions) -> ClassificationDataset:
-    """The data set named by `task_name`, ignoring case and hyphens.
+    """Return the data set named by `task_name`, ignoring case and hyphens.
 
     Raises:
-        InputError: there is none of that name, or options exclude each other.
+        InputError: If there is none of that name, or options exclude each other.
     """
     names = {_plain(name): name for name in (*PUBLISHED, "table")} | _OTHER_NAMES
     name = names.get(_plain(options.task_name or "table"))
@@ -68,10 +68,10 @@ def _plain(name: str) -> str:
 
 
 def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
-    """The data set of `task_name`=table.
+    """Return the data set of `task_name`=table.
 
     Raises:
-        InputError: options exclude each other.
+        InputError: If options exclude each other.
     """
     target, metrics = _target(options)
     columns = _columns(options)
@@ -109,7 +109,7 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
 
 
 def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
-    """How the rows are read; the files of `class_files` have their texts in the first column."""
+    """Return how the rows are read; `class_files` have their texts in the first column."""
     if options.class_files:
         return {"header": False, "text_column": "1"}
     return {
@@ -121,7 +121,7 @@ def _record(options: ClassificationOptions, columns: Columns) -> dict[str, Any]:
 
 
 def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
-    """What is predicted, and by what it is scored."""
+    """Return what is predicted, and by what it is scored."""
     if options.regression and options.multi_label:
         raise InputError("`regression` and `multi_label` exclude each other")
     if options.multi_label and options.label_separator == "":
@@ -134,7 +134,7 @@ def _target(options: ClassificationOptions) -> tuple[str, tuple[str, ...]]:
 
 
 def _columns(options: ClassificationOptions) -> Columns:
-    """The columns to read, by name, or by number in files that do not name them."""
+    """Return the columns to read, by name, or by number in files that do not name them."""
     by_number = options.header is False
     for option in ("text_column", "text_pair_column", "label_column", "id_column"):
         name = getattr(options, option)
@@ -151,7 +151,7 @@ def _columns(options: ClassificationOptions) -> Columns:
 
 
 def _class_files(options: ClassificationOptions) -> tuple[TableFile, ...]:
-    """One file per label, named after it, with the texts in the first column."""
+    """Return one file per label, named after it, with the texts in the first column."""
     if options.train_file or options.regression or options.multi_label or options.text_pair_column:
         raise InputError(
             "`class_files`: excludes `train_file`, `regression`, `multi_label` and "
@@ -177,12 +177,12 @@ def _class_files(options: ClassificationOptions) -> tuple[TableFile, ...]:
 def hold_out(
     dataset: ClassificationDataset, examples: list[Example]
 ) -> tuple[list[Example], list[Example]]:
-    """Splits the training rows into those to train on and those held out, both in file order.
+    """Split the training rows into those to train on and those held out, both in file order.
 
     Every label keeps its share, as closely as whole rows allow.
 
     Raises:
-        InputError: too few rows, or a label has only one.
+        InputError: If too few rows, or a label has only one.
     """
     labels = [str(example.label) for example in examples]
     stratify = labels if dataset.target == "classification" else None

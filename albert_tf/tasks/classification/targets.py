@@ -63,18 +63,18 @@ class Target(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def learn(cls, dataset: ClassificationDataset, examples: Sequence[Example]) -> Target:
-        """Creates the target from the training rows.
+        """Create the target from the training rows.
 
         Raises:
-            InputError: a label is invalid, or there is only one.
+            InputError: If a label is invalid, or there is only one.
         """
 
     @abc.abstractmethod
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
-        """The labels as `features[self.feature]`.
+        """Return the labels as `features[self.feature]`.
 
         Raises:
-            InputError: a label is invalid; the message names file and line.
+            InputError: If a label is invalid; the message names file and line.
         """
 
     @abc.abstractmethod
@@ -83,10 +83,10 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def answers(self, logits: np.ndarray) -> list[Any]:
-        """The label of every example: a text, a number, or a list of texts."""
+        """Return the label of every example: a text, a number, or a list of texts."""
 
     def decode(self, logits: np.ndarray) -> list[str]:
-        """The label of every example, as text."""
+        """Return the label of every example, as text."""
         return self.answers(logits)
 
     @abc.abstractmethod
@@ -95,14 +95,14 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def predicted(self, logits: np.ndarray) -> np.ndarray:
-        """The predictions that metrics compare with the truth."""
+        """Return the predictions that metrics compare with the truth."""
 
     @abc.abstractmethod
     def losses(self, truth: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """float64 `[examples, ...]`, of which `eval_loss` is the mean."""
 
     def score(self, truth: np.ndarray, logits: np.ndarray) -> dict[str, float]:
-        """The data set's metrics and `eval_loss`; `truth` as from `encode`."""
+        """Return the data set's metrics and `eval_loss`; `truth` as from `encode`."""
         predicted = self.predicted(logits)
         scores = score(self.dataset.metrics, truth.astype(predicted.dtype), predicted)
         return {**scores, "eval_loss": float(np.mean(self.losses(truth, logits)))}
@@ -110,7 +110,7 @@ class Target(abc.ABC):
     def report_sections(
         self, examples: ExampleSet, truth: np.ndarray | None, logits: np.ndarray, suffix: str
     ) -> list[Section]:
-        """What a report shows about a set of examples.
+        """Return what a report shows about a set of examples.
 
         Args:
             examples: the set.
@@ -146,21 +146,21 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def baseline(self, truth: np.ndarray) -> tuple[str, np.ndarray]:
-        """What is always predicted without a model, and the logits of this for every example."""
+        """Return the baseline's answer, and its logits for every example."""
 
     def submitted(self, logits: np.ndarray) -> list[str]:
-        """The label of every example, as the GLUE server expects it."""
+        """Return the label of every example, as the GLUE server expects it."""
         return self.decode(logits)
 
     def collapse(self, logits: np.ndarray) -> str | None:
-        """Describes predictions that are all the same; None if they are not."""
+        """Describe predictions that are all the same; None if they are not."""
         predicted = self.decode(logits)
         if len(predicted) < 2 or len(set(predicted)) > 1:
             return None
         return f"every prediction is {predicted[0]!r}"
 
     def companion_files(self, **settings: Any) -> dict[str, str]:
-        """File name -> text that `restore` reads; `settings` are for exports."""
+        """Return file name -> text that `restore` reads; `settings` are for exports."""
         name = self.dataset.name
         saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}
         files = {KIND.settings_file: json.dumps(saved) + "\n"}
@@ -352,7 +352,7 @@ class SavedTarget(ClassificationSettings):
 def restore(
     dataset: ClassificationDataset, saved: SavedTarget | None, labels: Sequence[str]
 ) -> Target:
-    """What the outputs of a trained model mean.
+    """Return what the outputs of a trained model mean.
 
     Labels of the data set that a model of another origin has in another order, or with other
     capitals, are those of the data set, in the order of the model's outputs.
@@ -370,7 +370,7 @@ def restore(
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:
-    """Sorts numbers by value, anything else as text."""
+    """Sort numbers by value, anything else as text."""
     numbers = all(label.isdecimal() for label in labels)
     return tuple(sorted(labels, key=lambda label: (int(label) if numbers else 0, label)))
 
@@ -386,7 +386,7 @@ def _only_one(examples: Sequence[Example], label: str) -> InputError:
 
 
 def _ids_of(labels: Sequence[str]) -> dict[str, int]:
-    """The ids of labels, which may come from elsewhere, by their normalized names."""
+    """Return the ids of labels, which may come from elsewhere, by their normalized names."""
     ids = {label: number for number, label in enumerate(labels)}
     return {normalized_label(label): number for label, number in ids.items()} | ids
 

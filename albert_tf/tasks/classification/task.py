@@ -48,7 +48,7 @@ class ClassificationTask(FineTuningTask):
         dataset: where rows are, and what their labels mean.
 
     Raises:
-        InputError: options exclude each other, or a file is missing.
+        InputError: If options exclude each other, or a file is missing.
     """
 
     options: ClassificationOptions
@@ -207,7 +207,7 @@ class ClassificationTask(FineTuningTask):
         return {"logits": self.target.average([each["logits"] for each in outputs])}
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
-        """The label, and the probability of every label in the order of `labels.json`."""
+        """Return the label, and the probability of every label in the order of `labels.json`."""
         logits = outputs["logits"]
         rows = zip(self.target.decode(logits), self.target.values(logits), strict=True)
         return ["\t".join([label, *map(_short, values)]) for label, values in rows]
@@ -264,7 +264,7 @@ def featurize(
     max_seq_length: int,
     cached_dir: str | None = None,
 ) -> Features:
-    """Encodes texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
+    """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
 
     A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
     original's `_truncate_seq_pair`.
@@ -276,7 +276,7 @@ def featurize(
         cached_dir: where encoded examples are cached; None for no cache.
 
     Raises:
-        InputError: `max_seq_length` leaves no room for a text.
+        InputError: If `max_seq_length` leaves no room for a text.
     """
     if max_seq_length < packing.MIN_LENGTH:
         raise InputError(

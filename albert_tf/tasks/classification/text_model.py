@@ -58,7 +58,6 @@ class TextClassifier(TaskModel[ClassificationTask]):
         task: the `ClassificationTask` behind it; None until the labels are known.
 
     Example:
-
         >>> classifier = albert_tf.TextClassifier.from_preset(
         ...     "albert/albert-base-v2", labels=["negative", "positive"], max_seq_length=32
         ... )
@@ -102,12 +101,12 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
     @classmethod
     def _is_trained(cls, preset: Preset) -> bool:
-        """Whether the weights are those of a training folder of a classifier."""
+        """Return whether the weights are those of a training folder of a classifier."""
         files = (os.path.join(preset.folder, name) for name in (KIND.settings_file, LABELS_FILE))
         return cls._has_head(preset) and any(map(exists, files))
 
     def _use_trained(self, labels: tuple[str, ...] | None, target: str | None) -> None:
-        """Uses the task that the training folder records, which arguments may repeat."""
+        """Use the task that the training folder records, which arguments may repeat."""
         path = os.path.join(self._preset.folder, KIND.settings_file)
         saved = read_json(path, SavedTarget) if exists(path) else None
         is_benchmark = self._options.task_name not in (None, "table")
@@ -126,11 +125,11 @@ class TextClassifier(TaskModel[ClassificationTask]):
         self._use_task(task)
 
     def _use_target(self, target: Target) -> None:
-        """Uses a task whose outputs mean this."""
+        """Use a task whose outputs mean this."""
         self._use_task(ClassificationTask(self._task_options(), self.tokenizer, target))
 
     def _task_options(self) -> ClassificationOptions:
-        """The options of a task that no training folder records."""
+        """Return the options of a task that no training folder records."""
         return dataclasses.replace(
             self._options,
             regression=self._kind == "regression",
@@ -150,7 +149,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         validation_data: tuple[Any, Any] | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """Trains the classifier, as run_classifier.py does, with the `fit` of Keras.
+        """Train the classifier, as run_classifier.py does, with the `fit` of Keras.
 
             history = classifier.fit(texts, labels, epochs=3, validation_data=(more, their_labels))
             history.history["val_accuracy"]
@@ -170,7 +169,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             Keras' `History`, with the loss and, except for numbers, the accuracy of every epoch.
 
         Raises:
-            InputError: an argument is invalid, or a label is none of the model's.
+            InputError: If an argument is invalid, or a label is none of the model's.
         """
         FitArguments.checked(arguments)
         examples = self._examples(texts, labels)
@@ -183,7 +182,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return self._fit(examples, held_out, arguments)
 
     def _learn(self, examples: list[Example]) -> None:
-        """Learns from the first training data what no training folder records."""
+        """Learn from the first training data what no training folder records."""
         self._pairs = examples[0].text_pair is not None
         dataset = find_dataset(self._task_options())
         known = () if self.task is None else self.task.target.labels
@@ -200,7 +199,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return [metrics[self._kind](name="accuracy")] if self._kind in metrics else None
 
     def predict(self, texts: Any, batch_size: int = 32) -> list[Any]:
-        """Predicts the label of every text.
+        """Predict the label of every text.
 
         Args:
             texts: see the class.
@@ -211,7 +210,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             those with a probability of at least 0.5, for `target="multi_label"`.
 
         Raises:
-            InputError: an argument is invalid, or the model has no head yet.
+            InputError: If an argument is invalid, or the model has no head yet.
         """
         task = self._known_task()
         answers = task.target.answers(self._logits(texts, batch_size))
@@ -220,7 +219,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return [self._as_given(answer) for answer in answers]
 
     def predict_proba(self, texts: Any, batch_size: int = 32) -> np.ndarray:
-        """Predicts the probability of every label.
+        """Predict the probability of every label.
 
         Args:
             texts, batch_size: as for `predict`.
@@ -230,7 +229,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             to 1, except for `target="multi_label"`.
 
         Raises:
-            InputError: as of `predict`; or the model predicts numbers.
+            InputError: As of `predict`; or the model predicts numbers.
         """
         target = self._known_task().target
         if target.kind == "regression":
@@ -238,7 +237,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return target.values(self._logits(texts, batch_size)).astype(np.float32)
 
     def evaluate(self, texts: Any, labels: Any, batch_size: int = 32) -> dict[str, float]:
-        """Compares predictions with the truth.
+        """Compare predictions with the truth.
 
         Args:
             texts, batch_size: as for `predict`.
@@ -248,7 +247,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
             Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
 
         Raises:
-            InputError: an argument is invalid, or a label is none of the model's.
+            InputError: If an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
         return self._score(self._examples(texts, labels), batch_size)
@@ -261,7 +260,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return self._outputs(self._set("predict", examples), batch_size)["logits"]
 
     def _examples(self, texts: Any, labels: Any = None) -> list[Example]:
-        """Examples of the task, with labels if they are given."""
+        """Return examples of the task, with labels if they are given."""
         rows = as_texts_or_pairs(texts, "texts")
         values: list[Any] = [None] * len(rows)
         if labels is not None:
@@ -279,7 +278,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         ]
 
     def _label_of(self, value: Any, place: str) -> str | list[str]:
-        """A label as tables contain it: a text, or a list of texts."""
+        """Return a label as tables contain it: a text, or a list of texts."""
         if self._kind != "multi_label":
             return _label_text(value, place)
         if not isinstance(value, list | tuple | set | frozenset):
@@ -287,7 +286,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return [_label_text(each, place) for each in value]
 
     def _labels_as_texts(self, labels: Any) -> tuple[str, ...]:
-        """The argument `labels` of `from_preset`, checked."""
+        """Return the argument `labels` of `from_preset`, checked."""
         values = as_list(labels, "labels")
         texts = tuple(_label_text(value, f"`labels`[{n}]") for n, value in enumerate(values))
         if len(set(texts)) < len(texts) or len(texts) < 1:
@@ -295,7 +294,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
         return texts
 
     def _remember(self, labels: Any) -> None:
-        """Keeps labels that are numbers, to return them as they were given."""
+        """Keep labels that are numbers, to return them as they were given."""
         if self._kind == "regression":
             return
         several = (list, tuple, set, frozenset)
@@ -314,7 +313,7 @@ class TextClassifier(TaskModel[ClassificationTask]):
 
 
 def _label_text(value: Any, place: str) -> str:
-    """The text of a label, which may be a number."""
+    """Return the text of a label, which may be a number."""
     value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, str | bool | int | float):
         raise InputError(f"{place}: must be a text or a number, not {shown_value(value)}")
@@ -327,7 +326,7 @@ class _HuggingFaceConfig:
 
 
 def _recorded_kind(preset: Preset) -> str | None:
-    """What a Hugging Face config says about the outputs of a classifier, a key of `TARGETS`."""
+    """Return the key of `TARGETS` that a Hugging Face config names for a classifier."""
     if not TextClassifier._has_head(preset):
         return None
     path = os.path.join(preset.folder, "config.json")

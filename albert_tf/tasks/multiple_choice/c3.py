@@ -20,7 +20,7 @@ _FOLDERS = ("c3", "c3_public", "C3")
 
 
 def _both(form: str) -> dict[str, str]:
-    """File name -> group, for the two files of a split."""
+    """Return file name -> group, for the two files of a split."""
     return {form.format(letter): group for letter, group in GROUPS.items()}
 
 
@@ -45,14 +45,14 @@ class _Question:
 
 
 def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
-    """The questions of a split.
+    """Yield the questions of a split.
 
     Args:
         data_dir: folder of CLUE, which contains `c3`, or the folder of C3 itself.
         split: "train", "eval" or "predict"; in the latter, answers may be missing.
 
     Raises:
-        InputError: a file is missing or invalid.
+        InputError: If a file is missing or invalid.
     """
     for path, group in _files(data_dir, split).items():
         prefix = f"{group[0]}-" if group else ""  # ids are unique within a group only
@@ -75,7 +75,7 @@ def read_c3(data_dir: str | None, split: str) -> Iterator[ChoiceQuestion]:
 
 
 def submission_file(data_dir: str | None) -> str:
-    """What the CLUE server calls the predictions of the test set in a folder."""
+    """Return what the CLUE server calls the predictions of the test set in a folder."""
     (path, *_) = _files(data_dir, "predict")
     return f"c3{'11' if path.endswith('test1.1.json') else '10'}_predict.json"
 

@@ -30,7 +30,7 @@ class MultipleChoiceExport(TaskExport):
         )
 
     def signatures(self) -> dict:
-        """Returns the signatures by name.
+        """Return the signatures by name.
 
         `serving_default` takes `context` and `question` `[batch]` and `options`
         `[batch, options]`, padded with "" for questions with fewer options. It returns
@@ -70,7 +70,7 @@ class MultipleChoiceExport(TaskExport):
 
 
 def filled(question, options, in_names: bool):
-    """Fills every question with each of its options, as `question.fill` does.
+    """Fill every question with each of its options, as `question.fill` does.
 
     Args:
         question: `[batch]`.
@@ -99,6 +99,6 @@ def filled(question, options, in_names: bool):
 
 
 def stripped(texts):
-    """Removes white space at both ends of texts, as `str.strip` does."""
+    """Remove white space at both ends of texts, as `str.strip` does."""
     texts = tf.strings.regex_replace(texts, f"^{_SPACE}", "", replace_global=False)
     return tf.strings.regex_replace(texts, f"{_SPACE}$", "", replace_global=False)

@@ -97,7 +97,7 @@ class MultipleChoiceOptions(FineTuningOptions):
     )
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that exclude each other."""
+        """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         if self.high_only and self.middle_only:
             raise InputError("`high_only` and `middle_only` exclude each other")

@@ -42,7 +42,7 @@ class ChoiceQuestion(NamedTuple):
 
 
 def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
-    """A question and one of its choices as one text.
+    """Return a question and one of its choices as one text.
 
     The choice fills every blank of the question; without a blank it follows the question.
     """
@@ -52,7 +52,7 @@ def fill(question: str, choice: str, blank: re.Pattern[str] = BLANK) -> str:
 
 
 def checked_choices(location: str, value: Any, name: str, empty: bool = False) -> tuple[str, ...]:
-    """The choices of a question.
+    """Return the choices of a question.
 
     Args:
         location: of the question, for errors.
@@ -61,7 +61,7 @@ def checked_choices(location: str, value: Any, name: str, empty: bool = False) -
         empty: whether a choice may be empty.
 
     Raises:
-        InputError: they are not 2 to 26 texts.
+        InputError: If they are not 2 to 26 texts.
     """
     if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
         raise InputError(f"{location}: {name!r} must be a list of texts, not {shown(value)}")

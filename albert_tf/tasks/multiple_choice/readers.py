@@ -37,10 +37,10 @@ HUB_RACE = "hf://datasets/ehovy/race"
 
 
 def read_questions(options: MultipleChoiceOptions, split: str) -> list[ChoiceQuestion]:
-    """The questions of a split of the data set that `task_name` names.
+    """Return the questions of a split of the data set that `task_name` names.
 
     Raises:
-        InputError: there is no such data set, or a file is missing or invalid; the message names
+        InputError: If there is no such data set, or a file is missing or invalid; the message names
             file and line.
     """
     name = options.with_defaults().task_name.lower()
@@ -57,21 +57,21 @@ def _file(options: MultipleChoiceOptions, split: str) -> str | None:
 
 
 def _source(options: MultipleChoiceOptions, split: str) -> str | None:
-    """What a split is read from, for messages."""
+    """Return what a split is read from, for messages."""
     if options.reads_json:
         return _file(options, split)
     return options.data_dir or HUB_RACE
 
 
 def groups_of(options: MultipleChoiceOptions) -> Sequence[str]:
-    """The groups of questions for which results are also reported."""
+    """Return the groups of questions for which results are also reported."""
     if options.reads_json:
         return ()
     return _levels(options) if options.reads_race else tuple(GROUPS.values())
 
 
 def _levels(options: MultipleChoiceOptions) -> list[str]:
-    """The school levels of RACE that are read."""
+    """Return the school levels of RACE that are read."""
     return [
         level
         for level in LEVELS
@@ -109,7 +109,7 @@ def _read_race(options: MultipleChoiceOptions, split: str) -> Iterator[ChoiceQue
 
 
 def _published(split: str, level: str) -> tuple[str, str]:
-    """Globs of the files as published, in the folder that contains RACE/ or in RACE/ itself."""
+    """Return globs of the published files, in RACE/ or the folder that contains it."""
     name = f"{FOLDERS[split]}/{level}/*.txt"
     return f"RACE/{name}", name
 
@@ -154,7 +154,7 @@ class _HubQuestion:
 
 
 def _hub_questions(paths: list[str], level: str) -> Iterator[ChoiceQuestion]:
-    """The questions of the Hub's files, in the order in which the published ones are read."""
+    """Yield the questions of the Hub's files, in the order in which the published ones are read."""
     rows = []
     articles: dict[str, str] = {}  # each is stored once, though all of its questions repeat it
     for path in paths:
@@ -205,7 +205,7 @@ DATASETS: dict[str, Callable[[MultipleChoiceOptions, str], Iterator[ChoiceQuesti
 
 
 def _read_json_lines(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON objects of a file, one per line, each with its "file:line"."""
+    """Yield the JSON objects of a file, one per line, each with its "file:line"."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -243,7 +243,7 @@ def _letter(location: str, answer: Any, choices: tuple[str, ...]) -> int:
 
 
 def answer_number(location: str, answer: Any, choices: tuple[str, ...]) -> int:
-    """The index of an answer given by number (from 0), text or letter."""
+    """Return the index of an answer given by number (from 0), text or letter."""
     if isinstance(answer, int) and not isinstance(answer, bool):
         if not 0 <= answer < len(choices):
             raise InputError(

@@ -14,7 +14,7 @@ from albert_tf.tasks.multiple_choice.question import LETTERS, ChoiceQuestion
 
 
 def choice_sections(examples: ExampleSet, probabilities: np.ndarray) -> list[Section]:
-    """Results by group and length, the predicted letters, and the worst errors.
+    """Return results by group and length, the predicted letters, and the worst errors.
 
     Args:
         examples: the questions; without answers there are only letters.
@@ -52,7 +52,7 @@ def _intervals(correct: np.ndarray, groups: np.ndarray, loss: np.ndarray) -> dic
 
 
 def _letters_section(title: str, predicted: np.ndarray, answers: np.ndarray | None) -> Section:
-    """How often each letter is predicted, and how often it is correct."""
+    """Return how often each letter is predicted, and how often it is correct."""
     last = int(max(predicted.max(), 0 if answers is None else answers.max()))
     rows = []
     for number in range(last + 1):

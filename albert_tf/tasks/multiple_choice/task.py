@@ -52,7 +52,7 @@ def featurize(
     max_qa_length: int,
     cached_dir: str | None = None,
 ) -> Featurized:
-    """Encodes questions, one sequence per choice: `[CLS] context [SEP] question with choice [SEP]`.
+    """Encode questions, one sequence per choice: `[CLS] context [SEP] question with choice [SEP]`.
 
     Question and choice keep their last `max_qa_length` tokens, and the context is truncated until
     everything fits, as in the original's `race_utils.convert_single_example`.
@@ -65,7 +65,7 @@ def featurize(
         cached_dir: where encoded questions are cached; None for no cache.
 
     Raises:
-        InputError: the lengths leave no room.
+        InputError: If the lengths leave no room.
     """
     if max_qa_length < 1:
         raise InputError(f"`max_qa_length`={max_qa_length}: must be at least 1")
@@ -91,7 +91,7 @@ def _encode(
     max_seq_length: int,
     max_qa_length: int,
 ) -> dict[str, np.ndarray]:
-    """The arrays of `Features`, and `candidates_cut`."""
+    """Return the arrays of `Features`, and `candidates_cut`."""
     # Several questions share an article.
     contexts = sorted({question.context for question in questions})
     ids = tokenizer.encode_batch(contexts)
@@ -141,7 +141,7 @@ class MultipleChoiceTask(FineTuningTask):
         tokenizer: of the model.
 
     Raises:
-        InputError: an argument or file is invalid.
+        InputError: If an argument or file is invalid.
     """
 
     options: MultipleChoiceOptions
@@ -217,7 +217,7 @@ class MultipleChoiceTask(FineTuningTask):
         return {"logits": mean_log_probabilities([_masked(examples, each) for each in outputs])}
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
-        """The question's id and the letter of its answer."""
+        """Return the question's id and the letter of its answer."""
         predicted = probabilities(examples, outputs).argmax(axis=-1)
         return [
             f"{question.id}\t{LETTERS[choice]}"
@@ -237,7 +237,7 @@ class MultipleChoiceTask(FineTuningTask):
             self.write_scores(folder, _scores(examples, outputs))
 
     def _write_submission(self, folder: str, predicted: np.ndarray) -> None:
-        """Writes the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
+        """Write the JSON lines that the CLUE server accepts for C3: row, number of the choice."""
         make_folder(folder, "output_dir")
         path = f"{folder}/{submission_file(self.options.data_dir)}"
         objects = ({"id": row, "label": choice} for row, choice in enumerate(predicted.tolist()))
@@ -245,7 +245,7 @@ class MultipleChoiceTask(FineTuningTask):
         logger.info("to submit: %s", path)
 
     def collapse(self, outputs: Outputs) -> str | None:
-        """Describes a model that answers every question with the same letter."""
+        """Describe a model that answers every question with the same letter."""
         predicted = set(outputs["logits"].argmax(axis=-1).tolist())
         if len(predicted) > 1:
             return None
@@ -270,7 +270,7 @@ def probabilities(examples: ExampleSet, outputs: Outputs) -> np.ndarray:
 
 
 def _scores(examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-    """Accuracy over all questions and per group, and the mean cross-entropy."""
+    """Return accuracy over all questions and per group, and the mean cross-entropy."""
     from sklearn import metrics  # slow to load, and needed after training
 
     answers = np.array([question.answer for question in examples.examples])

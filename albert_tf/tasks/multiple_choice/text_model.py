@@ -43,7 +43,6 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         task: the multiple-choice task of `albert_tf.tasks.multiple_choice` behind it.
 
     Example:
-
         >>> chooser = albert_tf.MultipleChoice.from_preset(
         ...     "albert/albert-base-v2", max_seq_length=32, max_qa_length=16
         ... )
@@ -69,7 +68,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def predict(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
     ) -> list[int]:
-        """Chooses an option for every question.
+        """Choose an option for every question.
 
         Args:
             questions, contexts, options: see the class.
@@ -79,7 +78,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
             The number of the chosen option, from 0, per question.
 
         Raises:
-            InputError: an argument is invalid.
+            InputError: If an argument is invalid.
         """
         found = self.predict_proba(questions, contexts, options, batch_size)
         return found.argmax(axis=-1).tolist() if len(found) else []
@@ -87,7 +86,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def predict_proba(
         self, questions: Any, contexts: Any, options: Any, batch_size: int = 8
     ) -> np.ndarray:
-        """Predicts the probability of every option; arguments as for `predict`.
+        """Predict the probability of every option; arguments as for `predict`.
 
         Returns:
             float32 `[questions, options]`, where questions with fewer options than others have 0
@@ -103,7 +102,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def evaluate(
         self, questions: Any, contexts: Any, options: Any, answers: Any, batch_size: int = 8
     ) -> dict[str, float]:
-        """Compares the choices with the truth.
+        """Compare the choices with the truth.
 
         Args:
             questions, contexts, options, batch_size: as for `predict`.
@@ -113,7 +112,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
             Results by name, such as `eval_accuracy`, as in `eval_results.txt`.
 
         Raises:
-            InputError: an argument is invalid.
+            InputError: If an argument is invalid.
         """
         return self._score(self._questions(questions, contexts, options, answers), batch_size)
 
@@ -126,7 +125,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
         validation_data: tuple[Any, Any, Any, Any] | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """Trains the model, as run_race.py does, with the `fit` of Keras.
+        """Train the model, as run_race.py does, with the `fit` of Keras.
 
         Args:
             questions, contexts, options: see the class.
@@ -140,7 +139,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
             Keras' `History`, with the loss of every epoch.
 
         Raises:
-            InputError: an argument is invalid.
+            InputError: If an argument is invalid.
         """
         FitArguments.checked(arguments)
         asked = self._questions(questions, contexts, options, answers)
@@ -153,7 +152,7 @@ class MultipleChoice(TaskModel[MultipleChoiceTask]):
     def _questions(
         self, questions: Any, contexts: Any, options: Any, answers: Any = None
     ) -> list[ChoiceQuestion]:
-        """Questions of the task; their ids are their numbers."""
+        """Return questions of the task; their ids are their numbers."""
         asked, about = as_texts(questions, "questions"), as_texts(contexts, "contexts")
         of_each = as_list(options, "options")
         given = [None] * len(asked) if answers is None else as_list(answers, "answers")

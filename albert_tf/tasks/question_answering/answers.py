@@ -27,7 +27,7 @@ def null_of_logits(outputs: dict[str, np.ndarray], best: float) -> float:
 
 
 def null_of_class(outputs: dict[str, np.ndarray], best: float) -> float:
-    """Output of the answerability classifier, regardless of the best span."""
+    """Return output of the answerability classifier, regardless of the best span."""
     return float(outputs["cls_logits"])
 
 
@@ -43,13 +43,13 @@ class Prediction(NamedTuple):
     null_score: float
 
     def answer(self, threshold: float | None = None) -> str:
-        """The best candidate; "" if there is none or the null score is above the threshold."""
+        """Return the best candidate; "" if there is none or the null score is too high."""
         if not self.candidates or (threshold is not None and self.null_score > threshold):
             return ""
         return self.candidates[0].text
 
     def nbest(self) -> list[dict[str, str | float]]:
-        """The candidates with their probabilities relative to each other, for a JSON file."""
+        """Return the candidates and their relative probabilities, for a JSON file."""
         if not self.candidates:
             return []
         probabilities = softmax(np.array([candidate.score for candidate in self.candidates]))
@@ -72,7 +72,7 @@ def predict_answers(
     max_answer_length: int,
     count: int,
 ) -> dict[str, Prediction]:
-    """A model's answer to each question, by id.
+    """Return a model's answer to each question, by id.
 
     Args:
         windows: those of a question next to each other.
@@ -96,7 +96,7 @@ def predict_answers(
 
 
 def write_answers(folder: str, predictions: dict[str, Prediction], threshold: float | None) -> None:
-    """Writes `predictions.json`, `nbest_predictions.json` and, with a threshold, `null_odds.json`.
+    """Write `predictions.json`, `nbest_predictions.json` and, with a threshold, `null_odds.json`.
 
     Args:
         folder: where the files go.

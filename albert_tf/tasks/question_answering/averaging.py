@@ -14,7 +14,7 @@ _SCORES = ("start_top_log_probs", "end_top_log_probs")
 
 
 def mean_of_spans(outputs: Sequence[Outputs]) -> Outputs:
-    """The spans that any model proposes, with the mean of their probabilities.
+    """Return the spans that any model proposes, with the mean of their probabilities.
 
     A model gives probability 0 to a span that it does not propose, so a span of one model alone
     does not win over one that all find likely. (The paper, section 4.9, averages "those spans that

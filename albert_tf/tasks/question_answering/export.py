@@ -35,7 +35,7 @@ class QuestionAnsweringExport(TaskExport):
         return 'question=tf.constant(["Who sat?"]), context=tf.constant(["The cat sat."])'
 
     def signatures(self) -> dict:
-        """Returns the signatures by name.
+        """Return the signatures by name.
 
         `serving_default` takes `question` and `context` `[batch]`. All of its outputs are
         `[batch]`: `answer`, or "" if there is none; `start` and `end`, int32, the range of
@@ -80,7 +80,7 @@ class QuestionAnsweringExport(TaskExport):
         }
 
     def _edges(self, characters, ids, start, end):
-        """Trims the white space around tokens, as `str.strip` does.
+        """Trim the white space around tokens, as `str.strip` does.
 
         Args:
             characters: code points of the contexts, `[contexts, (characters)]`.

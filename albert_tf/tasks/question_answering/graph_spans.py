@@ -49,7 +49,7 @@ class Best(NamedTuple):
 def _independent(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
-    """Returns every span of up to `max_answer_length` tokens."""
+    """Return every span of up to `max_answer_length` tokens."""
     part = tf.shape(windows.inside)[1]
     place = tf.range(tf.cast(part, tf.int64))
     within = tf.minimum(
@@ -80,7 +80,7 @@ def _independent(
 def _conditional(
     windows: Windows, outputs: dict[str, tf.Tensor], settings: QuestionAnsweringSettings
 ) -> Candidates:
-    """Returns the most probable spans according to the conditional head."""
+    """Return the most probable spans according to the conditional head."""
     position = windows.position[:, None]
     first = tf.cast(outputs["start_top_index"], tf.int64) - position
     first = tf.repeat(first, settings.end_n_top, axis=1)
@@ -141,7 +141,7 @@ FINDERS = {
 
 
 def best_spans(windows: Windows, candidates: Candidates, start, end, questions) -> Best:
-    """Returns the best span of each question that is not white space.
+    """Return the best span of each question that is not white space.
 
     Ties are resolved in favor of the earlier and shorter span.
 
@@ -176,7 +176,7 @@ def best_spans(windows: Windows, candidates: Candidates, start, end, questions) 
 
 
 def null_scores(windows: Windows, of_windows: tf.Tensor, questions) -> tf.Tensor:
-    """Returns the lowest null score of each question's windows, float64, 7 significant digits."""
+    """Return the lowest null score of each question's windows, float64, 7 significant digits."""
     least = tf.math.unsorted_segment_min(of_windows, windows.question, questions)
     # The threshold was chosen among scores rounded like this, so they must agree to the last digit.
     written = tf.strings.as_string(least, precision=6, scientific=True)

@@ -42,7 +42,7 @@ def make_windows(
     symbols: Symbols,
     settings: QuestionAnsweringSettings,
 ) -> Windows:
-    """Splits the contexts of questions into windows.
+    """Split the contexts of questions into windows.
 
     Args:
         queries: ids of the questions, int32 `[questions, (tokens)]`.
@@ -75,7 +75,7 @@ def make_windows(
 
 
 def _has_most_context(token, inside, place, length, tokens):
-    """Computes `max_context` of `albert_tf.tasks.question_answering.windows` for all tokens."""
+    """Compute `max_context` of `albert_tf.tasks.question_answering.windows` for all tokens."""
     before, after = place, length[:, None] - 1 - place
     context = tf.cast(tf.minimum(before, after), tf.float64)
     context += 0.01 * tf.cast(length[:, None], tf.float64)

@@ -61,12 +61,12 @@ def f1(prediction: str, answer: str, metric: AnswerMetric, version_2: bool = Fal
 
 
 def _common_bag(one: Units, other: Units) -> int:
-    """The number of units in common, in any order."""
+    """Return the number of units in common, in any order."""
     return (collections.Counter(one) & collections.Counter(other)).total()
 
 
 def _common_run(one: Units, other: Units) -> int:
-    """The length of the longest run of units that both have."""
+    """Return the length of the longest run of units that both have."""
     return difflib.SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
 
 
@@ -75,7 +75,7 @@ _NO_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize_answer(text: str) -> str:
-    """Lower-cases; removes ASCII punctuation, articles (a, an, the) and extra white space."""
+    """Lower-case; remove ASCII punctuation, articles (a, an, the) and extra white space."""
     plain = text.lower().translate(_NO_ASCII_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
@@ -104,7 +104,7 @@ def _without_cmrc_punctuation(text: str) -> str:
 
 
 def cmrc_segments(text: str) -> list[str]:
-    """Splits an answer as CMRC's script does: Chinese characters, and words between them."""
+    """Split an answer as CMRC's script does: Chinese characters, and words between them."""
     parts = _CMRC_PARTS.findall(_without_cmrc_punctuation(text))
     return [segment for part in parts for segment in _english_words(part)]
 
@@ -115,7 +115,7 @@ def _english_words(text: str) -> list[str]:
 
 
 def _characters(text: str) -> list[str]:
-    """Characters of scripts without spaces, and words of others, without punctuation."""
+    """Return characters of scripts without spaces, and words of others, without punctuation."""
     plain = unicodedata.normalize("NFKC", text).lower()
     kept = (c for c in plain if c not in string.punctuation and unicodedata.category(c)[0] != "P")
     return "".join(f" {c} " if is_unspaced(c) else c for c in kept).split()
@@ -160,7 +160,7 @@ class Chosen(NamedTuple):
 
 
 def choose_metric(answers: Iterable[str]) -> Chosen:
-    """Chooses a metric by the scripts of the answers of a file."""
+    """Choose a metric by the scripts of the answers of a file."""
     counts = collections.Counter(itertools.chain.from_iterable(answers))
     letters = {c: count for c, count in counts.items() if c.isalnum()}
     unspaced = {c: count for c, count in letters.items() if is_unspaced(c)}

@@ -189,7 +189,7 @@ class QuestionAnsweringOptions(FineTuningOptions):
     predict_feature_left_file: str | None = option(None, "Ignored: as above.")
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that exclude each other."""
+        """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         full = self.with_defaults()
         for name in ("start_n_top", "end_n_top"):

@@ -37,7 +37,7 @@ class SquadQuestion(NamedTuple):
     answers: tuple[Answer, ...]
 
     def placed_answer(self) -> Answer | None:
-        """The first answer that the context contains at the given position, or nearly there.
+        """Return the first answer that the context contains at the given position, or nearly there.
 
         If there is none, the first that begins up to three characters earlier counts, with its true
         position, and then the first without a position, where the context first contains it.
@@ -70,19 +70,19 @@ class SquadFile:
     version_2: bool
 
     def without_answer(self) -> int:
-        """Number of questions without an answer, in a labeled file."""
+        """Return number of questions without an answer, in a labeled file."""
         return sum(not question.answers for question in self.questions)
 
 
 def read_squad(path: str) -> SquadFile:
-    """The questions of a file.
+    """Return the questions of a file.
 
     A question has no answer if `is_impossible` is true, or if `answers` is empty, or has texts
     without characters only, while other questions of the file have some. A file without either is
     not labeled.
 
     Raises:
-        InputError: the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
+        InputError: If the file is missing, not a SQuAD file, lacks a field, repeats an id or has no
             question; the message names the location.
     """
     version, items = _content(path)
@@ -148,7 +148,7 @@ class _Row(_Entry):
     context: str = dataclasses.field(kw_only=True)
 
     def entries(self, place: str) -> _Entries:
-        """Yields where every question is, its context, and the question."""
+        """Yield where every question is, its context, and the question."""
         yield place, self.context, self
 
 
@@ -204,7 +204,7 @@ _KINDS: dict[str, type[_Item]] = {
 
 
 def _content(path: str) -> tuple[str, Iterable[tuple[str, _Item]]]:
-    """The version that a file gives, and its articles, paragraphs or rows with their places."""
+    """Return a file's version, and its articles, paragraphs or rows with their locations."""
     if path.endswith(".parquet"):
         rows = parquet_rows(path)
         return "", (
@@ -238,7 +238,7 @@ def _is_object(text: str) -> bool:
 
 
 def _list_for(items: Any) -> Any:
-    """The type of the list that a file is, or has as `data`."""
+    """Return the type of the list that a file is, or has as `data`."""
     return types.GenericAlias(list, (_kind_of(items),))
 
 

@@ -23,7 +23,7 @@ def squad_sections(
     metric: AnswerMetric = SQUAD,
     reason: str = "",
 ) -> list[Section]:
-    """Results with and without an answer, and the worst errors.
+    """Return results with and without an answer, and the worst errors.
 
     Args:
         questions: with their answers.
@@ -55,13 +55,13 @@ def squad_sections(
 
 
 def answered_section(answers: Sequence[str]) -> Section:
-    """The number of questions that were answered."""
+    """Return the number of questions that were answered."""
     answered = sum(bool(answer) for answer in answers)
     return Section("Predictions", f"{answered:,} of {len(answers):,} questions were answered.")
 
 
 def _intervals(scores: np.ndarray, exact_match: str, f1: str) -> dict[str, Interval]:
-    """Confidence intervals of the means of both columns, in percent."""
+    """Return confidence intervals of the means of both columns, in percent."""
     share = wilson(scores[:, 0].sum(), len(scores))
     return {
         exact_match: share._replace(low=100 * share.low, high=100 * share.high),
@@ -75,7 +75,7 @@ def _errors(
     answers: Sequence[str],
     scores: np.ndarray,
 ) -> Section:
-    """Wrong answers: lowest F1 first, and among these the most confident."""
+    """Return wrong answers: lowest F1 first, and among these the most confident."""
     rows = []
     for question, answer, (exact, f1) in zip(questions, answers, scores, strict=True):
         if exact:

@@ -64,7 +64,7 @@ def independent_spans(
 def conditional_spans(
     window: Window, outputs: dict[str, np.ndarray], max_answer_length: int, count: int
 ) -> Spans:
-    """The spans of a model that predicts ends for each of its best starts.
+    """Return the spans of a model that predicts ends for each of its best starts.
 
     Args:
         window: that the model read.
@@ -97,7 +97,7 @@ def best_candidates(
     max_answer_length: int,
     count: int,
 ) -> list[Candidate]:
-    """The best spans of a question with distinct texts, best first.
+    """Return the best spans of a question with distinct texts, best first.
 
     Among equal scores, the earlier and shorter span comes first. Surrounding white space is
     removed, and spans of nothing else are skipped.
@@ -134,7 +134,7 @@ def best_candidates(
 def _distinct(
     context: str, offsets: np.ndarray, spans: Spans, count: int, certain: int
 ) -> Iterator[Candidate]:
-    """The first `count` distinct texts among the first `certain` spans, best first."""
+    """Yield the first `count` distinct texts among the first `certain` spans, best first."""
     starts, ends, first, last = spans
     order = np.lexsort([last, first, -(starts + ends)])
     seen = {""}

@@ -13,7 +13,7 @@ from albert_tf.tasks.question_answering.readers import SquadQuestion
 def question_scores(
     question: SquadQuestion, prediction: str, version_2: bool, metric: AnswerMetric = SQUAD
 ) -> tuple[float, float]:
-    """Exact match and F1 of a prediction, each the best over the answers.
+    """Return exact match and F1 of a prediction, each the best over the answers.
 
     In 2.0, answers without units (words, by default) are ignored, and if none is left "" is
     correct.
@@ -33,7 +33,7 @@ def evaluate(
     version_2: bool,
     metric: AnswerMetric = SQUAD,
 ) -> dict[str, float]:
-    """Results in percent: `exact_match`, `f1`, and `total`, the number of questions.
+    """Return results in percent: `exact_match`, `f1`, and `total`, the number of questions.
 
     In 2.0 also for the questions with and without an answer: `HasAns_exact`, `HasAns_f1`,
     `HasAns_total`, `NoAns_exact` and so on, if there are any. Another metric than SQuAD's adds its
@@ -62,7 +62,7 @@ def evaluate(
 def best_threshold(
     answered: np.ndarray, has_answer: np.ndarray, null_scores: np.ndarray
 ) -> tuple[float, float]:
-    """The threshold with the best mean score; questions of equal null score stay together.
+    """Return the threshold with the best mean score; questions of equal null score stay together.
 
     A question is answered if its null score is at most the threshold. Among equally good
     thresholds the lowest is returned.

@@ -61,7 +61,7 @@ class QuestionAnsweringTask(FineTuningTask):
         tokenizer: of the model.
 
     Raises:
-        InputError: a file is invalid, or files and options contradict each other.
+        InputError: If a file is invalid, or files and options contradict each other.
     """
 
     options: QuestionAnsweringOptions
@@ -92,7 +92,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return read_json(path, _TrainedHead) if folder and exists(path) else _TrainedHead()
 
     def _choose_metric(self) -> tuple[AnswerMetric, str]:
-        """The metric, and why: the flag, else the answers, else what the model was scored by."""
+        """Return the metric and why: the flag, else the answers, else the model's own."""
         name = self.options.answer_metric
         if name != "auto":
             return METRICS[name], ""
@@ -115,7 +115,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return (f1, f"{exact}_match", *groups)
 
     def _settings(self) -> tuple[bool, str]:
-        """Whether questions may have no answer, and the name of the head."""
+        """Return whether questions may have no answer, and the name of the head."""
         options, files, trained = self.options, self._files, self._trained()
         version_2 = options.version_2_with_negative
         if version_2 is None:
@@ -160,7 +160,7 @@ class QuestionAnsweringTask(FineTuningTask):
             yield from (question.text for question in questions)
 
     def _train_windows(self, questions: Sequence[SquadQuestion], source: str) -> Windows:
-        """The windows of the questions with usable answers; others are listed."""
+        """Return the windows of the questions with usable answers; others are listed."""
         placed = {question: question.placed_answer() for question in questions}
         misplaced = [q for q, answer in placed.items() if q.answers and answer is None]
         for question in misplaced:
@@ -221,7 +221,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return {KIND.settings_file: json.dumps(settings | self.recorded_options()) + "\n"}
 
     def score(self, examples: ExampleSet, outputs: Outputs) -> dict[str, float]:
-        """Results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.
+        """Return results as in `squad_metrics.evaluate`; for 2.0 also the best thresholds.
 
         The threshold with the best F1 is used, unless `null_score_diff_threshold` gives another.
         """
@@ -254,7 +254,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return Baseline("never an answer", results)
 
     def predictions(self, examples: ExampleSet, outputs: Outputs) -> dict[str, Prediction]:
-        """The answers by the ids of their questions, with all candidates."""
+        """Return the answers by the ids of their questions, with all candidates."""
         return predict_answers(
             cast(Windows, examples.features).windows,
             outputs,
@@ -271,7 +271,7 @@ class QuestionAnsweringTask(FineTuningTask):
         return self._head.average(outputs)
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
-        """The question's id and its answer."""
+        """Return the question's id and its answer."""
         threshold = self.threshold()
         predictions = self.predictions(examples, outputs)
         return [f"{id}\t{each.answer(threshold)}" for id, each in predictions.items()]
@@ -297,7 +297,7 @@ class QuestionAnsweringTask(FineTuningTask):
         )
 
     def threshold(self) -> float | None:
-        """The null threshold from the flag, else from the last evaluation, else 0.
+        """Return the null threshold from the flag, else from the last evaluation, else 0.
 
         None if every question has an answer.
         """

@@ -66,7 +66,6 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         task: the `QuestionAnsweringTask` behind it; None until the head is known.
 
     Example:
-
         >>> answerer = albert_tf.QuestionAnswerer.from_preset(
         ...     "albert/albert-base-v2", squad_head="span", max_seq_length=128, doc_stride=64
         ... )
@@ -98,7 +97,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         return answerer
 
     def _use(self, **changes: Any) -> None:
-        """Uses the task of the options, with changes that stay."""
+        """Use the task of the options, with changes that stay."""
         self._options = dataclasses.replace(self._options, **changes)
         self._use_task(QuestionAnsweringTask(self._options, self.tokenizer))
 
@@ -122,7 +121,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         return super()._companions() | results
 
     def predict(self, questions: Any, contexts: Any, batch_size: int = 32) -> list[Answer]:
-        """Answers questions.
+        """Answer questions.
 
         Args:
             questions, contexts: see the class.
@@ -132,7 +131,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
             An answer per question.
 
         Raises:
-            InputError: an argument is invalid, or the model has no head yet.
+            InputError: If an argument is invalid, or the model has no head yet.
         """
         task, asked = self._known_task(), _questions(questions, contexts)
         if not asked:
@@ -144,7 +143,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
     def evaluate(
         self, questions: Any, contexts: Any, answers: Any, batch_size: int = 32
     ) -> dict[str, float]:
-        """Compares answers with the truth, as `--do_eval` of run_squad.py does.
+        """Compare answers with the truth, as `--do_eval` of run_squad.py does.
 
         Args:
             questions, contexts, batch_size: as for `predict`.
@@ -154,7 +153,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
             Results by name, such as `f1` and `exact_match`, as in `eval_results.txt`.
 
         Raises:
-            InputError: an argument is invalid.
+            InputError: If an argument is invalid.
         """
         task, asked = self._known_task(), _questions(questions, contexts, answers)
         check_any(asked)
@@ -172,7 +171,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
         validation_data: tuple[Any, Any, Any] | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """Trains the model, as run_squad.py does, with the `fit` of Keras.
+        """Train the model, as run_squad.py does, with the `fit` of Keras.
 
         Args:
             questions, contexts: see the class.
@@ -187,7 +186,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
             Keras' `History`, with the loss of every epoch.
 
         Raises:
-            InputError: an argument is invalid, or no answer is in its context.
+            InputError: If an argument is invalid, or no answer is in its context.
         """
         FitArguments.checked(arguments)
         asked = _questions(questions, contexts, answers)
@@ -209,7 +208,7 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
 
 
 def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[SquadQuestion]:
-    """Questions of the task; their ids are their numbers."""
+    """Return questions of the task; their ids are their numbers."""
     asked = as_texts(questions, "questions")
     about = [contexts] * len(asked) if isinstance(contexts, str) else as_texts(contexts, "contexts")
     check_same_length(asked, about, "contexts", "questions")
@@ -224,7 +223,7 @@ def _questions(questions: Any, contexts: Any, answers: Any = None) -> list[Squad
 
 
 def _given_answers(value: Any, number: int) -> tuple[GivenAnswer, ...]:
-    """The answers to a question as `fit` takes them."""
+    """Return the answers to a question as `fit` takes them."""
     if value is None or value == "":
         return ()
     answers = []

@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
-    """The parts of a context, in order; the last one ends where the context ends.
+    """Return the parts of a context, in order; the last one ends where the context ends.
 
     Args:
         tokens: number of tokens in the context; 0 gives one empty part.
@@ -46,7 +46,7 @@ def parts_of(tokens: int, room: int, stride: int) -> list[Part]:
 
 
 def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
-    """The part in which each token has the most context, int `[tokens]`.
+    """Return the part in which each token has the most context, int `[tokens]`.
 
     The score is the smaller of the numbers of tokens before and after it, plus 0.01 times the
     length of the part; the first of equals wins, as in BERT.
@@ -59,7 +59,7 @@ def max_context(parts: Sequence[Part], tokens: int) -> np.ndarray:
 
 
 def tokens_of(answer: Answer, offsets: np.ndarray) -> tuple[int, int] | None:
-    """The first and last of the tokens that contain the characters of an answer.
+    """Return the first and last of the tokens that contain the characters of an answer.
 
     Args:
         answer: in the context.
@@ -133,7 +133,7 @@ def make_windows(
     doc_stride: int,
     answers: Sequence[Answer | None] | None = None,
 ) -> Windows:
-    """Encodes questions as windows.
+    """Encode questions as windows.
 
     Args:
         questions: with their contexts.
@@ -184,7 +184,7 @@ def make_windows(
 
 
 def list_skipped(source: str, total: int, questions: Sequence[SquadQuestion], reason: str) -> None:
-    """Reports which questions are not trained on, and why."""
+    """Report which questions are not trained on, and why."""
     if not questions:
         return
     counts = f"{len(questions):,} of {total:,}"

@@ -41,7 +41,7 @@ class _WordLine(NamedTuple):
 def read_columns(
     path: str, word_column: int = 1, tag_column: int = -1, labeled: bool = True
 ) -> Iterator[Sentence]:
-    """Yields the sentences of a file.
+    """Yield the sentences of a file.
 
     Args:
         path: of the file.
@@ -50,7 +50,7 @@ def read_columns(
         labeled: whether tags are required.
 
     Raises:
-        InputError: a line has more or fewer columns than the others, or lacks a column.
+        InputError: If a line has more or fewer columns than the others, or lacks a column.
     """
     lines = [line.removeprefix("\ufeff") for line in read_lines(path)]
     words = (n for n, line in enumerate(lines) if not line.startswith("#") and _is_word(line))
@@ -95,7 +95,7 @@ def _columns_of(line: str) -> list[str]:
 
 
 def _is_word(line: str) -> bool:
-    """Whether a line has a word, so neither separates sentences nor documents."""
+    """Return whether a line has a word, so neither separates sentences nor documents."""
     return bool(line.strip()) and not line.startswith("-DOCSTART-")
 
 
@@ -122,6 +122,6 @@ def _sentence(
 
 
 def _are_numbered(lines: list[_WordLine]) -> bool:
-    """Whether the first column numbers the words of a sentence, as in CoNLL-U."""
+    """Return whether the first column numbers the words of a sentence, as in CoNLL-U."""
     ids = [line.id for line in lines if not _NO_WORD.fullmatch(line.id)]
     return bool(ids) and ids == [str(number) for number in range(1, len(ids) + 1)]

@@ -63,7 +63,7 @@ class Scores(NamedTuple):
 
 
 def chunks(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """The entities of a sequence of tags: type, first word, and the word after the last."""
+    """Return the entities of a sequence of tags: type, first word, and the word after the last."""
     found: list[tuple[str, int, int]] = []
     before, type_before, start = OUTSIDE, "_", 0
     for number, tag in enumerate([*tags, OUTSIDE]):
@@ -77,7 +77,7 @@ def chunks(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def iob2(chunks: Iterable[tuple[str, int, int]], words: int) -> list[str]:
-    """The IOB2 tags of some words; an entity that overlaps an earlier one is left out.
+    """Return the IOB2 tags of some words; an entity that overlaps an earlier one is left out.
 
     Args:
         chunks: as of `chunks`.
@@ -91,7 +91,7 @@ def iob2(chunks: Iterable[tuple[str, int, int]], words: int) -> list[str]:
 
 
 def invalid_tags(sequences: Iterable[Sequence[str]]) -> tuple[str, int]:
-    """Finds the scheme of sequences of tags.
+    """Find the scheme of sequences of tags.
 
     Returns:
         "IOBES", "IOB1" or "IOB2", and how many tags are invalid in it.
@@ -116,7 +116,7 @@ def invalid_tags(sequences: Iterable[Sequence[str]]) -> tuple[str, int]:
 def count_matches(
     truth: Sequence[Sequence[Entity]], predicted: Sequence[Sequence[Entity]]
 ) -> dict[str, Scores]:
-    """Counts entities by type; predictions are correct if type, start and end are those of one.
+    """Count entities by type; predictions are correct if type, start and end are those of one.
 
     Args:
         truth: per text, its entities.

@@ -63,7 +63,7 @@ class TaggingExport(TaskExport):
         return 'text=tf.constant(["Anna lives in Paris."])'
 
     def signatures(self) -> dict:
-        """Returns the signatures by name.
+        """Return the signatures by name.
 
         `serving_default` takes `text` `[batch]`. All of its outputs are `[batch, entities]`, with
         as many columns as the text with most entities has: `label`; `start` and `end`, int32, the
@@ -119,7 +119,7 @@ class TaggingExport(TaskExport):
         }
 
     def _word_tags(self, words: RawWords, windows: TagWindows, logits: tf.Tensor):
-        """Returns the tag of each word, an index of `self._tags`, and its probability.
+        """Return the tag of each word, an index of `self._tags`, and its probability.
 
         A word without a token of its own has the probability of the word before it and continues
         its tag. If there is no word before it, `[CLS]` is read.
@@ -142,7 +142,7 @@ class TaggingExport(TaskExport):
         return tag, tf.reduce_max(probabilities, axis=-1)
 
     def _entities(self, rows: tf.Tensor, tags: tf.Tensor, scores: tf.Tensor) -> _Spans:
-        """Returns the entities, as `chunks` of `albert_tf.tasks.tagging.entities` does."""
+        """Return the entities, as `chunks` of `albert_tf.tasks.tagging.entities` does."""
         types = tf.gather(self._type_of, tags)
         same = (types[1:] == types[:-1]) & (rows[1:] == rows[:-1])
         continues = tf.gather(self._continues, tags[1:]) & tf.gather(self._begins, tags[:-1]) & same

@@ -51,12 +51,12 @@ class TagWindows(NamedTuple):
     text: tf.Tensor
 
     def first(self, texts: tf.Tensor) -> tf.Tensor:
-        """Returns the first window of each of some texts, int64."""
+        """Return the first window of each of some texts, int64."""
         return tf.cast(lower_bound(self.text, texts), tf.int64)
 
 
 def make_windows(words: EncodedWords, symbols: Symbols, max_seq_length: int) -> TagWindows:
-    """Splits texts into windows that overlap by half.
+    """Split texts into windows that overlap by half.
 
     Args:
         words: the texts.
@@ -88,7 +88,7 @@ def make_windows(words: EncodedWords, symbols: Symbols, max_seq_length: int) -> 
 
 
 def _first_tokens(words: EncodedWords) -> tf.Tensor:
-    """Returns the first token of each word that is not that of an earlier word, or -1, int64."""
+    """Return the first token of each word that is not that of an earlier word, or -1, int64."""
     rows = words.ids.value_rowids()
     starts, ends = words.starts.values, words.ends.values
     visible = tf.where(starts < ends)[:, 0]
@@ -108,7 +108,7 @@ def _first_tokens(words: EncodedWords) -> tf.Tensor:
 
 
 def _used(first: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
-    """Returns how many tokens are used after each word, which takes the next one that it may.
+    """Return how many tokens are used after each word, which takes the next one that it may.
 
     That is `used[k] = min(max(used[k - 1], first[k]) + 1, after[k])`. A sequence of such steps is
     one of the form `min(max(used + shift, low), high)`, so prefixes are combined by doubling.
@@ -140,7 +140,7 @@ def _used(first: tf.Tensor, after: tf.Tensor) -> tf.Tensor:
 
 
 def running_max(values: tf.Tensor) -> tf.Tensor:
-    """Returns the largest of each value and those before it."""
+    """Return the largest of each value and those before it."""
 
     def more(distance, values):
         return distance < tf.size(values)

@@ -36,11 +36,11 @@ class RawWords(NamedTuple):
         return tf.gather(self.text.rows, self.first)
 
     def spans(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the start and the end of each word in its raw text, int64 `[words]`."""
+        """Return the start and the end of each word in its raw text, int64 `[words]`."""
         return tf.gather(self.text.starts, self.first), tf.gather(self.text.ends, self.after - 1)
 
     def joined(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Joins the words of each text by single spaces.
+        """Join the words of each text by single spaces.
 
         Returns:
             The new texts, strings `[texts]`, and the start and the end of each word in them.
@@ -78,7 +78,7 @@ class WordSplitter:
         self._spaces = symbols["space"]
 
     def __call__(self, texts: tf.Tensor) -> RawWords:
-        """Returns the words of strings `[texts]`."""
+        """Return the words of strings `[texts]`."""
         text = graph_characters.decode(texts)
         kinds = self._kinds(text.codes) + ord(string.ascii_letters[0])
         strings = text._replace(codes=kinds).strings()
@@ -96,7 +96,7 @@ class WordSplitter:
 
 @functools.cache  # goes through all of Unicode
 def _kinds_of_characters() -> tuple[character_tables.Table, dict[str, str]]:
-    """Finds the characters that are in the same of the sets that decide where words end.
+    """Find the characters that are in the same of the sets that decide where words end.
 
     Returns:
         The kind of each character, and for each set the letters of the kinds in it.

@@ -134,7 +134,7 @@ class TaggingOptions(FineTuningOptions):
     )
 
     def check(self) -> None:
-        """Raises InputError for values out of range or options that exclude each other."""
+        """Raise InputError for values out of range or options that exclude each other."""
         super().check()
         for name in ("word_column", "tag_column"):
             if getattr(self, name) == 0:
@@ -175,10 +175,10 @@ class TaggingOptions(FineTuningOptions):
         return TAG_SETS.get(self._key)
 
     def split_files(self, split: str) -> list[str]:
-        """The files of a split: the one that is named, else those of `task_name`.
+        """Return the files of a split: the one that is named, else those of `task_name`.
 
         Raises:
-            InputError: the data set lacks them, or they cannot be fetched.
+            InputError: If the data set lacks them, or they cannot be fetched.
         """
         path = getattr(self, f"{split}_file")
         if path and path != STANDARD_STREAM:

@@ -86,10 +86,10 @@ class ReadOptions(NamedTuple):
 
 
 def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
-    """Reads a file; its ending selects the format: .json and .jsonl, .parquet, else columns.
+    """Read a file; its ending selects the format: .json and .jsonl, .parquet, else columns.
 
     Raises:
-        InputError: the file is missing or invalid, or contains no text.
+        InputError: If the file is missing or invalid, or contains no text.
     """
     if not exists(path):
         raise InputError(f"{path}: no such file")
@@ -108,7 +108,7 @@ def read_tagged(path: str, options: ReadOptions) -> list[TaggedText]:
 def from_words(
     location: str, id: str | int, words: Sequence[str], tags: Sequence[str] | None = None
 ) -> TaggedText:
-    """A text of given words."""
+    """Return a text of given words."""
     ends = list(itertools.accumulate(len(word) + 1 for word in words))
     spans = tuple((end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True))
     tags = None if tags is None else tuple(tags)
@@ -183,7 +183,7 @@ class _Metadata:
 
 
 def _names_in_parquet(path: str) -> tuple[str, ...]:
-    """The names of the tags, which the datasets library stores with the schema; () if none."""
+    """Return the names of tags, which the datasets library stores with the schema, if any."""
     with open_parquet(path) as table:
         stored = (table.schema_arrow.metadata or {}).get(b"huggingface", b"{}").decode()
     features = parse_json(stored, f"{path}: metadata", _Metadata).info.features
@@ -230,10 +230,10 @@ def _tag_name(location: str, tag: str | int, names: tuple[str, ...]) -> str:
 
 
 def entity_of(location: str, text: str, span: Span) -> Entity:
-    """An entity of a text, without white space at its edges.
+    """Return an entity of a text, without white space at its edges.
 
     Raises:
-        InputError: the span is not in the text, or is white space.
+        InputError: If the span is not in the text, or is white space.
     """
     start, end = span.start, span.end
     if not 0 <= start < end <= len(text) or not text[start:end].strip():
@@ -247,7 +247,7 @@ def entity_of(location: str, text: str, span: Span) -> Entity:
 
 
 def _cluener_spans(location: str, text: str, label: dict[str, Any]) -> list[Span]:
-    """Spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
+    """Return spans of CLUENER, type -> text -> positions, whose ends are the last characters."""
     by_type = converted(label, f"{location}: label", dict[str, dict[str, list[tuple[int, int]]]])
     spans = [
         Span(start, end + 1, type_)
@@ -261,7 +261,7 @@ def _cluener_spans(location: str, text: str, label: dict[str, Any]) -> list[Span
 def as_example(
     text: TaggedText, words: Sequence[tuple[int, int]], finds_entities: bool
 ) -> TaggedExample:
-    """The tags of some words of a text, and its entities.
+    """Return the tags of some words of a text, and its entities.
 
     Args:
         text: as read.
@@ -283,10 +283,10 @@ def as_example(
 
 
 def kind_of_tags(texts: Sequence[TaggedText]) -> Literal["entities", "plain"]:
-    """Whether the tags of a file are those of entities.
+    """Return whether the tags of a file are those of entities.
 
     Raises:
-        InputError: some are, and others are not.
+        InputError: If some are, and others are not.
     """
     places = {tag: text for text in texts for tag in text.tags or ()}
     invalid = [tag for tag in places if split_tag(tag) is None]
@@ -301,7 +301,7 @@ def kind_of_tags(texts: Sequence[TaggedText]) -> Literal["entities", "plain"]:
 
 
 def labels_of(texts: Sequence[TaggedText], kind: str) -> list[str]:
-    """The tags to learn, in the order of their ids."""
+    """Return the tags to learn, in the order of their ids."""
     if kind == PLAIN_TAGS:
         return sorted({tag for text in texts for tag in text.tags or ()})
     types = {label for text in texts for label, _, _ in chunks(text.tags or ())}
@@ -312,7 +312,7 @@ def labels_of(texts: Sequence[TaggedText], kind: str) -> list[str]:
 
 
 def _words_of(entity: Entity, words: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The first word that an entity overlaps, and the one after the last."""
+    """Return the first word that an entity overlaps, and the one after the last."""
     inside = [
         number
         for number, (start, end) in enumerate(words)
@@ -322,13 +322,13 @@ def _words_of(entity: Entity, words: Sequence[tuple[int, int]]) -> tuple[int, in
 
 
 def conll_lines(words: Sequence[str], *tags: Sequence[str]) -> str:
-    """A line for each word: the word, and one tag of each sequence, separated by spaces."""
+    """Return a line for each word: the word, and one tag of each sequence, separated by spaces."""
     shown_words = ("_".join(word.split()) or "_" for word in words)
     return "".join(f"{' '.join(row)}\n" for row in zip(shown_words, *tags, strict=True))
 
 
 def cluener_line(id: str | int, entities: Iterable[Entity]) -> str:
-    """The JSON object of CLUENER: type -> text -> first and last character of each place."""
+    """Return the JSON object of CLUENER: type -> text -> first and last character of each place."""
     label: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for each in entities:
         places = label.setdefault(each.label, {}).setdefault(each.text, [])

@@ -25,7 +25,7 @@ def entity_sections(
     truth: Sequence[Sequence[Entity]],
     predicted: Sequence[Sequence[Entity]],
 ) -> list[Section]:
-    """Results by type, confused types, and the worst errors.
+    """Return results by type, confused types, and the worst errors.
 
     Args:
         texts: that were tagged.
@@ -70,7 +70,7 @@ Error = tuple[str, Entity | None, Entity | None]
 
 
 def find_errors(truth: Iterable[Entity], predicted: Iterable[Entity]) -> list[Error]:
-    """Pairs the wrong entities of a text with the true ones.
+    """Return pairs the wrong entities of a text with the true ones.
 
     Returns:
         What is wrong ("wrong type", "wrong boundaries", "wrong type and boundaries", "missed",
@@ -102,7 +102,7 @@ def _overlap(one: Entity, other: Entity) -> bool:
 
 
 def _confusion(truth: Sequence[Sequence[Entity]], errors: Sequence[list[Error]]) -> Section:
-    """What became of the entities of each type."""
+    """Return what became of the entities of each type."""
     confused: collections.Counter[tuple[str, str]] = collections.Counter()
     support = collections.Counter(label for each in truth for label, *_ in {e.key for e in each})
     for kind, true, found in (error for of_text in errors for error in of_text):
@@ -132,7 +132,7 @@ def _worst_errors(
     predicted: Sequence[Sequence[Entity]],
     errors: Sequence[list[Error]],
 ) -> Section:
-    """Texts with the most errors first, and among these the most confident."""
+    """Return texts with the most errors first, and among these the most confident."""
     order = sorted(
         (number for number, of_text in enumerate(errors) if of_text),
         key=lambda number: (
@@ -155,7 +155,7 @@ def _worst_errors(
 
 
 def marked_text(text: str, entities: Iterable[Entity], start: int, end: int) -> str:
-    """Part of a text with its entities in brackets: "flew to [Paris LOC] today"."""
+    """Return part of a text with its entities in brackets: "flew to [Paris LOC] today"."""
     parts, place = ["... " if start else ""], start
     for each in sorted(entities, key=lambda each: (each.start, each.end)):
         if each.start < place or each.end > end:
@@ -175,7 +175,7 @@ def _described(error: Error) -> str:
 def tag_sections(
     words: Sequence[Sequence[str]], truth: Sequence[Sequence[str]], predicted: Sequence[WordTags]
 ) -> list[Section]:
-    """Plain tags: results by tag, and the most frequent errors.
+    """Return plain tags: results by tag, and the most frequent errors.
 
     Args:
         words: per text.
@@ -209,7 +209,7 @@ def tag_sections(
 
 
 def predicted_section(predicted: Sequence[WordTags]) -> Section:
-    """How often each tag is predicted, and with what mean probability."""
+    """Return how often each tag is predicted, and with what mean probability."""
     scores: dict[str, list[float]] = collections.defaultdict(list)
     for each in predicted:
         for tag, score in zip(each.tags, each.scores, strict=True):

@@ -15,13 +15,13 @@ _PREFIXES = {"M": "I", "L": "E", "U": "S", "W": "S"}
 
 
 def continued(tag: str) -> str:
-    """The tag of a word that belongs to the word before it, which has `tag`."""
+    """Return the tag of a word that belongs to the word before it, which has `tag`."""
     found = split_tag(tag)
     return tag if found is None or tag == OUTSIDE else f"I-{found[1]}"
 
 
 def split_tag(tag: str) -> tuple[str, str] | None:
-    """The prefix (B, I, E, S or O) and the type of a tag; None if it has none of these."""
+    """Return the prefix (B, I, E, S or O) and the type of a tag; None if it has none of these."""
     if tag == OUTSIDE:
         return OUTSIDE, "_"
     found = _TAG.fullmatch(tag)

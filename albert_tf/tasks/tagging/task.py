@@ -70,7 +70,7 @@ class TaggingTask(FineTuningTask):
             training file, or read from `output_dir`.
 
     Raises:
-        InputError: an argument or file is invalid.
+        InputError: If an argument or file is invalid.
     """
 
     options: TaggingOptions
@@ -110,7 +110,7 @@ class TaggingTask(FineTuningTask):
         return [text for path in options.split_files(split) for text in read_tagged(path, read)]
 
     def _target(self) -> tuple[TaggingSettings, list[str]]:
-        """What is learned from the training file, or was learned by the model in `output_dir`."""
+        """Return what is learned from the training file, or recorded in `output_dir`."""
         folder = self.options.output_dir
         path = f"{folder}/{KIND.settings_file}"
         trained_labels = list(find_companions(folder).labels) if exists(path) else []
@@ -145,7 +145,7 @@ class TaggingTask(FineTuningTask):
     def _report(
         self, split: str, texts: Sequence[TaggedText], examples: Sequence[TaggedExample]
     ) -> None:
-        """Logs what of the data cannot be learned, or is repaired."""
+        """Log what of the data cannot be learned, or be repaired."""
         words = sum(len(example.words) for example in examples)
         logger.info("%s: %s texts, %s words", split, f"{len(texts):,}", f"{words:,}")
         if not self.finds_entities:
@@ -280,7 +280,7 @@ class TaggingTask(FineTuningTask):
         return Baseline(f"always {answer}", {f"eval_{n}": value for n, value in scores.items()})
 
     def collapse(self, outputs: Outputs) -> str | None:
-        """Describes a model that gives every word the same tag."""
+        """Describe a model that gives every word the same tag."""
         if self._eval_windows is None:
             return None
         found = predict_tags(self._eval_windows, outputs["logits"], self.labels)
@@ -288,7 +288,7 @@ class TaggingTask(FineTuningTask):
         return f"every predicted tag is {tags.pop()!r}" if len(tags) == 1 else None
 
     def decode(self, examples: ExampleSet, outputs: Outputs) -> list[str]:
-        """A JSON object for each text, as in `predictions.jsonl`."""
+        """Return a JSON object for each text, as in `predictions.jsonl`."""
         tags = self._predict(examples, outputs)
         entities = self._entities(examples, tags) if self.finds_entities else [[] for _ in tags]
         lines = []
@@ -335,7 +335,7 @@ class TaggingTask(FineTuningTask):
     def _write_submission(
         self, folder: str, examples: ExampleSet, tags: Sequence[WordTags]
     ) -> None:
-        """Writes CLUENER's JSON lines: type -> text -> first and last character of each."""
+        """Write CLUENER's JSON lines: type -> text -> first and last character of each."""
         tag_set = self.options.tag_set
         assert tag_set is not None, "checked"
         make_folder(folder, "output_dir")

@@ -60,7 +60,6 @@ class TokenClassifier(TaskModel[TaggingTask]):
         task: the `TaggingTask` behind it; None until the tags are known.
 
     Example:
-
         >>> tagger = albert_tf.TokenClassifier.from_preset(
         ...     "albert/albert-base-v2", labels=["O", "B-PER", "I-PER"]
         ... )
@@ -100,7 +99,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         return tagger
 
     def _use(self, settings: TaggingSettings, labels: list[str]) -> None:
-        """Uses a task that no training folder records."""
+        """Use a task that no training folder records."""
         self._use_task(TaggingTask(self._options, self.tokenizer, (settings, labels)))
 
     @property
@@ -109,7 +108,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         return list(self._known_task().labels)
 
     def predict(self, texts: Any, batch_size: int = 32) -> list[list[Entity]]:
-        """Finds the entities in texts, as run_tagger.py does.
+        """Find the entities in texts, as run_tagger.py does.
 
         Args:
             texts: see the class; a single text counts as a list of one.
@@ -121,7 +120,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             model of plain tags, every word with its tag as `label`.
 
         Raises:
-            InputError: an argument is invalid, or the model has no head yet.
+            InputError: If an argument is invalid, or the model has no head yet.
         """
         task, examples = self._known_task(), self._examples(_tagged_texts(texts))
         if not examples:
@@ -143,7 +142,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         ]
 
     def evaluate(self, texts: Any, entities: Any, batch_size: int = 32) -> dict[str, float]:
-        """Compares predictions with the truth.
+        """Compare predictions with the truth.
 
         Args:
             texts, batch_size: as for `predict`.
@@ -154,7 +153,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             `eval_results.txt`.
 
         Raises:
-            InputError: an argument is invalid, or a label is none of the model's.
+            InputError: If an argument is invalid, or a label is none of the model's.
         """
         self._known_task()
         examples = self._labeled_examples(_tagged_texts(texts, entities))
@@ -169,7 +168,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         validation_data: tuple[Any, Any] | None = None,
         **arguments: Any,
     ) -> keras.callbacks.History:
-        """Trains the model, as run_tagger.py does, with the `fit` of Keras.
+        """Train the model, as run_tagger.py does, with the `fit` of Keras.
 
         Args:
             texts: see the class.
@@ -183,7 +182,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
             Keras' `History`, with the loss of every epoch.
 
         Raises:
-            InputError: an argument is invalid, or a label is none of the model's.
+            InputError: If an argument is invalid, or a label is none of the model's.
         """
         FitArguments.checked(arguments)
         tagged = _tagged_texts(texts, entities)
@@ -211,7 +210,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
         ]
 
     def _labeled_examples(self, texts: Sequence[TaggedText]) -> list[TaggedExample]:
-        """Examples whose tags are all known to the model."""
+        """Return examples whose tags are all known to the model."""
         examples = self._examples(texts)
         for example in examples:
             place = example.source.location
@@ -226,7 +225,7 @@ class TokenClassifier(TaskModel[TaggingTask]):
 
 
 def _checked_labels(labels: Any) -> list[str]:
-    """The argument `labels` of `from_preset`."""
+    """Return the argument `labels` of `from_preset`."""
     values = as_list(labels, "labels")
     for number, label in enumerate(values):
         check_text(label, f"`labels`[{number}]")
@@ -236,12 +235,12 @@ def _checked_labels(labels: Any) -> list[str]:
 
 
 def _kind_of(labels: Sequence[str]) -> Any:
-    """Whether tags are those of entities or plain."""
+    """Return whether tags are those of entities or plain."""
     return ENTITY_TAGS if all(map(split_tag, labels)) else PLAIN_TAGS
 
 
 def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
-    """Texts of the task; labeled if entities are given."""
+    """Return texts of the task; labeled if entities are given."""
     items = [texts] if isinstance(texts, str) else as_list(texts, "texts")
     if entities is None:
         return [_tagged_text(number, item) for number, item in enumerate(items)]
@@ -255,7 +254,7 @@ def _tagged_texts(texts: Any, entities: Any = None) -> list[TaggedText]:
 
 
 def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
-    """One of the texts, with its entities or tags if they are given."""
+    """Return one of the texts, with its entities or tags if they are given."""
     place, place_of_labels = f"`texts`[{number}]", f"`entities`[{number}]"
     location = place if labels is None else place_of_labels
     if isinstance(item, str):
@@ -279,14 +278,14 @@ def _tagged_text(number: int, item: Any, labels: Any = None) -> TaggedText:
 
 
 def _items(place: str, value: Any) -> list[Any]:
-    """A list of words, tags or entities."""
+    """Return a list of words, tags or entities."""
     if not hasattr(value, "tolist") and not isinstance(value, tuple | list):
         raise InputError(f"{place}: must be a list, not {shown_value(value)}")
     return as_list(value, place)
 
 
 def _span(place: str, value: Any) -> Span:
-    """An entity as `fit` takes it."""
+    """Return an entity as `fit` takes it."""
     if isinstance(value, Entity):
         value = (value.start, value.end, value.label)
     is_triple = isinstance(value, tuple | list) and len(value) == 3

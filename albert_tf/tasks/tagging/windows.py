@@ -32,12 +32,12 @@ class WordsInText(NamedTuple):
 
 
 def raw_words(text: str, unit: str) -> list[tuple[int, int]]:
-    """The words of a raw text, for a model that was trained on `unit`."""
+    """Return the words of a raw text, for a model that was trained on `unit`."""
     return split_words(text, joined=unit == WORDS)
 
 
 def encoded_form(text: str, words: Sequence[tuple[int, int]], unit: str) -> WordsInText:
-    """What a model reads that was trained on `unit`: words joined by single spaces, or the text."""
+    """Return what a model trained on `unit` reads: words joined by spaces, or the text."""
     if unit == TEXT:
         return WordsInText(text, words)
     spans, parts, end = [], [], -1
@@ -68,14 +68,14 @@ class TagWindows(Features):
     texts_split: int
 
     def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
-        """Adds `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""
+        """Add `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""
         array = np.full((len(self), max_seq_length), NO_LABEL, np.int32)
         own = self.places[:, 0] >= 0
         array[tuple(self.places[own].T)] = np.asarray(label_ids, np.int32)[own]
         self.arrays["label_ids"] = array
 
     def of_words(self, values: np.ndarray) -> np.ndarray:
-        """Selects the values of the words, `[words, ...]`, from `[windows, seq, ...]`.
+        """Select the values of the words, `[words, ...]`, from `[windows, seq, ...]`.
 
         A word without a token has the values of the word before it, or else of `[CLS]`.
         """
@@ -84,7 +84,7 @@ class TagWindows(Features):
 
 
 def _filled(places: np.ndarray, counts: np.ndarray, first_windows: np.ndarray) -> np.ndarray:
-    """The places, those of words without tokens replaced by that of the word before."""
+    """Return the places, those of words without tokens replaced by that of the word before."""
     filled = places.copy()
     ends = np.cumsum(counts)
     for row, start, end in zip(first_windows, ends - counts, ends, strict=True):
@@ -103,7 +103,7 @@ class WordTags(NamedTuple):
     scores: np.ndarray
 
     def entities(self, text: str, words: Sequence[tuple[int, int]]) -> list[Entity]:
-        """The entities in the text, given the characters of its words."""
+        """Return the entities in the text, given the characters of its words."""
         found = []
         for label, first, after in chunks(self.tags):
             start, end = words[first][0], words[after - 1][1]
@@ -113,7 +113,7 @@ class WordTags(NamedTuple):
 
 
 def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str]) -> list[WordTags]:
-    """The tags of the words of each text.
+    """Return the tags of the words of each text.
 
     A word without a token of its own continues the tag of the word before it.
 
@@ -147,7 +147,7 @@ def make_windows(
     max_seq_length: int,
     cached_dir: str | None = None,
 ) -> TagWindows:
-    """Encodes texts as windows.
+    """Encode texts as windows.
 
     Args:
         texts: with their words.
@@ -201,7 +201,7 @@ def _encode(
 
 
 def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.ndarray:
-    """The first token of each word that is not the first of an earlier word; -1 for none.
+    """Return the first token of each word that is not the first of an earlier word; -1 for none.
 
     Args:
         words: characters of each, in order.
@@ -220,7 +220,7 @@ def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.nd
 
 
 def window_starts(tokens: int, room: int) -> np.ndarray:
-    """The first token of each window of a text, int `[windows]`.
+    """Return the first token of each window of a text, int `[windows]`.
 
     Windows overlap by half; the last one ends where the text ends.
 
@@ -234,7 +234,7 @@ def window_starts(tokens: int, room: int) -> np.ndarray:
 
 
 def nearest_window(tokens: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
-    """The window in which each token has most context, which is the one with the nearest middle.
+    """Return the window in which each token has most context: that of the nearest middle.
 
     Args:
         tokens: int `[words]`; the result is meaningless for -1.

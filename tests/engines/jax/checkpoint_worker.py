@@ -42,7 +42,7 @@ def place(value: np.ndarray, *spec: str) -> jax.Array:
 
 
 def tree(step: int) -> dict:
-    """Weights are replicated, moments are sharded over all devices."""
+    """Return weights are replicated, moments are sharded over all devices."""
     value = np.float32(step)
     shapes = {"bert/pooler/dense/kernel": (4, width), "bert/pooler/dense/bias": (width,)}
     params = {path: np.full(shape, value) for path, shape in shapes.items()}

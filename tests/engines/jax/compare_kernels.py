@@ -55,7 +55,7 @@ def compare(name: str, dtype: str) -> dict[str, list[float]]:
 
 
 def dropout_masks(dtype: str, rate: float = 0.1) -> dict[str, float]:
-    """Shares of elements that masks of neighboring seeds drop, and the value of the others."""
+    """Share of elements that masks of neighboring seeds drop, and the value of the others."""
     ones = jnp.ones((8, 1000, 64), dtype)
 
     def output_and_gradient(*seed: int):

@@ -25,7 +25,7 @@ BATCH, HEADS = 2, 2
 
 
 def plain(query, key, value, attention_mask):
-    """The formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow."""
+    """Return the formula of `albert_tf.modeling.attention`, whose backend here is TensorFlow."""
     scores = jnp.einsum("bhqk,bhsk->bhqs", query, key).astype(jnp.float32)
     scores = scores * query.shape[-1] ** -0.5
     scores += (1.0 - attention_mask.astype(jnp.float32))[:, None, None, :] * MASKED_SCORE

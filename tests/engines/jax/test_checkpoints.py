@@ -123,7 +123,7 @@ def test_nothing_is_printed_and_tensorflow_is_not_imported(tmp_path):
 
 
 def run_worker(folder, *arguments: str, **environment: str) -> subprocess.Popen:
-    """A process that saves checkpoints, and fails if it has imported TensorFlow."""
+    """Return a process that saves checkpoints, and fails if it has imported TensorFlow."""
     return subprocess.Popen(
         [sys.executable, str(WORKER), f"folder={folder}", *arguments],
         cwd=ROOT,

@@ -36,14 +36,14 @@ SHARING = {
 
 
 def uneven_batches(steps: int = STEPS) -> dict[str, np.ndarray]:
-    """Batches `[steps, batch, ...]`; in one of them, a share of a batch has a weight of NaN."""
+    """Return batches `[steps, batch, ...]`, one of them with weights of NaN."""
     data = [batch(BATCH, seed=number) for number in range(steps)]
     data[1]["masked_lm_weights"][0] = np.nan
     return {name: np.stack([examples[name] for examples in data]) for name in data[0]}
 
 
 def train_on_tensorflow(config: AlbertConfig, optimizer: str, batches, folder):
-    """Trains and returns the final weights by path; writes the initial ones to `folder`."""
+    """Train and return the final weights by path; write the initial ones to `folder`."""
     import tensorflow as tf
 
     from albert_tf.engines.tensorflow.batches import ending_at_once

@@ -51,7 +51,7 @@ class Request:
 
 
 def run(folder: pathlib.Path, *requests: Request) -> list[dict[str, np.ndarray]]:
-    """Makes the runs in a process of their own.
+    """Make the runs in a process of their own.
 
     Args:
         folder: for the file of requests.
@@ -80,7 +80,7 @@ def batches_of(path: str) -> list[dict[str, np.ndarray]]:
 
 
 def train(request: Request, mesh) -> None:
-    """Runs the steps and writes what they end in."""
+    """Run the steps and write what they end in."""
     import jax
 
     from albert_tf.config import AlbertConfig

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def uneven_data() -> list[dict[str, np.ndarray]]:
-    """Batches in which no two shares weigh the same, as the end of a corpus makes them."""
+    """Return batches in which no two shares weigh the same, as the end of a corpus makes them."""
     data = [batch(BATCH, seed=number) for number in range(STEPS)]
     for number, examples in enumerate(data):
         # The last of a document is a few tokens and padding; some shares have no other examples.
@@ -75,7 +75,7 @@ def uneven_data() -> list[dict[str, np.ndarray]]:
 
 
 def shorten(examples: dict[str, np.ndarray], row: int, length: int, predictions: int) -> None:
-    """Makes an example of so many tokens and predictions of one that has more."""
+    """Make an example of so many tokens and predictions of one that has more."""
     for name in ("input_ids", "input_mask", "segment_ids", "token_boundary"):
         examples[name][row, length:] = 0
     examples["masked_lm_positions"][row] %= length
@@ -105,7 +105,7 @@ def create_step(
 
 
 def final_values(step: TrainingStep) -> list[np.ndarray]:
-    """Weights, first moments and second moments, which every replica has alike."""
+    """Return weights, first moments and second moments, which every replica has alike."""
     moments = step.optimizer.variables[2:]
     kinds = step.model.weights, moments[::2], moments[1::2]
     for weight in [weight for kind in kinds for weight in kind]:
@@ -116,7 +116,7 @@ def final_values(step: TrainingStep) -> list[np.ndarray]:
 
 
 def going_on(config, data: list[dict[str, np.ndarray]], replicas: list[int]) -> TrainingStep:
-    """A run that is started again with each number of replicas, after as many steps each."""
+    """Return a run that is started again with each number of replicas, after as many steps each."""
     with tempfile.TemporaryDirectory() as folder:
         for number, count in enumerate(replicas):
             # What a process starts from must not matter once there is a checkpoint.

@@ -34,7 +34,7 @@ def checkpoints_of(folder, model, optimizer) -> Checkpoints:
 
 
 def saved(folder, optimizer_name="lamb", step=5):
-    """A checkpoint of a model with random weights; returns both."""
+    """Return a checkpoint of a model with random weights; returns both."""
     keras.utils.set_random_seed(3)
     model = AlbertForPreTraining(CONFIG)
     optimizer = create_optimizer(optimizer_name, 0.1)

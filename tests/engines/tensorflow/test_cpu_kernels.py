@@ -15,7 +15,7 @@ DTYPES = pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 5e-6), ("b
 
 
 def value_and_gradients(function, *inputs):
-    """The function's value, and the gradients of a sum that weighs every element differently."""
+    """Return the function's value, and gradients of a weighted sum of it."""
     with tf.GradientTape() as tape:
         tape.watch(inputs)
         y = function(*inputs)
@@ -25,7 +25,7 @@ def value_and_gradients(function, *inputs):
 
 
 def assert_like_plain(name, inputs, dtype, tolerance, vectors=()):
-    """The operation in `dtype` against the plain one in float32; `vectors` stay float32."""
+    """Compare the operation in `dtype` with the plain one in float32."""
     inputs = [tf.cast(x, "float32" if at in vectors else dtype) for at, x in enumerate(inputs)]
     fused = value_and_gradients(getattr(CPU_KERNELS, name), *inputs)
     wide = [tf.cast(x, tf.float32) for x in inputs]
@@ -69,7 +69,7 @@ def test_add_norm(dtype, tolerance, width):
 
 
 def attention(kernels, attention_mask, dropped=()):
-    """A function of queries, keys and values, without the weights of the positions `dropped`."""
+    """Return attention of queries, keys and values without the `dropped` weights."""
 
     def drop(weights):
         kept = [0.0 if at in dropped else 1.25 for at in range(weights.shape[-1])]
@@ -163,7 +163,7 @@ COMPILED = {
 
 
 def optimized(function, shapes):
-    """The program that XLA compiles a function to, as text."""
+    """Return the program that XLA compiles a function to, as text."""
 
     def zeros(shape):
         if isinstance(shape, list):

@@ -30,7 +30,7 @@ TF_CONFIG = json.dumps(
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """Which row of the table was taken, with which options, instead of the strategy itself."""
+    """Return the row of the table and the options in place of the strategy."""
     for name in ("_tpu", "_multi_worker", "_mirrored", "_one_device"):
         monkeypatch.setattr(devices, name, lambda options, name=name: (name, options))
     monkeypatch.setitem(STRATEGIES, "tpu", devices._tpu)

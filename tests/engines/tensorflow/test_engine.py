@@ -54,7 +54,7 @@ def test_batches_are_divided_among_replicas(engine, monkeypatch):
 
 @pytest.fixture
 def record_files(tmp_path):
-    """Files of 70 examples each, and a function that returns the batches of both."""
+    """Return files of 70 examples each, and a function that returns the batches of both."""
     paths = [str(tmp_path / f"{name}.tfrecord") for name in "ab"]
     for seed, path in enumerate(paths):
         write_records(path, batch(70, seed=seed))

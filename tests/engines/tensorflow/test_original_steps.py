@@ -49,7 +49,7 @@ def built_once(optimizer_name: str, micro_batches: int) -> TrainingStep:
 
 
 def at_the_start(optimizer_name: str, micro_batches: int) -> TrainingStep:
-    """A step with the original's initial weights; tests share one, as tracing takes long."""
+    """Return a step with the original's initial weights; tests share one, as tracing takes long."""
     step = built_once(optimizer_name, micro_batches)
     load_variables(step.model, START / "variables.npz")
     for variable in step.optimizer.variables:

@@ -48,7 +48,7 @@ class Pod:
         self.replicas = replicas
 
     def distribute_datasets_from_function(self, function):
-        """Global batches, put together again of what the replicas get, in their order."""
+        """Yield global batches, put together again of what the replicas get, in their order."""
         iterators = [function(context).as_numpy_iterator() for context in self.contexts]
         try:
             while True:
@@ -61,7 +61,7 @@ class Pod:
 
 
 def spread(pipelines: int, replicas: int, stream, first_step: int = 0):
-    """Global batches, as the engine spreads them over so many pipelines and their replicas."""
+    """Return global batches, spread over so many pipelines and their replicas."""
     return TensorFlowEngine(TensorFlowDevices(Pod(pipelines, replicas))).iterate(stream, first_step)
 
 

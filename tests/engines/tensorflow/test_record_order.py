@@ -22,7 +22,7 @@ EXAMPLES = sum(COUNTS)
 
 
 def write_numbers(path, numbers) -> str:
-    """Writes records that contain their number, of different lengths."""
+    """Write records that contain their number, of different lengths."""
     path.write_bytes(b"".join(frame(b"%d" % n + b" " * (n % 50)) for n in numbers))
     return str(path)
 
@@ -47,7 +47,7 @@ def stream_of(index: RecordIndex, batch_size: int, buffer: int | None = None) ->
 
 
 def order(index: RecordIndex, batch_size: int, shuffle_buffer_size: int, count: int) -> np.ndarray:
-    """The numbers of the examples at the first positions, by the definition of the order."""
+    """Return the numbers of the examples at the first positions, by the definition of the order."""
     lane_rows = batch_size // math.gcd(batch_size, 256)
     window = -(-2 * shuffle_buffer_size // batch_size) * batch_size
     begins = np.cumsum(index.records) - index.records

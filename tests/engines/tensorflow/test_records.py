@@ -25,7 +25,7 @@ FEATURES = pretraining_features(LENGTH, PREDICTIONS)
 
 @pytest.fixture
 def files(tmp_path):
-    """Three files of 7, 10 and 13 examples; the first token of each example is its number."""
+    """Write three files of 7, 10 and 13 examples, numbered by their first tokens."""
     paths, number = [], 0
     for count in (7, 10, 13):
         examples = batch(count, seed=count)

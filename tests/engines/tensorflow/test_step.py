@@ -45,13 +45,13 @@ def create_step(
 
 
 def graph_of(step: TrainingStep, count: int) -> tf.compat.v1.GraphDef:
-    """What a step on `count` examples is traced into."""
+    """Return what a step on `count` examples is traced into."""
     batches = iter(ending_at_once(tf.data.Dataset.from_tensors(batch(count)).repeat()))
     return step._steps.get_concrete_function(batches, tf.constant(1)).graph.as_graph_def()
 
 
 def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
-    """Weights after some steps on the same batches."""
+    """Return weights after some steps on the same batches."""
     batches = [batch(count, seed=number) for number in range(steps)]
     stacked = {name: np.stack([b[name] for b in batches]) for name in batches[0]}
     step(iter(ending_at_once(tf.data.Dataset.from_tensor_slices(stacked))), steps)
@@ -60,7 +60,7 @@ def trained(step: TrainingStep, steps=3, count=4) -> np.ndarray:
 
 @functools.cache
 def two_runs_of_one_step() -> tuple[np.ndarray, np.ndarray]:
-    """The weights after training twice from the same start."""
+    """Return the weights after training twice from the same start."""
     step = create_step()
     variables = [*step.model.variables, *step.optimizer.variables]
     start = [variable.numpy() for variable in variables]
@@ -71,7 +71,7 @@ def two_runs_of_one_step() -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected_weights(micro_batches: int) -> np.ndarray:
-    """The weights after training without computing anything again."""
+    """Return the weights after training without computing anything again."""
     if micro_batches == 1:
         return two_runs_of_one_step()[0]
     return trained(create_step(micro_batches=micro_batches), count=4 * micro_batches)
@@ -141,7 +141,7 @@ def test_micro_batches_go_on_where_memory_is_short():
 
 @functools.cache
 def step_graph(jit_compile: bool | None, micro_batches: int) -> tf.compat.v1.GraphDef:
-    """What a step with these settings is traced into; for several tests."""
+    """Return what a step with these settings is traced into; for several tests."""
     return graph_of(create_step(ONE_LAYER, jit_compile=jit_compile, micro_batches=micro_batches), 8)
 
 

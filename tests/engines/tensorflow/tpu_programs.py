@@ -78,7 +78,7 @@ IN_MICRO_BATCHES = {"micro_batch_size": 4, "remat": True, "dtype": "bfloat16"}
 
 
 def check(work: Callable[[Any], Any], options: Any, kind: str) -> None:
-    """Traces a program of that kind: training, evaluation or prediction."""
+    """Trace a program of that kind: training, evaluation or prediction."""
     try:
         work(dataclasses.replace(options, **ON_TPU))
     except InputError as error:
@@ -89,7 +89,7 @@ def check(work: Callable[[Any], Any], options: Any, kind: str) -> None:
 
 
 def traced(step: TrainingStep, checksums: Callable) -> tuple[list[str], np.ndarray]:
-    """The same checksum of all replicas, after the program that computes them was traced."""
+    """Return the same checksum of all replicas, after the program that computes them was traced."""
     try:
         checksums(step)
     except tf.errors.InvalidArgumentError as error:
@@ -124,7 +124,7 @@ def check_pretraining(folder: pathlib.Path) -> None:
 def check_fine_tuning(
     task: Any, options: Any, *predictions: str, trainings: Sequence[dict] = (IN_MICRO_BATCHES,)
 ) -> None:
-    """Traces training, and what is done with a model that was trained on the CPU."""
+    """Trace training, and what is done with a model that was trained on the CPU."""
     off = dict.fromkeys(("do_eval", "do_predict"), False)
 
     def work(options: Any) -> None:

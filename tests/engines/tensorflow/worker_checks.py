@@ -46,7 +46,7 @@ def main(index: int) -> None:
 
 
 def is_caught(number: int) -> bool:
-    """Whether anything in this process, Python or not, takes a signal (Linux)."""
+    """Return whether anything in this process, Python or not, takes a signal (Linux)."""
     with open("/proc/self/status") as status:
         (mask,) = (line.split()[1] for line in status if line.startswith("SigCgt:"))
     return bool(int(mask, 16) >> (number - 1) & 1)

@@ -22,7 +22,7 @@ ROWS = [
 
 
 def write(path, rows) -> str:
-    """Writes rows as what the ending says."""
+    """Write rows as what the ending says."""
     columns = list(rows[0])
     table = [columns, *([row[name] for name in columns] for row in rows)]
     if path.suffix == ".tsv":

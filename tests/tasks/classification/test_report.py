@@ -23,7 +23,7 @@ from albert_tf.tasks.classification.targets import TARGETS
 
 
 def example(count, labels, seed=0):
-    """Label ids and probabilities that agree more often than not, and lengths."""
+    """Return label ids and probabilities that agree more often than not, and lengths."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(0, labels, count)
     scores = draw.normal(size=(count, labels)) + 1.5 * np.eye(labels)[ids]

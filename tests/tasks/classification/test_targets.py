@@ -64,7 +64,7 @@ def test_correlations_by_their_formulas(pairs):
         return (truth * guesses).sum() / scale if scale else 0
 
     def ranks(values):
-        """Mean ranks, of ties alike."""
+        """Return mean ranks, of ties alike."""
         return np.array([(values < v).sum() + ((values == v).sum() - 1) / 2 for v in values])
 
     truth, guesses = np.array(pairs, float).T

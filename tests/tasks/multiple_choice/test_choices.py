@@ -32,7 +32,7 @@ def options(tmp_path):
 
 
 def race(folder, record, split="train", level="middle", name="7.txt"):
-    """Puts an article among those of RACE, and gives the file's path."""
+    """Put an article among those of RACE, and give the file's path."""
     path = folder / "RACE" / split / level / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(record if isinstance(record, str) else json.dumps(record) + "\n")

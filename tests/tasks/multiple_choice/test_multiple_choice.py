@@ -108,7 +108,7 @@ def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
 
 
 def batch(choices, seed=0):
-    """Random examples with as many choices each."""
+    """Return random examples with as many choices each."""
     draw = np.random.default_rng(seed)
     shape = (3, choices, 8)
     return {
@@ -174,7 +174,7 @@ def test_the_loss_is_the_mean_cross_entropy_of_real_examples():
 
 @pytest.fixture
 def task(tmp_path):
-    """Three questions, the last with two choices only, that are not read by a model."""
+    """Return three questions, the last with two choices only, that are not read by a model."""
     lines = [
         {"context": "1", "question": "2", "choices": ["3", "4", "5"], "answer": 2, "id": "x"},
         {"context": "1", "question": "2", "choices": ["3", "4", "5"], "answer": 0, "id": "y"},

@@ -30,7 +30,7 @@ POSITION = 3  # of the first token of the context, after [CLS] and a short quest
 
 @st.composite
 def read_contexts(draw, outputs_of):
-    """A question, its windows and what a model says of them: few different texts and scores."""
+    """Return a question, its windows and scores of a model, few of them different."""
     words = draw(st.lists(st.sampled_from(["a", "b", "ab", ""]), min_size=1, max_size=14))
     context, offsets = "", []
     for word in words:
@@ -50,7 +50,7 @@ def read_contexts(draw, outputs_of):
 
 
 def best_of(question, windows, spans, count):
-    """The oracle: different texts in the order of their best spans.
+    """Return the oracle: different texts in the order of their best spans.
 
     Args:
         spans: (window, score of the start, score of the end, first and last position).

@@ -77,7 +77,7 @@ def test_an_answer_counts_where_it_is():
 
 
 def changed(path, value=None):
-    """A file with one thing changed, or gone."""
+    """Return a file with one thing changed, or gone."""
     whole = copy.deepcopy(content(qa("1"), qa("2")))
     *way, last = path
     part = whole

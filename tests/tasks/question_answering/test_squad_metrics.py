@@ -31,7 +31,7 @@ TEXTS = st.one_of(WORDS, st.text(max_size=20))
 
 
 def words_of(text):
-    """The published normalization, step by step: lower, punctuation, articles, white space."""
+    """Normalize as published, step by step: lower, punctuation, articles, white space."""
     text = "".join(c for c in text.lower() if c not in set(string.punctuation))
     pieces = re.split(r"(\W+)", text)
     return "".join(" " if piece in ("a", "an", "the") else piece for piece in pieces).split()

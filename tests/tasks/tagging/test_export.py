@@ -93,7 +93,7 @@ def tokenizers(tmp_path_factory):
 
 
 def predictions(trained, lines):
-    """Texts with their entities or tagged words, as run_tagger.py predicts them."""
+    """Return texts with their entities or tagged words, as run_tagger.py predicts them."""
     settings, labels = trained.settings, trained.companions.labels
     words = [raw_words(line, settings.unit) for line in lines]
     forms = [encoded_form(*pair, settings.unit) for pair in zip(lines, words, strict=True)]

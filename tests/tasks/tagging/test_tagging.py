@@ -49,7 +49,7 @@ TAGS = ["O", *(prefix + type_ for prefix in "BIES" for type_ in ("-A", "-B", "-x
 
 
 def scores_of(truth, predicted):
-    """The scores of tag sequences, by the way that they are scored in an evaluation."""
+    """Return the scores of tag sequences, by the way that they are scored in an evaluation."""
     texts = [from_words("f:1", 0, ["w"] * len(tags), tags) for tags in truth]
     examples = [as_example(text, text.words, True) for text in texts]
     found = [
@@ -389,7 +389,7 @@ def test_random_tags_survive_the_way_into_iob2():
 
 
 def task_of(folder, labels, content, name="a.jsonl", **settings):
-    """A task that evaluates and predicts a file with a model that was trained before."""
+    """Return a task that evaluates and predicts a file with a model that was trained before."""
     folder.joinpath("labels.json").write_text(json.dumps(labels, ensure_ascii=False))
     folder.joinpath("tagging.json").write_text(json.dumps(settings))
     path = folder / name

@@ -22,13 +22,13 @@ from albert_tf.tasks.classification.readers import read_rows
 
 
 def prediction_lines(ids: Sequence[str], labels: Sequence[str], **fields: str) -> str:
-    """The JSON lines that the CLUE server accepts: rows are numbered, whatever their ids."""
+    """Return the JSON lines that the CLUE server accepts: rows are numbered, whatever their ids."""
     objects = ({"id": row, "label": label, **fields} for row, label in enumerate(labels))
     return "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in objects)
 
 
 def _csl_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
-    """The keywords of a row as one text, separated by spaces as in the official baseline."""
+    """Yield the keywords of a row as one text, separated by spaces as in the official baseline."""
     for row in read_rows(path, header):
         keywords = row.values.get("keyword")
         if isinstance(keywords, list):
@@ -46,7 +46,7 @@ def _task(
     read: RowReader | None = None,
     **fields: Any,
 ) -> ClassificationDataset:
-    """A task of CLUE.
+    """Return a task of CLUE.
 
     Args:
         name: as `task_name` writes it.

@@ -61,12 +61,12 @@ class TaskResult(NamedTuple):
 
 
 def metric_of(name: str) -> str:
-    """The name of the main result of a task."""
+    """Return the name of the main result of a task."""
     return METRICS[GLUE[name].metrics[0]].key
 
 
 def same_model(config: AlbertConfig | None) -> tuple[str, dict[str, float]]:
-    """The original's model of the shape of a config, by name, and its published results.
+    """Return the original's model of the shape of a config, by name, and its published results.
 
     Returns:
         ("", {}) if there is none, or it is the one in `PAPER`.
@@ -79,7 +79,7 @@ def same_model(config: AlbertConfig | None) -> tuple[str, dict[str, float]]:
 
 
 def result_table(results: Sequence[TaskResult], config: AlbertConfig | None) -> Table:
-    """A row per task, with scores in percent, and one with the mean of those of the paper.
+    """Return a row per task, with scores in percent, and one with the mean of those of the paper.
 
     Args:
         results: of the tasks.
@@ -108,7 +108,7 @@ def _percent(score: float | None) -> str:
 
 
 def write_results(folder: str, table: Table) -> None:
-    """Writes `glue.tsv` and `report.html`."""
+    """Write `glue.tsv` and `report.html`."""
     lines = ["\t".join(table.columns), *("\t".join(map(str, row)) for row in table.rows)]
     write_text(f"{folder}/{TABLE_FILE}", "".join(f"{line}\n" for line in lines))
     text = f"{PAPER_TEXT}. The report of each task is TASK/report.html in this folder."

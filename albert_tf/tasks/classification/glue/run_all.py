@@ -88,7 +88,7 @@ def run(options: ClassificationOptions) -> None:
 
 
 def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
-    """Trains, evaluates and predicts every task whose files are in `data_dir`.
+    """Train, evaluate and predict every task whose files are in `data_dir`.
 
     Each has a folder of its own in `output_dir`. Tasks that are finished are skipped. At the end,
     the results are printed and written to `glue.tsv` and `report.html`.
@@ -98,8 +98,8 @@ def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
         words: its flags as typed, which override those of the recipes.
 
     Raises:
-        InputError: no task has its files, a flag is invalid, or a task failed.
-        Stopped: by SIGTERM or Ctrl-C, after the current task has saved.
+        InputError: If no task has its files, a flag is invalid, or a task failed.
+        Stopped: By SIGTERM or Ctrl-C, after the current task has saved.
     """
     jobs, left_out = _jobs(options, words)
     with folder_of_one(options.output_dir, "output_dir"):
@@ -123,7 +123,7 @@ def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
 def _jobs(
     options: ClassificationOptions, words: Sequence[str]
 ) -> tuple[list[_Job], list[TaskResult]]:
-    """The commands to run, checked; and the tasks without files."""
+    """Return the commands to run, checked; and the tasks without files."""
     jobs, left_out = [], []
     for name in GLUE:
         if name in _OF_MNLI:
@@ -158,7 +158,7 @@ def _job(
     words: Sequence[str],
     more: Sequence[str],
 ) -> _Job:
-    """The command of a task; `trained` is the task whose model and recipe it uses."""
+    """Return the command of a task; `trained` is the task whose model and recipe it uses."""
     data_dir = options.data_dir or REPOSITORY
     if not data_dir.startswith(PREFIX):
         folders = [os.path.join(data_dir, each) for each in GLUE[name].folders]
@@ -199,7 +199,7 @@ def _parsed(words: Sequence[str]) -> ClassificationOptions:
 
 
 def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
-    """Runs what is not finished; returns the tasks that failed."""
+    """Run what is not finished; return the tasks that failed."""
     path = f"{folder}/{FINISHED_FILE}"
     finished = read_json(path, dict[str, str]) if exists(path) else {}
     failed = []
@@ -224,7 +224,7 @@ def _run(folder: str, jobs: Sequence[_Job]) -> list[str]:
 
 
 def _exit_code(command: list[str]) -> int:
-    """Runs a command, to which signals are passed on, and returns its exit code."""
+    """Run a command, to which signals are passed on, and return its exit code."""
     # In a process group of its own, it gets each signal once, even from a terminal.
     with subprocess.Popen(command, start_new_session=True) as process, _forwarded(process):
         return process.wait()
@@ -232,7 +232,7 @@ def _exit_code(command: list[str]) -> int:
 
 @contextlib.contextmanager
 def _forwarded(process: subprocess.Popen) -> Iterator[None]:
-    """Passes signals on to a process instead of handling them."""
+    """Pass signals on to a process instead of handling them."""
     previous = {
         number: signal.signal(number, lambda number, frame: process.send_signal(number))
         for number in _SIGNALS
@@ -245,7 +245,7 @@ def _forwarded(process: subprocess.Popen) -> Iterator[None]:
 
 
 def _pretrained_config(options: ClassificationOptions) -> AlbertConfig | None:
-    """The config of the weights to start from; those of the tasks have other dropout rates."""
+    """Return the config of the weights to start from, without the tasks' dropout rates."""
     path = options.albert_config_file
     if path is None and options.init_checkpoint:
         adjacent = os.path.join(folder_of(options.init_checkpoint), CONFIG_FILE)

@@ -49,10 +49,10 @@ class SubmissionOptions:
 
 
 def gather(options: SubmissionOptions) -> None:
-    """Writes the zip file and prints its content.
+    """Write the zip file and print its content.
 
     Raises:
-        InputError: a task has no file, two files, or one that the server would reject.
+        InputError: If a task has no file, two files, or one that the server would reject.
     """
     if not options.submission_file.endswith(".zip"):
         raise InputError(f"`submission_file`={options.submission_file}: must end in .zip")
@@ -102,7 +102,7 @@ def _check(path: str, rows: int) -> None:
 
 
 def _write_zip(path: str, chosen: Mapping[str, str]) -> None:
-    """Writes the same bytes for the same files."""
+    """Write the same bytes for the same files."""
     with replacing(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
         for name, source in chosen.items():
             file.writestr(zipfile.ZipInfo(name), read_text(source), zipfile.ZIP_DEFLATED)

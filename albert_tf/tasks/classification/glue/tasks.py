@@ -32,7 +32,7 @@ _FILES = {"train": ("train", "train"), "eval": ("dev", "validation"), "predict":
 
 
 def index_and_prediction(ids: Sequence[str], labels: Sequence[str]) -> str:
-    """The table that the GLUE server accepts."""
+    """Return the table that the GLUE server accepts."""
     rows = (("index", "prediction"), *zip(ids, labels, strict=True))
     return "".join(f"{id}\t{label}\n" for id, label in rows)
 
@@ -52,7 +52,7 @@ def _task(
     repository: str | None = REPOSITORY,
     **fields: Any,
 ) -> ClassificationDataset:
-    """A task of GLUE.
+    """Return a task of GLUE.
 
     Args:
         name: as `task_name` writes it.
@@ -100,7 +100,7 @@ def _task(
 
 
 def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
-    """Skips rows with missing fields, which QQP has; the original skips them too."""
+    """Skip rows with missing fields, which QQP has; the original skips them too."""
     broken = []
     for row in read_tsv(path, header):
         if row.problem:
@@ -119,7 +119,7 @@ def _whole_rows(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
 
 
 def _mrpc_rows(dev: bool) -> RowReader:
-    """Reads those rows of a file that `dev_ids.tsv` names, or the others."""
+    """Read those rows of a file that `dev_ids.tsv` names, or the others."""
 
     def read(path: str, header: tuple[str, ...] | None) -> Iterator[Row]:
         ids = os.path.join(os.path.dirname(path), "dev_ids.tsv")

@@ -37,7 +37,7 @@ def words(tmp_path):
 
 @pytest.fixture
 def ran(monkeypatch):
-    """The options of the commands that were run; those of tasks in `codes` end with that code."""
+    """Return the options of the commands that were run; `codes` has exit codes of tasks."""
 
     class Ran(list):
         codes: dict[str, int] = {}
