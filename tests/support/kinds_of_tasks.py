@@ -59,6 +59,7 @@ class Case(NamedTuple):
         columns: labeled examples, as `fit` takes them.
         inputs: the same examples as albert-predict reads them, by name.
         written: reads what the command predicted, as rows of albert-predict with some columns.
+        converts: whether a folder in the format of Hugging Face says all that predictions need.
     """
 
     kind: TaskKind
@@ -67,6 +68,7 @@ class Case(NamedTuple):
     columns: Sequence[Sequence]
     inputs: dict[str, list]
     written: Callable[[pathlib.Path], list[dict]]
+    converts: bool = True
 
 
 def write_weights(folder: pathlib.Path) -> str:
@@ -77,6 +79,7 @@ def write_weights(folder: pathlib.Path) -> str:
     config = AlbertConfig.from_json_file(str(folder / "config.json"))
     (weights / "albert_config.json").write_text(config.to_json())
     shutil.copy(folder / "vocab.txt", weights)
+    keras.utils.set_random_seed(1)
     path = str(weights / "model.weights.h5")
     write_keras_weights(path, albert_tf.AlbertEncoder(config))
     return path
@@ -193,7 +196,8 @@ def _tagging(folder: pathlib.Path, unit: str) -> Case:
         return [{"entities": row["entities"]} for row in _json_lines(out / "predictions.jsonl")]
 
     files = {"train_file": train, "eval_file": train, "predict_file": raw}
-    return Case(tagging.KIND, {}, files, (examples, labels), {"text": texts}, written)
+    inputs = {"text": texts}
+    return Case(tagging.KIND, {}, files, (examples, labels), inputs, written, unit == "words")
 
 
 CASES: dict[str, Callable[[pathlib.Path], Case]] = {
@@ -260,7 +264,7 @@ def check(folder: pathlib.Path, name: str) -> None:
     assert together[name] == pytest.approx(results_in(out)[name.removeprefix("single_2_")])
 
     # In the format of Hugging Face, it is the same model.
-    if heads()[open_preset(str(saved)).head].huggingface:
+    if case.converts and heads()[open_preset(str(saved)).head].huggingface:
         converted = str(folder / "converted")
         convert(ConvertOptions(input=str(saved), output=converted, to_format="huggingface"))
         check_close(predicted(text_model.from_preset(converted, **settings)), expected)
