@@ -24,7 +24,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, matches, remove
 from albert_tf.interop.checkpoint_folders import CheckpointFormat, check_engine
 from albert_tf.interop.checkpoint_lists import NAME, CheckpointList, step_of
-from albert_tf.interop.weights import match
+from albert_tf.interop.weights import Tensor, match
 
 _logger = logging.getLogger(__name__)
 
@@ -274,10 +274,14 @@ class Checkpoints(AbstractContextManager):
                 "`optimizer`, or another `output_dir` with this checkpoint as `init_checkpoint`"
             )
         return {
-            "params": {name: tensor.read() for name, tensor in weights.tensors.items()},
-            "optimizer": {name: tensor.read() for name, tensor in weights.optimizer.items()},
+            "params": self._values(weights.tensors),
+            "optimizer": self._values(weights.optimizer),
             "step": np.asarray(weights.step, np.int32),
         }
+
+    def _values(self, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+        """Read tensors by name."""
+        return {name: tensor.read() for name, tensor in tensors.items()}
 
     def save(self) -> None:
         """Start saving the current state, after waiting for the previous save.

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 
 from albert_tf.engines import checkpoints
 from albert_tf.files import is_remote, remove
 from albert_tf.interop import orbax_checkpoints
 from albert_tf.interop.checkpoint_folders import unfinished_path
+from albert_tf.interop.weights import Tensor
+
+# Values that are read at a time: each waits for the disk, or for a bucket's answer.
+_READERS = 16
 
 
 class Checkpoints(checkpoints.Checkpoints):
@@ -22,6 +29,11 @@ class Checkpoints(checkpoints.Checkpoints):
         super().__init__(*arguments, **options)
         self._orbax = orbax_checkpoints.import_orbax()
         self._checkpointer = self._orbax.AsyncCheckpointer(orbax_checkpoints.create_handler())
+
+    def _values(self, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+        with ThreadPoolExecutor(_READERS) as readers:
+            values = readers.map(lambda tensor: tensor.read(), tensors.values())
+            return dict(zip(tensors, values, strict=True))
 
     def _copy(self, path: str) -> None:
         # On return, all values are in host memory: the arrays can be donated right away.
