@@ -220,7 +220,8 @@ def check(folder: pathlib.Path, name: str) -> None:
         options_class(output_dir=str(out), init_checkpoint=weights, **TRAINS_ALIKE, **options), task
     )
     expected = case.written(out)
-    assert len({json.dumps(row) for row in expected}) > 3
+    # Who has learned next to nothing had better answer no question of SQuAD 2.0.
+    assert len({json.dumps(row) for row in expected}) > 3 or name == "question_answering_2"
 
     # `fit` is the command.
     settings = {**case.settings, "max_seq_length": finetuning.LENGTH}
