@@ -433,7 +433,7 @@ class Soak:
         self._end(process, words[0])
 
     def disturb_two(self, name: str, begin: Begin, project: Project) -> None:
-        """Stop one of two training workers, kill one, and starts both again."""
+        """Stop one of two training workers, kill one, and start both again."""
         quiet, folder = self.folder / name, self.folder / "2"
         words = [project.pretrain_words(each, *WORKER_FLAGS) for each in (quiet, folder)]
         if not quiet.exists():
@@ -487,7 +487,9 @@ def main() -> int:
     flags = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
     project = make_inputs(folder / "inputs")
-    os.environ.update(JAX_ENVIRONMENT, PYTHONPATH=f"{project.folder}{os.pathsep}{ROOT}")
+    path = f"{project.folder}{os.pathsep}{ROOT}"
+    # TensorFlow sets another level than commands do when it is imported above.
+    os.environ.update(JAX_ENVIRONMENT, PYTHONPATH=path, TF_CPP_MIN_LOG_LEVEL="3")
     pretrained = folder / "pretrained"
     words = project.pretrain_words(pretrained, "--do_train")
     assert start(words).wait() == 0

@@ -29,7 +29,7 @@ from albert_tf.export.task_export import (
 from albert_tf.files import copy_file, is_remote, sha256_of, write_text
 from albert_tf.hub.names import local_weights, pinned_name, source_of
 from albert_tf.interop import layout, model_card
-from albert_tf.interop.companions import described_checkpoint
+from albert_tf.interop.adjacent_files import described_checkpoint
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.weights import MatchedWeights
 from albert_tf.task_kinds import kind_of
@@ -73,8 +73,8 @@ def export_saved_model(options: ExportOptions) -> None:
     made_from = {
         "head": source.head,
         "task": dataclasses.asdict(settings) if with_task else None,
-        "labels": source.companions.labels,
-        "results": source.companions.results,
+        "labels": source.adjacent.labels,
+        "results": source.adjacent.results,
         "tflite_lengths": lite_lengths,
         "license": options.license,
         "weights": manifest.sha256_of_arrays(weight.numpy() for weight in model.weights),
@@ -109,9 +109,7 @@ def export_saved_model(options: ExportOptions) -> None:
             lines.append(_write_preprocess(preprocess, source, seq_length))
         tasks = {}
         if kind and with_task:
-            trained = TrainedModel(
-                source.head, model, source.tokenizer, source.companions, settings
-            )
+            trained = TrainedModel(source.head, model, source.tokenizer, source.adjacent, settings)
             lines.append(write_task(folder, kind, trained))
             tasks[kind.export_folder] = kind.load("export").example(settings)
         lite_files = []
@@ -203,7 +201,7 @@ def _write_card(
         step=source.weights.step or 0,
         source=source.weights.format,
         origin=source_of(source.weights.path),
-        companions=source.companions,
+        adjacent=source.adjacent,
         normalization=source.tokenizer.normalization,
         license=options.license,
     )

@@ -26,10 +26,10 @@ from albert_tf.export.manifest import MANIFEST, read_manifest
 from albert_tf.export.task_export import TrainedModel, create_exported_model
 from albert_tf.files import converted, exists
 from albert_tf.interop import layout
-from albert_tf.interop.companions import (
-    Companions,
+from albert_tf.interop.adjacent_files import (
+    AdjacentFiles,
     described_checkpoint,
-    find_companions,
+    find_adjacent_files,
     load_tokenizer,
 )
 from albert_tf.interop.formats import load_weights, open_weights
@@ -221,14 +221,14 @@ def _differences(
             yield key, float(np.abs(value - np.asarray(expected[output])).max())
 
 
-def _tokenizer(folder: str, companions: Companions) -> Tokenizer:
-    if companions.vocabulary is None:
+def _tokenizer(folder: str, adjacent: AdjacentFiles) -> Tokenizer:
+    if adjacent.vocabulary is None:
         raise InputError(f"{folder}: no vocabulary among the assets of {layout.ENCODER}/")
-    return load_tokenizer(companions.vocabulary, None, [companions])
+    return load_tokenizer(adjacent.vocabulary, None, [adjacent])
 
 
 def _check_ids(folder: str, found: dict[str, np.ndarray]) -> None:
-    tokenizer = _tokenizer(folder, find_companions(folder))
+    tokenizer = _tokenizer(folder, find_adjacent_files(folder))
     lengths = found[f"{layout.PREPROCESS}/lengths"]
     each = np.split(found[f"{layout.PREPROCESS}/ids"], np.cumsum(lengths)[:-1])
     packed = found[f"{layout.PREPROCESS}/input_word_ids"]
@@ -284,10 +284,10 @@ def _check_task(
     model = create_exported_model(head, config, settings, open_weights(path, config=config))
     with arguments_renamed(path="init_checkpoint"):
         load_weights(model, path)
-    companions = dataclasses.replace(
-        find_companions(folder), labels=made_from.labels, results=made_from.results
+    adjacent = dataclasses.replace(
+        find_adjacent_files(folder), labels=made_from.labels, results=made_from.results
     )
-    trained = TrainedModel(head, model, _tokenizer(folder, companions), companions, settings)
+    trained = TrainedModel(head, model, _tokenizer(folder, adjacent), adjacent, settings)
     function = export(trained, []).signatures()["serving_default"]
     names = inspect.signature(function.python_function).parameters
     inputs = _task_inputs(kind)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
-from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
+from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import folder_of
 from albert_tf.interop.models import HEADS, find_head, heads_like, possible_heads
@@ -23,14 +23,14 @@ class Source(NamedTuple):
         weights: the weights in the checkpoint.
         config: config of the encoder.
         tokenizer: tokenizer of the model.
-        companions: files next to the weights.
+        adjacent: files next to the weights.
     """
 
     head: str
     weights: Weights
     config: AlbertConfig
     tokenizer: Tokenizer
-    companions: Companions
+    adjacent: AdjacentFiles
 
 
 def open_source(options: ExportOptions) -> Source:
@@ -50,17 +50,17 @@ def open_source(options: ExportOptions) -> Source:
             f"`init_checkpoint`={options.init_checkpoint}: there is no {CONFIG_FILE} next to it; "
             "name one with `albert_config_file`"
         )
-    companions = find_companions(options.init_checkpoint).about(weights.step)
-    vocabulary = options.spm_model_file or companions.vocabulary
+    adjacent = find_adjacent_files(options.init_checkpoint).about(weights.step)
+    vocabulary = options.spm_model_file or adjacent.vocabulary
     if not vocabulary:
         raise InputError(
             "`spm_model_file`: required, as there is no vocabulary next to "
             f"{options.init_checkpoint}"
         )
     with arguments_renamed(path="spm_model_file"):
-        tokenizer = load_tokenizer(vocabulary, options.do_lower_case, [companions])
+        tokenizer = load_tokenizer(vocabulary, options.do_lower_case, [adjacent])
     config.check_vocabulary(tokenizer.vocab_size, vocabulary)
-    return Source(choose_head(options, weights), weights, config, tokenizer, companions)
+    return Source(choose_head(options, weights), weights, config, tokenizer, adjacent)
 
 
 def choose_head(options: ExportOptions, weights: Weights) -> str:

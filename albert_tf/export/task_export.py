@@ -19,7 +19,7 @@ from albert_tf.export.export_options import ExportOptions
 from albert_tf.export.graph_tokenizers import graph_tokenizer
 from albert_tf.files import write_text
 from albert_tf.finetuning.trained_settings import TaskSettings, read_settings
-from albert_tf.interop.companions import Companions
+from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Weights
@@ -39,20 +39,20 @@ class TrainedModel(NamedTuple):
         head: a key of `albert_tf.task_kinds.heads()`.
         model: the model with its weights.
         tokenizer: tokenizer of the model.
-        companions: files next to the weights.
+        adjacent: files next to the weights.
         settings: how the model reads texts.
     """
 
     head: str
     model: keras.Model
     tokenizer: Tokenizer
-    companions: Companions
+    adjacent: AdjacentFiles
     settings: Any
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels next to the weights, or their numbers if there are none."""
-        count, labels = self.model.num_labels, self.companions.labels
+        count, labels = self.model.num_labels, self.adjacent.labels
         return labels if len(labels) == count else tuple(f"LABEL_{id}" for id in range(count))
 
 
@@ -203,8 +203,8 @@ def write_task(folder: str, kind: TaskKind, trained: TrainedModel) -> str:
             CONFIG_FILE: trained.model.config.to_json(),
             normalization.CONFIG_FILE: trained.tokenizer.normalization.to_json(),
         }
-        if trained.companions.labels:
-            files[LABELS_FILE] = json.dumps(trained.companions.labels, ensure_ascii=False) + "\n"
+        if trained.adjacent.labels:
+            files[LABELS_FILE] = json.dumps(trained.adjacent.labels, ensure_ascii=False) + "\n"
         paths = [os.path.join(assets, name) for name in files]
         for path, text in zip(paths, files.values(), strict=True):
             write_text(path, text)

@@ -20,7 +20,7 @@ from albert_tf.finetuning.opening import open_context
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import with_trained_settings
-from albert_tf.interop.companions import EVALUATION_DATA_FILE, LABELS_FILE
+from albert_tf.interop.adjacent_files import EVALUATION_DATA_FILE, LABELS_FILE
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import is_better
 from albert_tf.training.run import write_results

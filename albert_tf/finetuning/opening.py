@@ -14,7 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuning_options import STANDARD_STREAM, FineTuningOptions
 from albert_tf.finetuning.single_run import RunContext
 from albert_tf.finetuning.sources import (
-    companion_files,
+    adjacent_files,
     find_config,
     find_tokenizer,
     with_hub_module,
@@ -70,7 +70,7 @@ def open_context(
         if recorded and recorded.metric in task.metric_names:
             task.metric = recorded.metric
     engine.devices.per_replica("predict_batch_size", options.predict_batch_size)
-    return options, RunContext(task, sets, config, engine, companion_files(tokenizer))
+    return options, RunContext(task, sets, config, engine, adjacent_files(tokenizer))
 
 
 def check_batches(options: FineTuningOptions, engine: Engine) -> None:

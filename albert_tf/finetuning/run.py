@@ -52,7 +52,7 @@ def fine_tune(
 ) -> None:
     """Train, evaluate and predict as specified by the options; all results go to `output_dir`.
 
-    Leaves checkpoints, `albert_config.json`, the vocabulary, the task's companion files,
+    Leaves checkpoints, `albert_config.json`, the vocabulary, the task's own files,
     `metrics.jsonl` and TensorBoard events; with `do_eval` `eval_results.txt`; with `do_predict`
     the task's predictions; and with either a report. Several runs (`seeds`, `learning_rates`,
     `train_batch_sizes`) leave these in folders of their own, and a comparison. An `ensemble` is

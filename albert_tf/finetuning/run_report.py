@@ -22,7 +22,7 @@ from albert_tf.files import exists, read_json, read_lines, write_text
 from albert_tf.finetuning.finetuning_options import SEEDS_FILE, FineTuningOptions
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.hub.names import pinned_name
-from albert_tf.interop.companions import RESULTS_FILE
+from albert_tf.interop.adjacent_files import RESULTS_FILE
 from albert_tf.options import flag_name
 from albert_tf.report.charts import Line, chart, smooth
 from albert_tf.report.intervals import Interval

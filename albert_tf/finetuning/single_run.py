@@ -17,7 +17,7 @@ from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.memory_batches import MemoryStream
-from albert_tf.interop.companions import (
+from albert_tf.interop.adjacent_files import (
     EVALUATION_DATA_FILE,
     RESULTS_FILE,
     EvaluatedSet,
@@ -47,7 +47,7 @@ class RunContext(NamedTuple):
         config: shape of the model.
         engine: where it runs.
         files: file name -> content that goes next to the checkpoints, besides the config and the
-            task's own companion files.
+            task's own files next to the checkpoints.
     """
 
     task: FineTuningTask
@@ -67,7 +67,7 @@ class RunContext(NamedTuple):
     @property
     def description(self) -> dict[str, str | bytes]:
         """All files that go next to the checkpoints, except the model's config."""
-        files = {**self.files, **self.task.companion_files()}
+        files = {**self.files, **self.task.adjacent_files()}
         if self.of_split("eval"):
             files[EVALUATION_DATA_FILE] = self.evaluation_data
         return files
@@ -153,8 +153,8 @@ class FineTuningRun:
     @functools.cached_property
     def best(self) -> BestCheckpoint:
         """Keeps the best checkpoint of `output_dir` and the files that go with it."""
-        companions = (CONFIG_FILE, *self._description)
-        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, companions)
+        adjacent = (CONFIG_FILE, *self._description)
+        return BestCheckpoint(self.engine, self.options.output_dir, self.task.metric, adjacent)
 
     def _periodic_evaluation(self) -> PeriodicEvaluation | None:
         if not self.options.eval_every_steps:

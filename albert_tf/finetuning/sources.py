@@ -11,7 +11,7 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, is_folder, is_read_only, open_file, sha256_of
 from albert_tf.finetuning.finetuning_options import FROM_HUB, FineTuningOptions
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
+from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.interop.layout import encoder_folder
 from albert_tf.tokenizers import Tokenizer, normalization
 from albert_tf.training import model_config
@@ -72,16 +72,16 @@ def find_tokenizer(options: FineTuningOptions) -> Tokenizer:
     # The output folder may not exist yet; for a file, its folder is searched.
     places = [options.output_dir] if is_folder(options.output_dir) else []
     places += [options.init_checkpoint] if options.init_checkpoint else []
-    companions = [find_companions(path) for path in places]
-    path = _vocabulary_of(options, companions)
+    adjacent = [find_adjacent_files(path) for path in places]
+    path = _vocabulary_of(options, adjacent)
     if is_folder(options.output_dir):
-        _warn_of_another_tokenizer(options, path, companions[0])
+        _warn_of_another_tokenizer(options, path, adjacent[0])
     with arguments_renamed(path="spm_model_file" if options.spm_model_file else "vocab_file"):
-        return load_tokenizer(path, options.do_lower_case, companions)
+        return load_tokenizer(path, options.do_lower_case, adjacent)
 
 
 def _warn_of_another_tokenizer(
-    options: FineTuningOptions, vocabulary: str, trained: Companions
+    options: FineTuningOptions, vocabulary: str, trained: AdjacentFiles
 ) -> None:
     """Warn if text becomes other ids than those that the model in `output_dir` was trained on."""
     before = trained.vocabulary
@@ -97,12 +97,12 @@ def _warn_of_another_tokenizer(
         )
 
 
-def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> str:
+def _vocabulary_of(options: FineTuningOptions, adjacent: list[AdjacentFiles]) -> str:
     for named in (options.spm_model_file, options.vocab_file):
         if named and named != FROM_HUB:
             return named
     hub_only = FROM_HUB in (options.spm_model_file, options.vocab_file)
-    for found in companions[-1:] if hub_only else companions:
+    for found in adjacent[-1:] if hub_only else adjacent:
         if found.vocabulary:
             return found.vocabulary
     if options.albert_hub_module_handle:
@@ -116,7 +116,7 @@ def _vocabulary_of(options: FineTuningOptions, companions: list[Companions]) -> 
     )
 
 
-def companion_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
+def adjacent_files(tokenizer: Tokenizer) -> dict[str, str | bytes]:
     """Return what a folder of a fine-tuned model needs, so that prediction needs nothing else.
 
     Returns:

@@ -142,7 +142,7 @@ class FineTuningTask(abc.ABC):
         path = getattr(self.options, "eval_file", None) or getattr(self.options, "data_dir", None)
         return os.path.basename((path or "").rstrip("/"))
 
-    def companion_files(self) -> dict[str, str]:
+    def adjacent_files(self) -> dict[str, str]:
         """Return file name -> text of what prediction and exports need next to the checkpoints.
 
         By default, the options that a trained folder records.

@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 # Patterns in order of preference. Chinese checkpoints have a vocab_chinese.txt or vocab_zh.txt.
 VOCABULARY_FILES = ("spiece.model", "vocab.txt", "*.model", "vocab_*.txt")
-_COMPANIONS = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
+_ADJACENT_FILES = ("config.json", "albert_config.json", "tokenizer_config.json", "labels.json")
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json")
-_WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_COMPANIONS, *VOCABULARY_FILES)
+_WEIGHTS = (*_SAFETENSORS, "model-*-of-*.safetensors", *_ADJACENT_FILES, *VOCABULARY_FILES)
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 
 # Endings of files, which a repository is never named after: a path that ends so is a typing error.

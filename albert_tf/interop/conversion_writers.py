@@ -20,12 +20,12 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.hub.names import source_of
 from albert_tf.interop import huggingface, model_card, orbax_checkpoints
-from albert_tf.interop.companions import (
+from albert_tf.interop.adjacent_files import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
     LABELS_FILE,
     RESULTS_FILE,
-    Companions,
+    AdjacentFiles,
     evaluation_data,
     run_files,
 )
@@ -46,7 +46,7 @@ class ConvertedModel(NamedTuple):
         values: variable path -> value.
         step: number of training steps; 0 if unknown.
         tokenizer: the tokenizer, if there is a vocabulary.
-        companions: files next to the input.
+        adjacent: files next to the input.
         source: weights of the input.
         license: license of the output, if the user named one.
         optimizer: path of a variable of the optimizer -> value, to resume training; empty if the
@@ -58,7 +58,7 @@ class ConvertedModel(NamedTuple):
     values: dict[str, np.ndarray]
     step: int
     tokenizer: Tokenizer | None
-    companions: Companions
+    adjacent: AdjacentFiles
     source: Weights
     license: str | None = None
     optimizer: Mapping[str, np.ndarray] = types.MappingProxyType({})
@@ -98,7 +98,7 @@ def _write_google(output: str, model: ConvertedModel) -> None:
         files.make_folder(folder, "output")
         prefix = os.path.join(folder, f"model.ckpt-{model.step}")
         write_google_checkpoint(prefix, model.values, model.step)
-        _write_companions(folder, model, config)
+        _write_adjacent_files(folder, model, config)
 
 
 def _write_albert_tf(output: str, model: ConvertedModel) -> None:
@@ -111,7 +111,7 @@ def _write_albert_tf(output: str, model: ConvertedModel) -> None:
         files.make_folder(folder, "output")
         prefix = os.path.join(folder, f"model.ckpt-{model.step}")
         write_training_checkpoint(prefix, model.values, model.step, model.optimizer)
-        _write_companions(folder, model, model.config)
+        _write_adjacent_files(folder, model, model.config)
         _copy_run_files(folder, prefix, model.source)
 
 
@@ -120,7 +120,7 @@ def _write_jax(output: str, model: ConvertedModel) -> None:
         files.make_folder(folder, "output")
         path = os.path.join(folder, f"model.ckpt-{model.step}")
         orbax_checkpoints.write_training_checkpoint(path, model.values, model.step, model.optimizer)
-        _write_companions(folder, model, model.config)
+        _write_adjacent_files(folder, model, model.config)
         _copy_run_files(folder, path, model.source)
 
 
@@ -178,7 +178,7 @@ def _write_huggingface(output: str, model: ConvertedModel) -> None:
             step=model.step,
             source=model.source.format,
             origin=source_of(model.source.path),
-            companions=model.companions,
+            adjacent=model.adjacent,
             normalization=(
                 model.tokenizer.normalization if model.tokenizer else normalization.UNRECORDED
             ),
@@ -204,7 +204,7 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
     }
     if head.labeled:
         count = len(model.values[f"{head.scope}output_bias"])
-        labels = model.companions.labels
+        labels = model.adjacent.labels
         if len(labels) != count:
             labels = tuple(f"LABEL_{id}" for id in range(count))
         fields["id2label"] = {str(id): label for id, label in enumerate(labels)}
@@ -212,19 +212,19 @@ def huggingface_fields(model: ConvertedModel) -> dict[str, Any]:
     return fields
 
 
-def _write_companions(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
+def _write_adjacent_files(folder: str, model: ConvertedModel, config: AlbertConfig) -> None:
     """Write the files that training keeps next to checkpoints."""
-    companions = model.companions
+    adjacent = model.adjacent
     texts = {CONFIG_FILE: config.to_json()}
-    if companions.labels:
-        texts[LABELS_FILE] = json.dumps(companions.labels, ensure_ascii=False) + "\n"
-    if companions.results:
-        lines = (f"{name} = {value}\n" for name, value in companions.results.items())
+    if adjacent.labels:
+        texts[LABELS_FILE] = json.dumps(adjacent.labels, ensure_ascii=False) + "\n"
+    if adjacent.results:
+        lines = (f"{name} = {value}\n" for name, value in adjacent.results.items())
         texts[RESULTS_FILE] = "".join(lines)
-    if companions.evaluated:
-        texts[EVALUATION_DATA_FILE] = evaluation_data(companions.evaluated)
-    if companions.data:
-        texts[DATA_FILE] = json.dumps(companions.data, indent=2, ensure_ascii=False) + "\n"
+    if adjacent.evaluated:
+        texts[EVALUATION_DATA_FILE] = evaluation_data(adjacent.evaluated)
+    if adjacent.data:
+        texts[DATA_FILE] = json.dumps(adjacent.data, indent=2, ensure_ascii=False) + "\n"
     for name, text in texts.items():
         files.write_text(os.path.join(folder, name), text)
     if model.tokenizer is not None:

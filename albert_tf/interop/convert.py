@@ -12,13 +12,13 @@ from albert_tf import files
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
-from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
-from albert_tf.interop.companions import (
-    Companions,
+from albert_tf.interop.adjacent_files import (
+    AdjacentFiles,
     described_checkpoint,
-    find_companions,
+    find_adjacent_files,
     load_tokenizer,
 )
+from albert_tf.interop.checkpoint_folders import CHECKPOINT_FORMATS
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import open_weights
@@ -51,8 +51,8 @@ def convert(options: ConvertOptions) -> None:
     config = given or weights.config
     if config is None:
         raise InputError(f"`config`: required, as there is no {CONFIG_FILE} next to {weights.path}")
-    tokenizer, companions = _find_tokenizer(options, config)
-    companions = companions.about(weights.step)
+    tokenizer, adjacent = _find_tokenizer(options, config)
+    adjacent = adjacent.about(weights.step)
     head = options.head
     if head == "auto":
         head = weights.head or find_head(weights.tensors)
@@ -79,7 +79,7 @@ def convert(options: ConvertOptions) -> None:
         values,
         weights.step or 0,
         tokenizer,
-        companions,
+        adjacent,
         weights,
         options.license,
         _optimizer(options, weights, matched),
@@ -199,13 +199,13 @@ def _check(
 
 def _find_tokenizer(
     options: ConvertOptions, config: AlbertConfig
-) -> tuple[Tokenizer | None, Companions]:
+) -> tuple[Tokenizer | None, AdjacentFiles]:
     """Load the given vocabulary, or the one next to the weights."""
-    companions = find_companions(options.input)
-    path = options.spm_model_file or companions.vocabulary
+    adjacent = find_adjacent_files(options.input)
+    path = options.spm_model_file or adjacent.vocabulary
     if path is None:
-        return None, companions
+        return None, adjacent
     with arguments_renamed(path="spm_model_file"):
-        tokenizer = load_tokenizer(path, options.do_lower_case, [companions])
+        tokenizer = load_tokenizer(path, options.do_lower_case, [adjacent])
     config.check_vocabulary(tokenizer.vocab_size, path)
-    return tokenizer, companions
+    return tokenizer, adjacent

@@ -9,7 +9,7 @@ from typing import Any
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.hub.published import Source
-from albert_tf.interop.companions import Companions, kept_results
+from albert_tf.interop.adjacent_files import AdjacentFiles, kept_results
 from albert_tf.task_kinds import heads
 from albert_tf.tokenizers.normalization import Normalization
 
@@ -40,7 +40,7 @@ class Facts:
         parameters: number of parameters.
         step: number of training steps; 0 if unknown.
         source: format of the original weights.
-        companions: files next to the original weights.
+        adjacent: files next to the original weights.
         normalization: how the tokenizer normalizes text.
         license: identifier as on the Hub, such as apache-2.0; None if unknown.
         origin: where the original weights were fetched from; None if they were not.
@@ -52,7 +52,7 @@ class Facts:
     parameters: int
     step: int
     source: str
-    companions: Companions
+    adjacent: AdjacentFiles
     normalization: Normalization
     license: str | None
     origin: Source | None = None
@@ -99,7 +99,7 @@ def _card(
     loading: Iterable[str],
     measured: Iterable[str],
 ) -> str:
-    config, companions = facts.config, facts.companions
+    config, adjacent = facts.config, facts.adjacent
     summary = (
         f"An ALBERT model ({config.num_hidden_layers} layers, hidden size {config.hidden_size}) "
         f"{form}, created by albert_tf from {facts.source} weights. Parameters: "
@@ -119,15 +119,15 @@ def _card(
         parts.append(table("Normalization of text", normalization))
     if facts.step:
         parts.append(f"## Training\n\nTraining steps: {facts.step:,}.")
-    parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in companions.data.items()]
-    if companions.labels:
-        parts.append("## Labels\n\n" + ", ".join(map(str, companions.labels)))
-    if set(companions.results).difference(kept_results()):
-        parts.append(table("Evaluation", companions.results))
-    if companions.results and companions.evaluated:
+    parts += [table(f"Data: {file}", _data(manifest)) for file, manifest in adjacent.data.items()]
+    if adjacent.labels:
+        parts.append("## Labels\n\n" + ", ".join(map(str, adjacent.labels)))
+    if set(adjacent.results).difference(kept_results()):
+        parts.append(table("Evaluation", adjacent.results))
+    if adjacent.results and adjacent.evaluated:
         lines = [
             f"- {f'{each.name}: ' if each.name else ''}{each.data}, {each.examples:,} examples"
-            for each in companions.evaluated
+            for each in adjacent.evaluated
         ]
         parts.append("\n".join(["Evaluated on:", "", *lines]))
     parts += measured

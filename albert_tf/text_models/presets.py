@@ -9,8 +9,8 @@ from typing import NamedTuple
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.hub.names import local_weights
+from albert_tf.interop.adjacent_files import AdjacentFiles, find_adjacent_files, load_tokenizer
 from albert_tf.interop.checkpoint_folders import engines_in
-from albert_tf.interop.companions import Companions, find_companions, load_tokenizer
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.layout import BEST_FOLDER, encoder_folder, folder_of
 from albert_tf.interop.models import HEADS, possible_heads
@@ -29,7 +29,7 @@ class Preset(NamedTuple):
         weights: their names and shapes.
         config: shape of the model.
         tokenizer: of the model.
-        companions: content of the files next to the weights.
+        adjacent: content of the files next to the weights.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Preset(NamedTuple):
     weights: Weights
     config: AlbertConfig
     tokenizer: Tokenizer
-    companions: Companions
+    adjacent: AdjacentFiles
 
     @property
     def heads(self) -> list[str]:
@@ -63,7 +63,7 @@ class Preset(NamedTuple):
         """
         if given is not None and len(given) != self.outputs:
             raise InputError(f"`labels`={given}: {self.name} has {self.outputs} outputs")
-        recorded = self.companions.labels
+        recorded = self.adjacent.labels
         if len(recorded) != self.outputs:
             recorded = tuple(f"LABEL_{id}" for id in range(self.outputs))
         return list(given or recorded)
@@ -92,11 +92,11 @@ def open_preset(
         weights = open_weights(path)
     if weights.config is None:
         raise InputError(f"`name`={name}: there is no {CONFIG_FILE} next to the weights")
-    companions = find_companions(folder)
-    vocabulary = vocabulary or companions.vocabulary
+    adjacent = find_adjacent_files(folder)
+    vocabulary = vocabulary or adjacent.vocabulary
     if vocabulary is None:
         raise InputError(f"`vocabulary`: required, as there is none next to the weights of {name}")
     with arguments_renamed(path="vocabulary"):
-        tokenizer = load_tokenizer(vocabulary, do_lower_case, [companions])
+        tokenizer = load_tokenizer(vocabulary, do_lower_case, [adjacent])
     weights.config.check_vocabulary(tokenizer.vocab_size, tokenizer.path)
-    return Preset(name, folder, path, weights, weights.config, tokenizer, companions)
+    return Preset(name, folder, path, weights, weights.config, tokenizer, adjacent)

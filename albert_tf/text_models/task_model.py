@@ -17,7 +17,7 @@ from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.export.export_options import ExportOptions
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.sources import companion_files
+from albert_tf.finetuning.sources import adjacent_files
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.interop.checkpoint_lists import NAME
@@ -277,17 +277,17 @@ class TaskModel(TextModel, Generic[Task]):
         with files.replacing(folder) as partial:
             files.make_folder(partial, "folder")
             _write_checkpoint(os.path.join(partial, f"{NAME}-{self.step}"), values, self.step)
-            texts = {CONFIG_FILE: self.model.config.to_json(), **self._companions()}
+            texts = {CONFIG_FILE: self.model.config.to_json(), **self._adjacent_files()}
             for name, content in texts.items():
                 write = files.write_text if isinstance(content, str) else files.write_bytes
                 write(os.path.join(partial, name), content)
 
-    def _companions(self) -> dict[str, str | bytes]:
+    def _adjacent_files(self) -> dict[str, str | bytes]:
         """Return file name -> content of what goes next to the weights, besides the config."""
         return {
-            **companion_files(self.tokenizer),
+            **adjacent_files(self.tokenizer),
             **origin_file(self._preset.path),
-            **self._known_task().companion_files(),
+            **self._known_task().adjacent_files(),
         }
 
     def export(self, folder: str, **options: Any) -> None:

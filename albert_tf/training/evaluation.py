@@ -19,7 +19,7 @@ from albert_tf.files import (
     read_json,
     write_text,
 )
-from albert_tf.interop.companions import (
+from albert_tf.interop.adjacent_files import (
     DATA_FILE,
     EVALUATION_DATA_FILE,
     RESULTS_FILE,
@@ -67,7 +67,7 @@ class BestCheckpoint:
         engine: that saves the checkpoints.
         folder: of training.
         metric: see `is_better`.
-        companions: names of files in `folder` that go with the checkpoint.
+        adjacent: names of files in `folder` that go with the checkpoint.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class BestCheckpoint:
         engine: Engine,
         folder: str,
         metric: str,
-        companions: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
+        adjacent: Sequence[str] = (CONFIG_FILE, DATA_FILE, EVALUATION_DATA_FILE),
     ):
         self._training_folder = folder
-        self.companions = tuple(companions)
+        self.adjacent = tuple(adjacent)
         self._folder = f"{folder}/{BEST_FOLDER}"
         self._checkpoints = engine.checkpoints_in(self._folder)
         self.metric = metric
@@ -113,7 +113,7 @@ class BestCheckpoint:
         """
         make_folder(self._folder, "output_dir")
         copied = self._checkpoints.copy(path)
-        for name in self.companions:
+        for name in self.adjacent:
             if exists(f"{self._training_folder}/{name}"):
                 copy_file(f"{self._training_folder}/{name}", f"{self._folder}/{name}")
         if results is not None:

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json, write_text
 from albert_tf.input import record_order
 from albert_tf.input.manifest import find_manifests, record_files
-from albert_tf.interop.companions import DATA_FILE, EVALUATION_DATA_FILE, find_companions
+from albert_tf.interop.adjacent_files import DATA_FILE, EVALUATION_DATA_FILE, find_adjacent_files
 from albert_tf.training.evaluation import BestCheckpoint, CheckpointEvaluations, PeriodicEvaluation
 from albert_tf.training.health import warnings
 from albert_tf.training.initial_weights import with_local_weights
@@ -219,7 +219,7 @@ def _make_reading_set(
     if train_records is not None:
         manifests = train_records.manifests_by_name
     else:
-        manifests = find_companions(options.output_dir).data
+        manifests = find_adjacent_files(options.output_dir).data
     if not manifests and options.input_file:
         manifests = find_manifests(record_files(options.input_file, "input_file"))
     made = engine.workers.from_chief(lambda: make_reading_set(options, manifests))
@@ -269,11 +269,11 @@ class Evaluation:
             return {}
         return {EVALUATION_DATA_FILE: self._records.evaluation_data(self._options)}
 
-    def during_training(self, companions: tuple[str, ...]) -> PeriodicEvaluation | None:
+    def during_training(self, adjacent: tuple[str, ...]) -> PeriodicEvaluation | None:
         """Return evaluation every `eval_every_steps`, which keeps the best checkpoint.
 
         Args:
-            companions: names of further files in the folder that go with the best checkpoint.
+            adjacent: names of further files in the folder that go with the best checkpoint.
         """
         options, best = self._options, None
         if not options.eval_every_steps:
@@ -288,7 +288,7 @@ class Evaluation:
                     f"{', '.join((*valid, 'none'))}"
                 )
             best = BestCheckpoint(self._engine, options.output_dir, metric)
-            best.companions += companions
+            best.adjacent += adjacent
         return PeriodicEvaluation(
             self._engine.workers, self.evaluate, options.eval_every_steps, options.output_dir, best
         )

@@ -26,7 +26,7 @@ from albert_tf.input.manifest import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import FileIndex, RecordIndex, find_indexes, fingerprint
 from albert_tf.input.record_reader import check_files
-from albert_tf.interop.companions import EvaluatedSet, evaluation_data, find_companions
+from albert_tf.interop.adjacent_files import EvaluatedSet, evaluation_data, find_adjacent_files
 from albert_tf.training.options import PretrainingOptions
 from albert_tf.training.pretraining_tasks import PretrainingTask, find_pretraining_task
 
@@ -177,7 +177,7 @@ def with_trained_lengths(options: PretrainingOptions) -> PretrainingOptions:
     missing = [name for name in _LENGTHS if getattr(options, name) is None]
     if not missing:
         return options
-    data = find_companions(options.output_dir).data if exists(options.output_dir) else {}
+    data = find_adjacent_files(options.output_dir).data if exists(options.output_dir) else {}
     settings: dict[str, Any] = next((manifest["settings"] for manifest in data.values()), {})
     return dataclasses.replace(
         options, **{name: settings.get(name, _LENGTHS[name]) for name in missing}

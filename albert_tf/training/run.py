@@ -20,8 +20,8 @@ from albert_tf.errors import InputError, arguments_renamed
 from albert_tf.files import exists, make_folder, read_json, write_bytes, write_text
 from albert_tf.flops import encoder_flops
 from albert_tf.input.streams import BatchStream
+from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.interop.checkpoint_folders import check_engine
-from albert_tf.interop.companions import RESULTS_FILE, results_text
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.weights import config_differences
 from albert_tf.locks import folder_of_one

@@ -19,7 +19,7 @@ from albert_tf.export.build import export_saved_model
 from albert_tf.export.export_options import CheckOptions, ExportOptions
 from albert_tf.export.exported_encoder import ExportedEncoder
 from albert_tf.finetuning.sources import find_config, find_tokenizer, with_hub_module
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -273,7 +273,7 @@ def test_heads_that_the_weights_lack_are_left_out(tmp_path):
     assert set(loaded.signatures) == {"serving_default", "tokens"}
     assert not hasattr(loaded, "mlm")
     assert (
-        find_companions(options.export_path).normalization.do_lower_case is False
+        find_adjacent_files(options.export_path).normalization.do_lower_case is False
     )  # as in training
 
 

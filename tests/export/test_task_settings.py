@@ -19,7 +19,7 @@ from albert_tf.tasks.multiple_choice.readers import DATASETS
 
 def test_what_training_notes_is_what_exports_read(tmp_path):
     target = OneLabel(ClassificationDataset("table", {}), ("a", "b"))
-    for name, text in target.companion_files(pairs=True, max_seq_length=77).items():
+    for name, text in target.adjacent_files(pairs=True, max_seq_length=77).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "model.ckpt-1").write_text("")
     expected = ClassificationSettings(pairs=True, max_seq_length=77)

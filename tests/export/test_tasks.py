@@ -13,7 +13,7 @@ from scipy.special import softmax
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
-from albert_tf.interop.companions import Companions
+from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.interop.formats import load_weights
 from albert_tf.interop.models import create_model
 from albert_tf.modeling.losses import MISSING_CHOICE
@@ -58,10 +58,10 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(tokenizer):
-    def create(head, settings, labels=3, companions=None):
+    def create(head, settings, labels=3, adjacent=None):
         model = random_model(head, config_for(tokenizer), labels=labels)
-        companions = companions or Companions(labels=LABELS)
-        return TrainedModel(head, model, tokenizer, companions, settings)
+        adjacent = adjacent or AdjacentFiles(labels=LABELS)
+        return TrainedModel(head, model, tokenizer, adjacent, settings)
 
     return create
 
@@ -79,7 +79,7 @@ def exported(classifier, exported_classifier):
     tokenizer = Tokenizer.load(str(classifier / "small.model"))
     model = create_model("classifier", config_for(tokenizer), {"classifier/output_weights": (3, 1)})
     load_weights(model, str(classifier))
-    given = TrainedModel("classifier", model, tokenizer, Companions(labels=LABELS), settings)
+    given = TrainedModel("classifier", model, tokenizer, AdjacentFiles(labels=LABELS), settings)
     return given, tf.saved_model.load(str(exported_classifier / "export" / "classifier"))
 
 
@@ -229,12 +229,12 @@ def test_answers_are_those_of_the_program(trained, head):
     assert 10 < sum(map(bool, expected)) < 40
 
     results = {"null_score_diff_threshold": str(threshold)}
-    ways = [(True, Companions(results=results))]
+    ways = [(True, AdjacentFiles(results=results))]
     if head == "span":  # with either head the scores are compared in the same place
-        ways.append((False, Companions()))
-    for version_2, companions in ways:
+        ways.append((False, AdjacentFiles()))
+    for version_2, adjacent in ways:
         settings = dataclasses.replace(settings, version_2_with_negative=version_2)
-        signature = signature_of(given._replace(settings=settings, companions=companions))
+        signature = signature_of(given._replace(settings=settings, adjacent=adjacent))
         answer = signature(question=tf.constant(asked), context=tf.constant(contexts))
         if not version_2:
             expected = [predictions[question.id].answer() for question in questions]

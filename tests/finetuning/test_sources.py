@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning import cache
 from albert_tf.finetuning.sources import (
-    companion_files,
+    adjacent_files,
     find_config,
     find_tokenizer,
     with_hub_module,
@@ -75,7 +75,7 @@ def test_what_is_written_beside_a_model_is_read_again(files, caplog):
         folder = files / f"out-{lower}"
         folder.mkdir()
         tokenizer = Tokenizer.load(str(files / "vocab.txt"), lower)
-        for name, content in companion_files(tokenizer).items():
+        for name, content in adjacent_files(tokenizer).items():
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         options = dataclasses.replace(options_of(files, folder), vocab_file=None)
         found = find_tokenizer(options)

@@ -38,8 +38,8 @@ from albert_tf.input.manifest import (
 from albert_tf.input.record_batches import RecordStream
 from albert_tf.input.record_index import RecordIndex, find_indexes, index_records, write_indexes
 from albert_tf.input.record_reader import check_files
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.checkpoint_folders import ORBAX, TENSORFLOW
-from albert_tf.interop.companions import find_companions
 from albert_tf.interop.formats import open_weights
 from albert_tf.interop.keras_weights import write_keras_weights
 from albert_tf.interop.tensorflow_checkpoints import damage_of, write_training_checkpoint
@@ -408,30 +408,32 @@ KINDS: dict[str, Kind] = {
         "config.json", _make_huggingface, _weights("model.safetensors")
     ),
     "tokenizer_config.json": Kind(
-        "tokenizer_config.json", _make_huggingface, lambda folder: find_companions(str(folder))
+        "tokenizer_config.json", _make_huggingface, lambda folder: find_adjacent_files(str(folder))
     ),
-    "id2label": Kind("config.json", _make_huggingface, lambda folder: find_companions(str(folder))),
+    "id2label": Kind(
+        "config.json", _make_huggingface, lambda folder: find_adjacent_files(str(folder))
+    ),
     "safetensors": Kind("model.safetensors", _make_huggingface, _weights("model.safetensors")),
     "safetensors index": Kind("model.safetensors.index.json", _make_parts, _weights("")),
     "labels.json": Kind(
         "labels.json",
         _text("labels.json", ["a", "b"]),
-        lambda folder: find_companions(str(folder)),
+        lambda folder: find_adjacent_files(str(folder)),
     ),
     "eval_results.txt": Kind(
         "eval_results.txt",
         _text("eval_results.txt", "eval_f1 = 0.5\nglobal_step = 7\n"),
-        lambda folder: (find_companions(str(folder)), run_report._results(str(folder), {})),
+        lambda folder: (find_adjacent_files(str(folder)), run_report._results(str(folder), {})),
     ),
     "evaluation_data.json": Kind(
         "evaluation_data.json",
         _text("evaluation_data.json", [{"name": "", "data": "dev.tsv", "examples": 9}]),
-        lambda folder: find_companions(str(folder)),
+        lambda folder: find_adjacent_files(str(folder)),
     ),
     "training_data.json": Kind(
         "training_data.json",
         _text("training_data.json", {"a.manifest.json": MANIFEST}),
-        lambda folder: find_companions(str(folder)),
+        lambda folder: find_adjacent_files(str(folder)),
     ),
     "target.json": Kind(
         "target.json",

@@ -12,8 +12,8 @@ from safetensors.numpy import save_file
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.albert_zh import FACTORS
-from albert_tf.interop.companions import find_companions
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import load_weights, open_weights
@@ -175,7 +175,7 @@ def test_albert_zh_computes_the_same(albert_zh, tmp_path):
 
 def test_vocabularies_of_chinese_models_are_found(albert_zh):
     folder, _ = albert_zh
-    assert find_companions(str(folder)).vocabulary == str(folder / "vocab_chinese.txt")
+    assert find_adjacent_files(str(folder)).vocabulary == str(folder / "vocab_chinese.txt")
 
 
 def test_other_networks_are_refused(albert_zh, tmp_path):
@@ -275,8 +275,8 @@ def test_hugging_faces_chinese_models_compute_the_same(tmp_path, name, activatio
     fields = {**HUGGING_FACE, "architectures": [name], "hidden_act": activation}
     (tmp_path / "config.json").write_text(json.dumps(fields))
     (tmp_path / "vocab.txt").write_text(letters(70))
-    companions = find_companions(str(tmp_path))
-    assert companions.vocabulary == str(tmp_path / "vocab.txt")
+    adjacent = find_adjacent_files(str(tmp_path))
+    assert adjacent.vocabulary == str(tmp_path / "vocab.txt")
     config = open_weights(str(tmp_path)).config
     model, inputs = AlbertForPreTraining(config), features(config, seed=4)
     matched = load_weights(model, str(tmp_path))

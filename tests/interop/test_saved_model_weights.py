@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.export.exported_encoder import ExportedEncoder
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.formats import load_weights, open_weights
 from albert_tf.interop.saved_model_weights import read_object_checkpoint, read_saved_model
 from albert_tf.modeling.encoder import AlbertEncoder
@@ -188,7 +188,7 @@ def test_an_export_of_this_project(model_class, tmp_path):
     module = ExportedEncoder(model, str(config_file), [str(vocabulary)], False, heads)
     path = str(tmp_path / "export" / "encoder")
     tf.saved_model.save(module, path)  # tracing its functions would take longer than all else
-    assert find_companions(path).normalization.do_lower_case is False
+    assert find_adjacent_files(path).normalization.do_lower_case is False
 
     weights = open_weights(str(tmp_path / "export"))
     assert (weights.path, weights.format, weights.config) == (path, "saved_model", CONFIG)

@@ -17,13 +17,13 @@ from albert_tf.engines.tensorflow.devices import TensorFlowDevices
 from albert_tf.engines.tensorflow.engine import TensorFlowEngine
 from albert_tf.errors import InputError
 from albert_tf.interop import orbax_checkpoints
-from albert_tf.interop.checkpoint_folders import ORBAX, check_engine
-from albert_tf.interop.companions import (
+from albert_tf.interop.adjacent_files import (
     FROZEN_FILE,
     SETTINGS_FILE,
-    find_companions,
+    find_adjacent_files,
     run_files,
 )
+from albert_tf.interop.checkpoint_folders import ORBAX, check_engine
 from albert_tf.interop.convert import convert
 from albert_tf.interop.convert_options import ConvertOptions
 from albert_tf.interop.formats import find_format, load_weights, open_weights
@@ -157,9 +157,9 @@ def test_weights_of_engine_jax_are_read_like_all_others(converted):
         assert weights.config == CONFIG
         for variable in model.weights:
             np.testing.assert_array_equal(variable.numpy(), weights.read(variable.path))
-        assert find_companions(str(path)) == find_companions(str(converted))
+        assert find_adjacent_files(str(path)) == find_adjacent_files(str(converted))
     (converted / "labels.json").write_text('["a", "b"]')
-    assert find_companions(str(converted / "model.ckpt-5")).labels == ("a", "b")
+    assert find_adjacent_files(str(converted / "model.ckpt-5")).labels == ("a", "b")
 
 
 @pytest.mark.integration

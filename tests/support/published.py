@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.interop.companions import Companions
+from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.interop.conversion_writers import WRITERS, ConvertedModel
 from albert_tf.interop.models import create_model
 from albert_tf.interop.weights import Weights
@@ -24,5 +24,5 @@ def write_published(folder: str) -> None:
     model = create_model("pretraining", config, {})
     values = {weight.path: np.asarray(weight) for weight in model.weights}
     source = Weights("albert_tf", folder, {}, config)
-    converted = ConvertedModel("pretraining", config, values, 0, tokenizer, Companions(), source)
+    converted = ConvertedModel("pretraining", config, values, 0, tokenizer, AdjacentFiles(), source)
     WRITERS["huggingface"](folder, converted)

@@ -159,7 +159,7 @@ class Target(abc.ABC):
             return None
         return f"every prediction is {predicted[0]!r}"
 
-    def companion_files(self, **settings: Any) -> dict[str, str]:
+    def adjacent_files(self, **settings: Any) -> dict[str, str]:
         """Return file name -> text that `restore` reads; `settings` are for exports."""
         name = self.dataset.name
         saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}

@@ -176,8 +176,8 @@ class ClassificationTask(FineTuningTask):
         (names,) = (s.file_names for s in dataset.sets["eval"] if s.name == examples.name)
         return f"{dataset.benchmark} {dataset.name}, {names}" if dataset.benchmark else names
 
-    def companion_files(self) -> dict[str, str]:
-        return self.target.companion_files(
+    def adjacent_files(self) -> dict[str, str]:
+        return self.target.adjacent_files(
             pairs=self.dataset.pairs,
             max_seq_length=self.options.max_seq_length,
             label_separator=self.dataset.label_separator,

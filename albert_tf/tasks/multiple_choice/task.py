@@ -199,7 +199,7 @@ class MultipleChoiceTask(FineTuningTask):
         name, groups = self.options.task_name.upper(), " and ".join(groups_of(self.options))
         return f"{name}, {FOLDERS[examples.split]} ({groups})"
 
-    def companion_files(self) -> dict[str, str]:
+    def adjacent_files(self) -> dict[str, str]:
         recorded = self.recorded_options() | {"task_name": self.options.task_name.lower()}
         return {self.options.settings_file: json.dumps(recorded) + "\n"}
 

@@ -23,7 +23,7 @@ class QuestionAnsweringExport(TaskExport):
     def __init__(self, trained: TrainedModel, files: list[str]):
         super().__init__(trained, files)
         if self._settings.null_score_diff_threshold is None:
-            threshold = float(trained.companions.results.get(THRESHOLD) or 0)
+            threshold = float(trained.adjacent.results.get(THRESHOLD) or 0)
             self._settings = dataclasses.replace(
                 self._settings, null_score_diff_threshold=threshold
             )

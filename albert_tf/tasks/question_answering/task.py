@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import exists, read_json
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.report.sections import Section
 from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.answers import (
@@ -215,7 +215,7 @@ class QuestionAnsweringTask(FineTuningTask):
     def data_name(self, examples: ExampleSet) -> str:
         return os.path.basename(self._files[examples.split].path)
 
-    def companion_files(self) -> dict[str, str]:
+    def adjacent_files(self) -> dict[str, str]:
         settings = {"squad_head": self._head_name, "version_2_with_negative": self._version_2}
         settings |= {"answer_metric": self._answer_metric.name}
         return {KIND.settings_file: json.dumps(settings | self.recorded_options()) + "\n"}
@@ -306,7 +306,7 @@ class QuestionAnsweringTask(FineTuningTask):
         if self.options.null_score_diff_threshold is not None:
             return self.options.null_score_diff_threshold
         folder = self.options.output_dir
-        return float(find_companions(folder).results.get(THRESHOLD, 0.0)) if folder else 0.0
+        return float(find_adjacent_files(folder).results.get(THRESHOLD, 0.0)) if folder else 0.0
 
 
 def _read_files(options: QuestionAnsweringOptions) -> dict[str, SquadFile]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import keras
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.interop.companions import RESULTS_FILE, results_text
+from albert_tf.interop.adjacent_files import RESULTS_FILE, results_text
 from albert_tf.tasks.question_answering import KIND
 from albert_tf.tasks.question_answering.answers import Prediction
 from albert_tf.tasks.question_answering.metrics import choose_metric
@@ -115,10 +115,10 @@ class QuestionAnswerer(TaskModel[QuestionAnsweringTask]):
             raise InputError(f"`null_threshold`={value!r}: must be a number")
         self._use(null_score_diff_threshold=float(value))
 
-    def _companions(self) -> dict[str, str | bytes]:
+    def _adjacent_files(self) -> dict[str, str | bytes]:
         threshold = self.null_threshold
         results = {} if threshold is None else {RESULTS_FILE: results_text({THRESHOLD: threshold})}
-        return super()._companions() | results
+        return super()._adjacent_files() | results
 
     def predict(self, questions: Any, contexts: Any, batch_size: int = 32) -> list[Answer]:
         """Answer questions.

@@ -18,7 +18,7 @@ from albert_tf.finetuning.averaging import mean_log_probabilities
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForTokenClassification
 from albert_tf.modeling.losses import NO_LABEL, TokenClassificationObjective
@@ -113,7 +113,7 @@ class TaggingTask(FineTuningTask):
         """Return what is learned from the training file, or recorded in `output_dir`."""
         folder = self.options.output_dir
         path = f"{folder}/{KIND.settings_file}"
-        trained_labels = list(find_companions(folder).labels) if exists(path) else []
+        trained_labels = list(find_adjacent_files(folder).labels) if exists(path) else []
         if not self.options.do_train:
             if not trained_labels:
                 raise InputError(
@@ -223,7 +223,7 @@ class TaggingTask(FineTuningTask):
         name = os.path.basename(files[0])
         return f"{self.options.task_name}, {name}" if self.options.task_name else name
 
-    def companion_files(self) -> dict[str, str]:
+    def adjacent_files(self) -> dict[str, str]:
         recorded = self.recorded_options()
         recorded |= {"unit": self.settings.unit, "tags": self.settings.tags}
         labels = json.dumps(self.labels, ensure_ascii=False)

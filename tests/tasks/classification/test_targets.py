@@ -196,7 +196,7 @@ def test_what_was_learned_is_restored():
         ("multi_label", ("a", "b,c")),
     ):
         target = TARGETS[kind].learn(task(kind), examples(*labels))
-        files = target.companion_files()
+        files = target.adjacent_files()
         saved = parse_json(files["target.json"], "target.json", SavedTarget)
         again = restore(task(kind), saved, json.loads(files.get(LABELS_FILE, "[]")))
         assert (again.kind, again.labels, again.spread, again.outputs) == (

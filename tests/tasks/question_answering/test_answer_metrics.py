@@ -177,7 +177,7 @@ def test_a_task_scores_and_reports_by_the_chosen_metric(tmp_path, caplog, versio
     sections = task.report_sections(examples, outputs)
     assert sections[0].text.startswith("answer_metric=cmrc, because 100.0% of")
     # A folder with its settings is scored by the same metric when there are no answers.
-    (settings,) = task.companion_files().items()
+    (settings,) = task.adjacent_files().items()
     (tmp_path / settings[0]).write_text(settings[1])
     del qas[0]["answers"], qas[1:]
     (tmp_path / "dev.json").write_text(json.dumps(content))

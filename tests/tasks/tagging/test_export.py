@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.export.graph_tokenizers import tensorflow_text
 from albert_tf.export.task_export import TrainedModel
-from albert_tf.interop.companions import Companions
+from albert_tf.interop.adjacent_files import AdjacentFiles
 from albert_tf.tasks.tagging.export import TaggingExport
 from albert_tf.tasks.tagging.graph_words import WordSplitter
 from albert_tf.tasks.tagging.options import TaggingSettings
@@ -94,7 +94,7 @@ def tokenizers(tmp_path_factory):
 
 def predictions(trained, lines):
     """Return texts with their entities or tagged words, as run_tagger.py predicts them."""
-    settings, labels = trained.settings, trained.companions.labels
+    settings, labels = trained.settings, trained.adjacent.labels
     words = [raw_words(line, settings.unit) for line in lines]
     forms = [encoded_form(*pair, settings.unit) for pair in zip(lines, words, strict=True)]
     windows = make_windows(forms, trained.tokenizer, settings.max_seq_length)
@@ -129,7 +129,7 @@ def test_a_tagger_finds_what_the_program_finds(tokenizers, unit, tags, labels, v
     tokenizer = tokenizers[vocabulary]
     model = random_model("tagger", config_for(tokenizer), labels=len(labels))
     settings = TaggingSettings(unit=unit, tags=tags, max_seq_length=12)
-    trained = TrainedModel("tagger", model, tokenizer, Companions(labels=labels), settings)
+    trained = TrainedModel("tagger", model, tokenizer, AdjacentFiles(labels=labels), settings)
     lines = odd_texts(60)
     module = TaggingExport(trained, [tokenizer.path])
     signature = module.signatures()["serving_default"]

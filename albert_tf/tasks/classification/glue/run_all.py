@@ -25,7 +25,7 @@ from albert_tf.errors import InputError, Stopped
 from albert_tf.files import exists, file_identity, is_folder, read_json, write_text
 from albert_tf.finetuning.command import run_kind
 from albert_tf.hub.huggingface import PREFIX
-from albert_tf.interop.companions import find_companions
+from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
@@ -254,5 +254,5 @@ def _pretrained_config(options: ClassificationOptions) -> AlbertConfig | None:
 
 
 def _result(job: _Job) -> TaskResult:
-    found = find_companions(job.folder).results
+    found = find_adjacent_files(job.folder).results
     return TaskResult(job.name, {name: float(value) for name, value in found.items()})

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from albert_tf.interop.companions import (
+from albert_tf.interop.adjacent_files import (
     EvaluatedSet,
     described_checkpoint,
     evaluation_data,
-    find_companions,
+    find_adjacent_files,
 )
 
 RESULTS = "eval_accuracy = 0.9\nglobal_step = {}\nnull_score_diff_threshold = 0.5\n"
@@ -52,7 +52,7 @@ def test_results_of_another_checkpoint_are_left_out(tmp_path):
     (tmp_path / "eval_results.txt").write_text(RESULTS.format(5))
     sets = (EvaluatedSet("matched", "MNLI, dev_matched.tsv", 9815),)
     (tmp_path / "evaluation_data.json").write_text(evaluation_data(sets))
-    found = find_companions(str(tmp_path))
+    found = find_adjacent_files(str(tmp_path))
     assert found.evaluated == sets
     for step in (5, 0, None):
         assert found.about(step) == found
@@ -63,7 +63,7 @@ def test_results_of_another_checkpoint_are_left_out(tmp_path):
 
 def test_the_best_of_earlier_versions_has_its_results_in_the_folder_of_training(run):
     (run / "eval_results.txt").write_text(RESULTS.format(5))
-    assert find_companions(str(run / "best")).about(5).results["eval_accuracy"] == "0.9"
+    assert find_adjacent_files(str(run / "best")).about(5).results["eval_accuracy"] == "0.9"
     (run / "best" / "eval_results.txt").write_text("eval_accuracy = 0.8\nglobal_step = 5\n")
-    assert find_companions(str(run / "best")).results["eval_accuracy"] == "0.8"
+    assert find_adjacent_files(str(run / "best")).results["eval_accuracy"] == "0.8"
     (run / "best" / "evaluation_data.json").write_text(json.dumps([{"name": "", "examples": 3}]))

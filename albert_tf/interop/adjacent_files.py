@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 def run_files() -> tuple[str, ...]:
-    """Return what a run that resumes reads in its folder, besides what `Companions` describes."""
+    """Return what a run that resumes reads in its folder, besides `AdjacentFiles`."""
     return (
         *("data_order.json", "dtype.json"),
         *(kind.settings_file for kind in task_kinds()),
@@ -70,7 +70,7 @@ def results_text(results: Mapping[str, float]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Companions:
+class AdjacentFiles:
     """Content of the files next to some weights; None or empty for files that do not exist.
 
     Attributes:
@@ -89,7 +89,7 @@ class Companions:
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
     normalization: Normalization = UNRECORDED
 
-    def about(self, step: int | None) -> Companions:
+    def about(self, step: int | None) -> AdjacentFiles:
         """Return the same without results of another checkpoint.
 
         Args:
@@ -108,21 +108,21 @@ class _HuggingFaceConfig:
 
 
 def load_tokenizer(
-    path: str, do_lower_case: bool | None, companions: Iterable[Companions]
+    path: str, do_lower_case: bool | None, adjacent: Iterable[AdjacentFiles]
 ) -> Tokenizer:
     """Load the tokenizer of a model.
 
     Args:
         path: of the vocabulary, as for `Tokenizer.load`.
         do_lower_case: the user's choice, which wins; None if there is none.
-        companions: what is next to the weights, in order of precedence; then comes what is recorded
+        adjacent: what is next to the weights, in order of precedence; then comes what is recorded
             next to the vocabulary.
     """
-    recorded = (found.normalization for found in companions)
+    recorded = (found.normalization for found in adjacent)
     return Tokenizer.load(path, do_lower_case, UNRECORDED.otherwise(*recorded))
 
 
-def find_companions(path: str) -> Companions:
+def find_adjacent_files(path: str) -> AdjacentFiles:
     """Read the files next to the weights at `path`, a file or a folder.
 
     Raises:
@@ -149,7 +149,7 @@ def find_companions(path: str) -> Companions:
         from albert_tf.interop.saved_model_weights import read_do_lower_case  # loads TensorFlow
 
         recorded.append(Normalization(read_do_lower_case(folder)))
-    return Companions(
+    return AdjacentFiles(
         vocabulary=find_vocabulary(folder),
         labels=read(LABELS_FILE, tuple[str, ...], ())
         or _huggingface_labels(read("config.json", _HuggingFaceConfig, _HuggingFaceConfig())),
@@ -184,7 +184,7 @@ def described_checkpoint(path: str) -> str:
     best_steps = _steps(best)
     if not best_steps:
         return path
-    evaluated = find_companions(path).results.get("global_step")
+    evaluated = find_adjacent_files(path).results.get("global_step")
     if evaluated is not None and evaluated not in best_steps and evaluated in _steps(path)[-1:]:
         return path
     _logger.info("using the best checkpoint, in %s", best)
