@@ -68,12 +68,11 @@ def _link_within_the_site(app, docname, source):
 
 def _show_examples_as_code(app, what, name, obj, options, lines):
     """Make indented blocks code: after `Example:`, and after any colon in a module's docstring."""
-    lines[:] = [
-        f"{line}:\n"
-        if line.strip() == "Example:" or (what == "module" and line.endswith(":") and not after)
-        else line
-        for line, after in zip(lines, [*lines[1:], ""], strict=True)
-    ]
+    shown = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        starts_code = what == "module" and line.endswith(":") and not after
+        shown += [f"{line}:", ""] if starts_code or line.strip() == "Example:" else [line]
+    lines[:] = shown
 
 
 def _show_arguments(app, what, name, obj, options, shown, returned):

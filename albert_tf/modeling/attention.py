@@ -12,7 +12,8 @@
                     drops the same elements every time it is called within one layer.
     context:        [batch, heads, queries, head_size], in the dtype of `query`.
 
-Example:
+For example:
+
     @keras.saving.register_keras_serializable(package="my_project")
     def causal_attention(query, key, value, attention_mask, dropout=None):
         ...
