@@ -52,8 +52,8 @@ def decode(texts: tf.Tensor) -> Characters:
     """Return the characters of strings `[texts]`; invalid UTF-8 becomes U+FFFD."""
     ragged = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")
     rows = ragged.value_rowids()
-    places = tf.range(tf.size(rows, tf.int64)) - tf.gather(ragged.row_starts(), rows)
-    return Characters(ragged.values, rows, places, places + 1, ragged.nrows())
+    positions = tf.range(tf.size(rows, tf.int64)) - tf.gather(ragged.row_starts(), rows)
+    return Characters(ragged.values, rows, positions, positions + 1, ragged.nrows())
 
 
 def lower_bound(ascending: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -100,15 +100,15 @@ class GraphReplacements:
         starts = tf.gather(self._starts, rules)
         lengths = tf.where(rules == 0, 1, tf.gather(self._starts, rules + 1) - starts)
         source = tf.repeat(tf.range(tf.size(numbers)), lengths)
-        place = tf.range(tf.size(source)) - tf.gather(tf.cumsum(lengths, exclusive=True), source)
+        position = tf.range(tf.size(source)) - tf.gather(tf.cumsum(lengths, exclusive=True), source)
         # For a number that is kept, this reads an arbitrary replacement, which is not used.
-        read = tf.minimum(tf.gather(starts, source) + place, tf.size(self._replacements) - 1)
+        read = tf.minimum(tf.gather(starts, source) + position, tf.size(self._replacements) - 1)
         new = tf.where(
             tf.gather(rules, source) == 0,
             tf.gather(numbers, source),
             tf.gather(self._replacements, read),
         )
-        return new, source, place, lengths
+        return new, source, position, lengths
 
 
 class Normalizer:
@@ -174,8 +174,8 @@ class Composed:
         old, new = self._sequences(text), self._sequences(composed)
         first, after = lower_bound(old, new), lower_bound(old, new + 1)
         first_new = lower_bound(new, new)
-        place = first + tf.range(tf.size(new)) - first_new
-        same = tf.minimum(place, tf.size(old) - 1)
+        position = first + tf.range(tf.size(new)) - first_new
+        same = tf.minimum(position, tf.size(old) - 1)
         differs = tf.gather(text.codes, same) != composed.codes
         differs |= after - first != lower_bound(new, new + 1) - first_new
         counts = tf.math.unsorted_segment_sum(tf.cast(differs, tf.int32), new, tf.size(old) + 1)
@@ -209,14 +209,14 @@ class FinalSigma:
         # Padded with an uncased element at both ends, so positions are shifted by one.
         cased = tf.pad(tf.gather(casing, index) == character_tables.CASED, [[1, 1]])
         row = tf.pad(tf.gather(text.rows, index), [[1, 1]], constant_values=-1)
-        place = tf.cumsum(counts)
+        position = tf.cumsum(counts)
 
         def is_cased(neighbor: tf.Tensor) -> tf.Tensor:
             return tf.gather(cased, neighbor) & (tf.gather(row, neighbor) == text.rows)
 
         # A sigma itself is never ignorable; at other positions the result is not used.
-        final = is_cased(tf.maximum(place - 1, 0)) & ~is_cased(
-            tf.minimum(place + 1, tf.size(row) - 1)
+        final = is_cased(tf.maximum(position - 1, 0)) & ~is_cased(
+            tf.minimum(position + 1, tf.size(row) - 1)
         )
         sigma = tf.where(final, _FINAL_SIGMA, _SIGMA)
         return text._replace(codes=tf.where(text.codes == _CAPITAL_SIGMA, sigma, text.codes))
@@ -245,8 +245,8 @@ class Words:
         continues = tf.concat([[False], inside[1:] & inside[:-1] & same_row], 0)
         if self._longest:
             words = tf.cumsum(tf.cast(~continues, tf.int32)) - 1
-            place = tf.range(tf.size(words)) - lower_bound(words, words)
-            continues &= place % self._longest > 0
+            position = tf.range(tf.size(words)) - lower_bound(words, words)
+            continues &= position % self._longest > 0
         kept = tf.where(kinds != SPACE)[:, 0]
         return text.gather(kept), tf.where(~tf.gather(continues, kept))[:, 0]
 
@@ -287,8 +287,8 @@ class Visible:
         Dropped characters are not counted.
         """
         kept = tf.where(self._is_dropped(text.codes) == 0)[:, 0]
-        place = tf.cast(lower_bound(kept, after), tf.int64) - count
-        return tf.maximum(tf.gather(tf.concat([kept, [0]], 0), tf.maximum(place, 0)), first)
+        position = tf.cast(lower_bound(kept, after), tf.int64) - count
+        return tf.maximum(tf.gather(tf.concat([kept, [0]], 0), tf.maximum(position, 0)), first)
 
     def __call__(
         self, text: Characters, rows: tf.Tensor, first: tf.Tensor, after: tf.Tensor
@@ -311,11 +311,11 @@ class Visible:
         empty = start >= after
         # A span of white space becomes the position where the following text begins, if any.
         follows = tf.gather(tf.concat([text.rows, [-1]], 0), after) == rows
-        place = tf.where(
+        position = tf.where(
             follows,
             tf.gather(tf.concat([text.starts, [0]], 0), after),
             tf.gather(text.ends, tf.maximum(after - 1, 0)),
         )
         starts = tf.gather(tf.concat([text.starts, [0]], 0), start)
         ends = tf.gather(text.ends, tf.maximum(end, tf.minimum(start, count - 1)))
-        return tf.where(empty, place, starts), tf.where(empty, place, ends)
+        return tf.where(empty, position, starts), tf.where(empty, position, ends)

@@ -28,11 +28,11 @@ def slices(tokens: tf.RaggedTensor, rows, first, length) -> tf.RaggedTensor:
         `[parts, (tokens)]`.
     """
     begin = tf.gather(tokens.row_starts(), rows) + first
-    places = tf.ragged.range(begin, begin + length)
-    return places.with_flat_values(tf.gather(tokens.flat_values, places.flat_values))
+    positions = tf.ragged.range(begin, begin + length)
+    return positions.with_flat_values(tf.gather(tokens.flat_values, positions.flat_values))
 
 
-def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTensor:
+def truncate(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTensor:
     """Truncate each row to its first, or last, `length` tokens, a scalar or int64 `[texts]`."""
     available = tokens.row_lengths()
     length = tf.minimum(available, tf.cast(length, tf.int64))
@@ -40,7 +40,7 @@ def kept(tokens: tf.RaggedTensor, length, from_end: bool = False) -> tf.RaggedTe
     return slices(tokens, tf.range(tokens.nrows()), first, length)
 
 
-def shortened(first, second, room: int):
+def truncated_lengths(first, second, room: int):
     """Compute `albert_tf.tokenizers.packing.truncated_lengths` for int64 `[pairs]` lengths."""
     excess = tf.maximum(first + second - room, 0)
     cut = tf.minimum(excess, tf.abs(first - second))

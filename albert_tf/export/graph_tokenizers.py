@@ -133,7 +133,7 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
             graph_characters.index_of_byte(text, rows, tf.cast(part.values, tf.int64))
             for part in (starts, ends)
         )
-        ids, source, place = self._with_commas_apart(pieces)
+        ids, source, position = self._with_commas_apart(pieces)
         # From the right, since a piece that is split may lose its mark of a word's start.
         lengths = tf.gather(self._piece_lengths, ids.values)
         written = tf.cumsum(lengths)
@@ -142,7 +142,7 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         first, after = tf.gather(first, source), tf.gather(after, source)
         parts = self._visible.kept_before(text, after, behind + lengths, first)
         after = tf.where(behind == 0, after, self._visible.kept_before(text, after, behind, first))
-        first = tf.where(place == 0, first, parts)
+        first = tf.where(position == 0, first, parts)
         starts, ends = self._visible(text, tf.gather(rows, source), first, after)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
@@ -152,10 +152,10 @@ class GraphSentencePieceTokenizer(GraphTokenizer):
         Returns:
             The new ids, the index of the piece that each comes from, and its position in that.
         """
-        new, source, place, _ = self._commas(ids.values)
+        new, source, position, _ = self._commas(ids.values)
         rows = tf.gather(ids.value_rowids(), source)
         ragged = tf.RaggedTensor.from_value_rowids(new, rows, nrows=ids.nrows(), validate=False)
-        return ragged, source, place
+        return ragged, source, position
 
 
 class GraphWordPieceTokenizer(GraphTokenizer):

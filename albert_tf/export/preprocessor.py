@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.graph_packing import packed, truncate, truncated_lengths
 from albert_tf.export.graph_tokenizers import GraphTokenizer
 
 TEXTS = tf.TensorSpec([None], tf.string, "inputs")
@@ -122,8 +122,8 @@ def pack(
     segments = [part.merge_dims(1, -1) if part.ragged_rank > 1 else part for part in segments]
     room = tf.maximum(tf.cast(seq_length, tf.int64) - len(segments) - 1, 0)
     lengths = [part.row_lengths() for part in segments]
-    lengths = shortened(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
-    parts = [kept(part, length) for part, length in zip(segments, lengths, strict=True)]
+    lengths = truncated_lengths(lengths[0], lengths[1], room) if len(segments) == 2 else [room]
+    parts = [truncate(part, length) for part, length in zip(segments, lengths, strict=True)]
     features = packed(parts[0], parts[1] if len(parts) == 2 else None, symbols)
     padding = {"input_ids": symbols.pad}
     static = None if tf.is_tensor(seq_length) else seq_length

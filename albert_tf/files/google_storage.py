@@ -57,8 +57,8 @@ class GoogleStorage(gcsfs.core.GCSFileSystem):
 
 def _place(address: str) -> str:
     """Turn `https://.../b/bucket/o/a%2Fb?...` into `gs://bucket/a/b`."""
-    place = re.sub(r".*?/b/([^/?]+)(?:/o/?([^/?]*))?.*", r"gs://\1/\2", address)
-    return urllib.parse.unquote(place)
+    path = re.sub(r".*?/b/([^/?]+)(?:/o/?([^/?]*))?.*", r"gs://\1/\2", address)
+    return urllib.parse.unquote(path)
 
 
 async def _check_response(response: aiohttp.ClientResponse) -> None:

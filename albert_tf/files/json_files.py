@@ -65,21 +65,21 @@ def read_json(path: str, kind: type[Value]) -> Value:
 
 def _reason(message: str, value: Any) -> str:
     """Turn "Expected `int`, got `str` - at `$.step`" into "step="x": must be int, not str"."""
-    message, _, place = message.partition(" - at ")
-    place = place.strip("`").removeprefix("$").removeprefix(".")
+    message, _, location = message.partition(" - at ")
+    location = location.strip("`").removeprefix("$").removeprefix(".")
     if missing := re.fullmatch("Object missing required field `(.*)`", message):
         lacks = f"lacks {missing[1]!r}"
-        return f"{place}: {lacks}" if place else lacks
+        return f"{location}: {lacks}" if location else lacks
     message = message.replace("Expected", "must be").replace(", got", ", not").replace("`", "")
     message = message[0].lower() + message[1:]
-    if not place:
+    if not location:
         return message
     try:
-        for name, number in re.findall(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
+        for name, number in re.findall(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]", location):
             value = value[name or int(number)]
     except (ValueError, TypeError, LookupError):  # "[...]" stands for any key
-        return f"{place}: {message}"
-    return f"{place}={shown(value)}: {message}"
+        return f"{location}: {message}"
+    return f"{location}={shown(value)}: {message}"
 
 
 def shown(value: Any, characters: int = 60) -> str:

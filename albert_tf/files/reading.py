@@ -151,7 +151,7 @@ def _files_below(folder: str) -> dict[str, dict[str, Any]]:
 
     if is_remote(folder):
         return run(folder, find)
-    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
     return {os.path.relpath(p, folder): {"size": os.path.getsize(p)} for p in sorted(paths)}
 
 

@@ -163,7 +163,7 @@ def _upload(source: str, target: str) -> None:
     if not os.path.isdir(source):
         run(target, lambda system, name: system.put_file(source, name))
         return
-    paths = [os.path.join(place, name) for place, _, names in os.walk(source) for name in names]
+    paths = [os.path.join(parent, name) for parent, _, names in os.walk(source) for name in names]
     for path in sorted(paths, key=lambda path: (-path.count(os.sep), -os.path.getsize(path))):
         _upload(path, f"{target.rstrip('/')}/{os.path.relpath(path, source)}")
 

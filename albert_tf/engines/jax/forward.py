@@ -48,12 +48,13 @@ class _ForwardStep:
     ):
         self._model, self._devices, self._kind = model, devices, kind
         self._replicated = NamedSharding(devices.mesh, REPLICATED)
-        how = accepted_arguments(model.call, heads_only=True, execution=create_execution(devices))
+        execution = create_execution(devices)
+        accepted = accepted_arguments(model.call, heads_only=True, execution=execution)
 
         def on_one_device(params: Values, batch: Batch) -> Any:
             mapping = [(weight, params[weight.path]) for weight in model.weights]
             with keras.StatelessScope(state_mapping=mapping):
-                outputs = model(model_features(model, batch), training=False, **how)
+                outputs = model(model_features(model, batch), training=False, **accepted)
                 return results(outputs, batch)
 
         on_all = jax.shard_map(

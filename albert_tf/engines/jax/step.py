@@ -285,14 +285,14 @@ class TrainingStep(steps.TrainingStep[JaxDevices]):
         # Dropout depends only on seed, step and place in the batch: a restart needs no state.
         state = self.model.encoder.seed_generator.state
         seed = jnp.stack([self.options.seed + step * 1_000_003, number * 2]).astype(state.dtype)
-        how = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
+        accepted = accepted_arguments(self.model.call, heads_only=True, execution=self._execution)
         fused = accepted_arguments(self.objective.sums, kernels=self._execution.kernels)
 
         def loss_of(trainable: Values):
             given = params | trainable
             mapping = [(weight, given[weight.path]) for weight in self.model.weights]
             with keras.StatelessScope(state_mapping=[*mapping, (state, seed)]):
-                outputs = self.model(model_features(self.model, batch), training=True, **how)
+                outputs = self.model(model_features(self.model, batch), training=True, **accepted)
                 sums = self.objective.sums(outputs, batch, **fused)
                 return self.objective.loss(sums, weights), sums
 

@@ -33,8 +33,8 @@ class Cluster:
 
     Attributes:
         addresses: host:port of every worker, the chief's first.
-        index: this process's place among them.
-        here: place of this process among those on its machine that share the machine's GPUs, and
+        index: this process's rank.
+        here: rank of this process among those on its machine that share the machine's GPUs, and
             their number; (0, 1) if unknown.
     """
 
@@ -133,19 +133,19 @@ def from_slurm(environment: Mapping[str, str]) -> Cluster:
             f"SLURM_STEP_TASKS_PER_NODE={environment['SLURM_STEP_TASKS_PER_NODE']} has "
             f"{len(counts)}"
         )
-    places = [(node, local) for node, count in enumerate(counts) for local in range(count)]
+    by_rank = [(node, local) for node, count in enumerate(counts) for local in range(count)]
     distribution = environment.get("SLURM_DISTRIBUTION", "block")
     if distribution.startswith("cyclic"):
-        places.sort(key=lambda place: place[1])
+        by_rank.sort(key=lambda process: process[1])
     rank, here = number("SLURM_PROCID"), (number("SLURM_NODEID"), number("SLURM_LOCALID"))
-    if rank >= len(places) or places[rank] != here:
+    if rank >= len(by_rank) or by_rank[rank] != here:
         raise InputError(
             f"SLURM_DISTRIBUTION={distribution}: task {rank} is number {here[1]} on machine "
             f"{here[0]}; start the tasks with srun --distribution=block or cyclic"
         )
     jobs = number("SLURM_JOB_ID") % (_PORTS // _PORTS_PER_JOB)
     port = _FIRST_PORT + jobs * _PORTS_PER_JOB
-    addresses = tuple(f"{hosts[node]}:{port + local}" for node, local in places)
+    addresses = tuple(f"{hosts[node]}:{port + local}" for node, local in by_rank)
     return Cluster(addresses, rank, (here[1], counts[here[0]]))
 
 

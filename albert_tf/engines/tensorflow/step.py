@@ -268,8 +268,8 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
 
         def add(number, gradients, sums):
             micro_batch = {name: value[number] for name, value in parts.items()}
-            place = first + tf.cast(number, tf.int64)
-            more = self._compiled_gradients(micro_batch, weights, step, place)
+            first_of_micro_batch = first + tf.cast(number, tf.int64)
+            more = self._compiled_gradients(micro_batch, weights, step, first_of_micro_batch)
             return number + 1, *tf.nest.map_structure(tf.add, (gradients, sums), more)
 
         _, gradients, sums = tf.while_loop(
@@ -286,10 +286,10 @@ class TrainingStep(steps.TrainingStep[TensorFlowDevices]):
         state.assign(tf.stack([self.options.seed + step * 1_000_003, number * 2]))
         variables = [weight.value for weight in self.model.trainable_weights]
         execution = self._execution
-        how = accepted_arguments(self.model.call, heads_only=True, execution=execution)
+        accepted = accepted_arguments(self.model.call, heads_only=True, execution=execution)
         fused = accepted_arguments(self.objective.sums, kernels=execution.kernels)
         with tf.GradientTape() as tape:
-            outputs = self.model(model_features(self.model, batch), training=True, **how)
+            outputs = self.model(model_features(self.model, batch), training=True, **accepted)
             sums = self.objective.sums(outputs, batch, **fused)
             loss = self.objective.loss(sums, weights)
         # Without sentence pairs, the loss does not depend on the sentence-order head.

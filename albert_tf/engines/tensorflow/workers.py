@@ -75,7 +75,7 @@ def join(
 
 def _share_gpus(cluster: Cluster) -> None:
     """Leave each process of a machine its own part of the GPUs that all of them see."""
-    place, processes = cluster.here
+    local_rank, processes = cluster.here
     gpus = tf.config.list_physical_devices("GPU")
     on_node = os.environ.get("SLURM_GPUS_ON_NODE", "")
     if processes == 1 or str(len(gpus)) != on_node or not gpus:
@@ -86,7 +86,7 @@ def _share_gpus(cluster: Cluster) -> None:
             f"among its {processes} tasks; choose an --ntasks-per-node that divides them"
         )
     count = len(gpus) // processes
-    tf.config.set_visible_devices(gpus[place * count : (place + 1) * count], "GPU")
+    tf.config.set_visible_devices(gpus[local_rank * count : (local_rank + 1) * count], "GPU")
 
 
 def _sum_over(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import kept, packed, shortened
+from albert_tf.export.graph_packing import packed, truncate, truncated_lengths
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.classification.options import ClassificationSettings
 
@@ -67,10 +67,10 @@ class ClassificationExport(TaskExport):
         first = self.tokenizer.encode(text)
         second = None if pair is None else self.tokenizer.encode(pair)
         if second is None:
-            first = kept(first, length - 2)
+            first = truncate(first, length - 2)
         else:
-            lengths = shortened(first.row_lengths(), second.row_lengths(), length - 3)
-            first, second = kept(first, lengths[0]), kept(second, lengths[1])
+            lengths = truncated_lengths(first.row_lengths(), second.row_lengths(), length - 3)
+            first, second = truncate(first, lengths[0]), truncate(second, lengths[1])
         logits = self._model(packed(first, second, self._symbols))["logits"]
         return _OUTPUTS[self._kind](logits, list(self._labels))
 

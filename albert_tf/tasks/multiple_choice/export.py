@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import kept, packed, slices
+from albert_tf.export.graph_packing import packed, slices, truncate
 from albert_tf.export.task_export import TEXTS, TaskExport
 from albert_tf.modeling.losses import MISSING_CHOICE
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceSettings
@@ -50,7 +50,7 @@ class MultipleChoiceExport(TaskExport):
         assert settings.max_seq_length is not None  # task_settings() sets it
         rows, count = tf.unstack(tf.shape(options, tf.int64))
         texts = filled(question, options, in_names=settings.task_name == "race")
-        candidates = kept(self.tokenizer.encode(texts), settings.max_qa_length, from_end=True)
+        candidates = truncate(self.tokenizer.encode(texts), settings.max_qa_length, from_end=True)
         contexts = self.tokenizer.encode(context)
         of = tf.repeat(tf.range(rows), count)
         room = settings.max_seq_length - 3 - candidates.row_lengths()

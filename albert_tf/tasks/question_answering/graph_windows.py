@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.export.graph_packing import Symbols, kept, packed, slices
+from albert_tf.export.graph_packing import Symbols, packed, slices, truncate
 from albert_tf.tasks.question_answering.options import QuestionAnsweringSettings
 
 
@@ -51,7 +51,7 @@ def make_windows(
         settings: lengths.
     """
     assert settings.max_seq_length is not None  # task_settings() sets it
-    queries = kept(queries, settings.max_query_length)
+    queries = truncate(queries, settings.max_query_length)
     tokens = contexts.row_lengths()
     room = settings.max_seq_length - 3 - queries.row_lengths()
     step = tf.minimum(room, settings.doc_stride)
