@@ -1,7 +1,7 @@
 """TFRecords of pretraining examples as `tf.data` batches, by TensorFlow's operations.
 
 A host of a TPU that is controlled by another machine runs its input pipeline without Python, so
-these are the batches of `RecordBatches` once more. Only what draws masks is shared.
+these are the batches of `RecordBatches` again. Only what draws masks is shared.
 """
 
 from __future__ import annotations
