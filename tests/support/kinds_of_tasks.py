@@ -79,7 +79,7 @@ def write_weights(folder: pathlib.Path) -> str:
     config = AlbertConfig.from_json_file(str(folder / "config.json"))
     (weights / "albert_config.json").write_text(config.to_json())
     shutil.copy(folder / "vocab.txt", weights)
-    keras.utils.set_random_seed(1)
+    random.seed(1)  # Keras draws the seeds of its initializers from it
     path = str(weights / "model.weights.h5")
     write_keras_weights(path, albert_tf.AlbertEncoder(config))
     return path
