@@ -156,13 +156,15 @@ def _open_stores(path: str) -> dict[tuple[str, ...], Store]:
     metadata = read_json(os.path.join(path, METADATA_FILE), _Metadata)
     driver = "zarr3" if metadata.use_zarr3 else "zarr"
     base = _base_of(path)
+    context = tensorstore.Context()  # shared, so that not every value reads the index again
     opened = {}
     for value in metadata.tree_metadata.values():
         keys = tuple(key.key for key in value.key_metadata)
         if not keys or len(keys) != _KEYS.get(keys[0]):
             raise InputError(f"{path}: contains {keys}; was it written by albert_tf?")
         kvstore = {"driver": "ocdbt", "base": base, "path": ".".join(keys)}
-        opened[keys] = tensorstore.open({"driver": driver, "kvstore": kvstore}, read=True)
+        spec = {"driver": driver, "kvstore": kvstore}
+        opened[keys] = tensorstore.open(spec, read=True, context=context)
     try:
         return {keys: future.result() for keys, future in opened.items()}
     except (ValueError, RuntimeError, OSError) as error:

@@ -133,11 +133,14 @@ def test_the_whole_way(bucket, run, start, project):
     assert any("tfevents" in name for name in contents(bucket, "killed"))
 
     bucket.fault = lambda method, address: None
+    bucket.requests.clear()
     output = run(
         "convert_checkpoint.py", f"--input={PLACE}/killed", f"--output={PLACE}/hub",
         "--to=huggingface",
     )  # fmt: skip
     assert {"config.json", "model.safetensors"} <= contents(bucket, "hub").keys(), output
+    index = [each for each in bucket.requests if each.name.endswith("manifest.ocdbt")]
+    assert 0 < sum(each.status == 200 for each in index) < 5, "not for each of the values"
     run(
         "export_saved_model.py", f"--init_checkpoint={PLACE}/hub", f"--export_path={PLACE}/export",
         "--preprocess=false", tensorflow=True,
