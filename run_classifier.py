@@ -6,7 +6,8 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=128
 """
 
-from albert_tf.tasks.classification.__main__ import main
+from albert_tf.finetuning.command import fine_tuning_command
+from albert_tf.tasks.classification import KIND
 
 if __name__ == "__main__":
-    main()
+    fine_tuning_command(KIND)()

@@ -5,7 +5,8 @@
         --spm_model_file=vocab.model --output_dir=out --max_seq_length=512 --max_qa_length=128
 """
 
-from albert_tf.tasks.multiple_choice.__main__ import main
+from albert_tf.finetuning.command import fine_tuning_command
+from albert_tf.tasks.multiple_choice import KIND
 
 if __name__ == "__main__":
-    main()
+    fine_tuning_command(KIND)()

@@ -5,7 +5,8 @@
         --init_checkpoint=albert/albert-base-v2 --output_dir=out
 """
 
-from albert_tf.tasks.tagging.__main__ import main
+from albert_tf.finetuning.command import fine_tuning_command
+from albert_tf.tasks.tagging import KIND
 
 if __name__ == "__main__":
-    main()
+    fine_tuning_command(KIND)()

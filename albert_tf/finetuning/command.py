@@ -8,6 +8,7 @@ Without a command, call `albert_tf.finetuning.run.fine_tune(options, MyTask)`.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 
 from albert_tf.engines.registry import select_engine
@@ -21,6 +22,9 @@ from albert_tf.task_kinds import TaskKind
 
 def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
     """Fine-tune on a task of this kind; see `albert_tf.finetuning.run.fine_tune`."""
+    if kind.run_all and (getattr(options, "task_name", None) or "").lower() == "all":
+        kind.load("run_all")(options, sys.argv[1:])
+        return
     select_engine(options.engine)
     check_early(options, kind.load("check_data"))
     with quiet_import():
@@ -33,10 +37,5 @@ def run_kind(kind: TaskKind, options: FineTuningOptions) -> None:
 
 def fine_tuning_command(kind: TaskKind) -> Callable[[], None]:
     """Return the console entry point of a kind of task."""
-
-    def run(options: FineTuningOptions) -> None:
-        work = kind.load("run") or functools.partial(run_kind, kind)
-        work(options)
-
-    options_class = kind.load("options")
+    options_class, run = kind.load("options"), functools.partial(run_kind, kind)
     return command(options_class, run, original=options_class.original, keeps_memory=True)

@@ -23,14 +23,12 @@ from albert_tf import configs
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, Stopped
 from albert_tf.files import exists, file_identity, is_folder, read_json, write_text
-from albert_tf.finetuning.command import run_kind
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.interop.adjacent_files import find_adjacent_files
 from albert_tf.interop.layout import folder_of
 from albert_tf.locks import folder_of_one
 from albert_tf.options import define_flags, from_flags, with_recipe_paths
 from albert_tf.report.sections import text_table
-from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.glue.results import (
     PAGE_FILE,
     PAPER_TEXT,
@@ -77,16 +75,6 @@ class _Job(NamedTuple):
         return hashlib.sha256(content.encode()).hexdigest()
 
 
-def run(options: ClassificationOptions) -> None:
-    """Fine-tune on one data set, or on every task of GLUE."""
-    if (options.task_name or "").lower() != "all":
-        run_kind(KIND, options)
-        return
-    if options.ensemble:
-        raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
-    run_all(options, sys.argv[1:])
-
-
 def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
     """Train, evaluate and predict every task whose files are in `data_dir`.
 
@@ -101,6 +89,8 @@ def run_all(options: ClassificationOptions, words: Sequence[str]) -> None:
         InputError: If no task has its files, a flag is invalid, or a task failed.
         Stopped: By SIGTERM or Ctrl-C, after the current task has saved.
     """
+    if options.ensemble:
+        raise InputError("`task_name`=all: make the `ensemble` of one task at a time")
     jobs, left_out = _jobs(options, words)
     with folder_of_one(options.output_dir, "output_dir"):
         failed = _run(options.output_dir, jobs)
@@ -131,7 +121,7 @@ def _jobs(
         try:
             jobs.append(_job(name, name, options, words, ()))
         except _NoFilesError as error:
-            logger.info("left out: %s", _as_flags(error))
+            logger.info("left out: %s", error)
             left_out.append(TaskResult(name, {}, "no files"))
             continue
         if name == "MNLI" and jobs[-1].options.do_predict:
@@ -141,10 +131,6 @@ def _jobs(
         place = options.data_dir or REPOSITORY
         raise InputError(f"`data_dir`={place}: contains the files of no task of GLUE")
     return jobs, left_out
-
-
-def _as_flags(error: InputError) -> InputError:
-    return error.with_names(lambda name: f"--{name}")
 
 
 class _NoFilesError(InputError):
@@ -177,7 +163,7 @@ def _job(
         try:
             GLUE[name].located(data_dir, ("predict",))
         except InputError as error:
-            logger.info("%s: not predicted: %s", name, _as_flags(error))
+            logger.info("%s: not predicted: %s", name, error)
             predicts = False
     if not predicts:
         words += ["--nodo_predict", "--nosubmission"]
