@@ -295,7 +295,7 @@ def test_bad_input_is_named_before_anything_is_written(classify, words, tmp_path
     assert "d.tsv:2: label 'a' is not a number" in message(good, "--regression")
     assert "exclude each other" in message(good, "--regression", "--multi_label")
     assert "or `test_size`" in message(good, "--do_eval")
-    assert "`test_size`=1.5: must be above 0 and below 1" in message(good, "--test_size=1.5")
+    assert "`test_size`=1.5: must be at least 0 and below 1" in message(good, "--test_size=1.5")
     assert "label 'a' has only one row" in message(good, "--test_size=0.5")
     assert "no column 'body'" in message(good, "--text_column=body")
     assert "`text_column`=body: must be a number" in message(

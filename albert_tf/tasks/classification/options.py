@@ -115,7 +115,9 @@ class ClassificationOptions(FineTuningOptions):
         "With --multi_label: separates the labels of a row; by default as when the model in "
         "--output_dir was trained, else a comma.",
     )
-    test_size: float = option(0.0, "Share of the training rows held out for evaluation; 0: none.")
+    test_size: float = option(
+        0.0, "Share of the training rows held out for evaluation; 0: none.", minimum=0, below=1
+    )
     test_seed: int = seed_option(0, "Seed that chooses the held-out rows.")
 
     def recorded(self, values: Mapping[str, Any]) -> dict[str, Any]:

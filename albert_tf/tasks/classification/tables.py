@@ -85,8 +85,6 @@ def table_dataset(options: ClassificationOptions) -> ClassificationDataset:
         sets[split] = (RowSet((TableFile(path, columns, header),)),) if path else ()
     if options.class_files:
         sets["train"] = (RowSet(_class_files(options)),)
-    if options.test_size and not 0 < options.test_size < 1:
-        raise InputError(f"`test_size`={options.test_size}: must be above 0 and below 1")
     if options.test_size and options.eval_file:
         raise InputError("`test_size` and `eval_file` exclude each other")
     return ClassificationDataset(
