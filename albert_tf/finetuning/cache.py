@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from albert_tf.files import exists, make_folder, open_file, sha256_of, write_bytes
-from albert_tf.tokenizers import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +27,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def cached_arrays(
-    folder: str | None,
+    folder: str,
     sources: Sequence[str | bytes],
     settings: Mapping[str, Any],
     make: Callable[[], Arrays],
@@ -38,7 +37,7 @@ def cached_arrays(
     Files are written completely or not at all; a damaged one is reported and replaced.
 
     Args:
-        folder: of the cache; None for no cache.
+        folder: of the cache.
         sources: what the content depends on, the examples and the vocabulary: paths of files, or
             bytes.
         settings: everything else that it depends on, the kind of task included; must be
@@ -48,8 +47,6 @@ def cached_arrays(
     Raises:
         InputError: If the folder cannot be written.
     """
-    if not folder:
-        return make()
     path = f"{folder}/examples-{cache_key(sources, settings)[:32]}.npz"
     if exists(path):
         try:
@@ -62,29 +59,6 @@ def cached_arrays(
     np.savez(content, **arrays)  # type: ignore[arg-type]
     write_bytes(path, content.getvalue())
     return arrays
-
-
-def cached_encoding(
-    folder: str | None,
-    name: str,
-    tokenizer: Tokenizer,
-    limits: Mapping[str, int],
-    texts: Callable[[], Any],
-    make: Callable[[], Arrays],
-) -> Arrays:
-    """Return encoded texts, or their cached copy.
-
-    Args:
-        folder, make: as for `cached_arrays`.
-        name: of the way to encode.
-        tokenizer: that encodes.
-        limits: options that limit lengths.
-        texts: returns what is encoded, serializable as JSON; only called with a cache.
-    """
-    if not folder:
-        return make()
-    settings = {"features": name, **limits, **tokenizer.normalization.to_dict()}
-    return cached_arrays(folder, [json.dumps(texts()).encode(), tokenizer.path], settings, make)
 
 
 def cache_key(sources: Sequence[str | bytes], settings: Mapping[str, Any]) -> str:

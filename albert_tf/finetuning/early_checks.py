@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import glob
+import os
 from collections.abc import Callable
 from typing import Any
 
 from albert_tf.errors import InputError, arguments_renamed
-from albert_tf.files import exists
-from albert_tf.finetuning.ensemble_folders import member_options
-from albert_tf.finetuning.finetuning_options import FineTuningOptions
+from albert_tf.files import exists, matches
+from albert_tf.finetuning.finetuning_options import FineTuningOptions, Options
 from albert_tf.finetuning.trained_settings import inherit
 from albert_tf.hub.huggingface import PREFIX
 from albert_tf.hub.names import may_be_published
+from albert_tf.interop.checkpoint_folders import engines_in
+from albert_tf.interop.layout import BEST_FOLDER
 from albert_tf.training.model_config import check_model
 
 # What may be a name of published weights, which looks like a relative path.
@@ -47,3 +51,42 @@ def check_early(options: FineTuningOptions, check_data: Callable[[Any], Any] | N
             raise InputError(f"`{name}`={path}: no such file or folder")
     if check_data:
         check_data(options)
+
+
+def member_options(options: Options) -> list[Options]:
+    """Return the options with which each model of an ensemble evaluates and predicts alone.
+
+    Raises:
+        InputError: If `ensemble` does not name at least two folders with trained models, or
+            `output_dir` is one with a trained model.
+    """
+    folders = list(dict.fromkeys(each for name in options.ensemble for each in _folders(name)))
+    if len(folders) < 2:
+        raise InputError(
+            f"`ensemble`={','.join(options.ensemble)}: an ensemble needs at least two models, "
+            f"this is {', '.join(folders)}"
+        )
+    if _is_trained(options.output_dir):
+        raise InputError(
+            f"`output_dir`={options.output_dir}: contains a trained model, whose results those of "
+            "the ensemble would replace; name another folder"
+        )
+    return [dataclasses.replace(options, ensemble=(), output_dir=folder) for folder in folders]
+
+
+def _folders(name: str) -> list[str]:
+    """Return the trained folders that a name or a glob stands for."""
+    if not glob.has_magic(name):
+        if not _is_trained(name):
+            raise InputError(f"`ensemble`={name}: no folder with a trained model")
+        return [name.rstrip("/")]
+    # Next to several runs, `best` is a copy of one of them.
+    found = [path for path in matches(name) if os.path.basename(path) != BEST_FOLDER]
+    folders = [path for path in found if _is_trained(path)]
+    if not folders:
+        raise InputError(f"`ensemble`={name}: no folder with a trained model matches")
+    return folders
+
+
+def _is_trained(folder: str) -> bool:
+    return any(engines_in(each) for each in (folder, os.path.join(folder, BEST_FOLDER)))

@@ -6,22 +6,18 @@ import dataclasses
 import gc
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
-from albert_tf.finetuning.ensemble_folders import member_options
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.opening import open_context
 from albert_tf.finetuning.single_run import FineTuningRun, RunContext
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
-from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.interop.adjacent_files import EVALUATION_DATA_FILE, LABELS_FILE
-from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.evaluation import is_better
 from albert_tf.training.run import write_results
 
@@ -57,9 +53,7 @@ class Predicted(NamedTuple):
     results: dict[str, float]
 
 
-def evaluate_ensemble(
-    options: FineTuningOptions, create_task: Callable[[Any, Tokenizer], FineTuningTask]
-) -> None:
+def evaluate_ensemble(options: FineTuningOptions, members: Sequence[Member]) -> None:
     """Evaluate and predict with the mean of several models, one after the other in memory.
 
     Writes to `output_dir` what a single model would: with `do_eval` `eval_results.txt`, with
@@ -67,20 +61,9 @@ def evaluate_ensemble(
     The folders of the models are only read.
 
     Args:
-        options: of the program, checked; `ensemble` names the folders.
-        create_task: the kind of task.
-
-    Raises:
-        InputError: If an argument or file is invalid, or the models do not fit together.
+        options: of the program, checked.
+        members: the models, which `check_alike` accepts.
     """
-    members: list[Member] = []
-    for member in member_options(options):
-        logger.info("model %d: %s", len(members) + 1, member.output_dir)
-        engine = members[0].context.engine if members else None
-        with arguments_renamed(output_dir="ensemble"):
-            member = with_trained_settings(member)
-            members.append(Member(*open_context(member, create_task, engine)))
-        _check_alike(members[0], members[-1])
     engine = members[0].context.engine
     with engine.workers.losses_reported():
         with engine.workers.synchronized():
@@ -92,7 +75,7 @@ def evaluate_ensemble(
         engine.workers.linger()
 
 
-def _check_alike(first: Member, other: Member) -> None:
+def check_alike(first: Member, other: Member) -> None:
     """Raise InputError if the outputs of two models are about different things."""
     folder, task = other.options.output_dir, other.context.task
     wanted = first.context.task.ensemble_settings()
@@ -120,7 +103,7 @@ def _shown(value: Any) -> str:
 
 def _hash_of_tokens(examples: ExampleSet) -> str:
     digest = hashlib.sha256()
-    for name, value in sorted(examples.features.to_arrays().items()):
+    for name, value in sorted(examples.features.inputs().items()):
         digest.update(f"{name} {value.shape}".encode())
         digest.update(np.ascontiguousarray(value).data)
     return digest.hexdigest()

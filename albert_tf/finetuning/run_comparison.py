@@ -59,7 +59,7 @@ def data_key(sets: Iterable[ExampleSet]) -> str:
     for examples in sets:
         if examples.split == "predict":
             continue
-        for name, value in sorted(examples.features.to_arrays().items()):
+        for name, value in sorted(examples.features.inputs().items()):
             digest.update(f"{examples.split} {examples.name} {name} {value.shape}".encode())
             digest.update(np.ascontiguousarray(value).data)
     return digest.hexdigest()

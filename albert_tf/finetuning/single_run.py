@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+import keras
 
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.engines.base import Engine
-from albert_tf.errors import InputError
-from albert_tf.files import copy_file, write_text
-from albert_tf.finetuning.checkpoint_scores import compare_checkpoints
+from albert_tf.errors import InputError, arguments_renamed
+from albert_tf.files import copy_file, exists, read_json, remove, write_text
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
-from albert_tf.finetuning.frozen import freeze_variables, frozen_file
 from albert_tf.finetuning.streaming import predict_stream
 from albert_tf.finetuning.task import ExampleSet, FineTuningTask, Outputs
 from albert_tf.input.memory_batches import MemoryStream
@@ -23,12 +25,14 @@ from albert_tf.interop.adjacent_files import (
     EvaluatedSet,
     evaluation_data,
 )
-from albert_tf.interop.layout import BEST_FOLDER
-from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation
+from albert_tf.interop.layout import BEST_FOLDER, FROZEN_FILE
+from albert_tf.modeling.model import freeze
+from albert_tf.training.evaluation import BestCheckpoint, PeriodicEvaluation, describe, is_better
 from albert_tf.training.loop import predict
 from albert_tf.training.run import (
     find_trained,
     restore_trained,
+    step_of,
     train_model,
     trained_step,
     with_dtype,
@@ -36,6 +40,8 @@ from albert_tf.training.run import (
 )
 
 logger = logging.getLogger(__name__)
+
+CHECKPOINT_SCORES_FILE = "eval_checkpoints.tsv"
 
 
 class RunContext(NamedTuple):
@@ -176,18 +182,46 @@ class FineTuningRun:
         """
         choice = self.options.eval_checkpoints
         if choice == "all":
-            self.checkpoint, self.step, self._evaluation = compare_checkpoints(
-                self.engine, self.options.output_dir, self.task.metric, self._load, self._evaluate
-            )
+            self._load_best_of_all()
         elif choice == "best" or (choice == "auto" and self.best.current() is not None):
             self.load_best()
         else:
             self._load_newest()
 
-    def _load(self, path: str) -> int:
+    def _load(self, path: str) -> None:
         self.checkpoint = path
         self.step = restore_trained(self.engine, self.model, self.options.output_dir, path)
-        return self.step
+
+    def _load_best_of_all(self) -> None:
+        """Evaluate all checkpoints of the folder and load the best; write their results."""
+        folder, metric = self.options.output_dir, self.task.metric
+        found = self.engine.workers.from_chief(lambda: list(self._valid_checkpoints()))
+        paths = {step_of(path): path for path in found}
+        if not paths:
+            raise InputError(f"`output_dir`={folder}: contains no checkpoint to evaluate")
+        rows, best = [], None
+        for step in sorted(paths):
+            self._load(paths[step])
+            evaluation = self._evaluate()
+            logger.info("%s", describe(step, evaluation.results))
+            rows.append({"step": step, **evaluation.results})
+            value = evaluation.results[metric]
+            if is_better(metric, value, best[1].results[metric] if best else None):
+                best = step, evaluation
+        if self.engine.workers.is_chief:
+            lines = ["\t".join(rows[0])]
+            lines += ["\t".join(f"{value:.8g}" for value in row.values()) for row in rows]
+            write_text(f"{folder}/{CHECKPOINT_SCORES_FILE}", "".join(f"{line}\n" for line in lines))
+        chosen, self._evaluation = best or (step, evaluation)
+        if chosen != step:
+            self._load(paths[chosen])
+        logger.info("best of %d checkpoints: step %d", len(rows), chosen)
+
+    def _valid_checkpoints(self) -> Iterator[str]:
+        """Yield the checkpoints of the folder, that in `best/` first, without damaged ones."""
+        for folder in (f"{self.options.output_dir}/{BEST_FOLDER}", self.options.output_dir):
+            checkpoints = self.engine.checkpoints_in(folder)
+            yield from filter(checkpoints.is_valid, checkpoints.all())
 
     def _load_newest(self) -> None:
         folder = self.options.output_dir
@@ -278,3 +312,49 @@ class FineTuningRun:
             from albert_tf.finetuning.run_report import write_report  # loads Matplotlib
 
             write_report(options, self.task, self.context.sets, reported)
+
+
+def freeze_variables(engine: Engine, model: keras.Model, options: FineTuningOptions) -> None:
+    """Freeze the variables of a model that the options name, and log what is left to train.
+
+    Raises:
+        InputError: If a pattern matches nothing, or the training run in `output_dir`, which would
+            be resumed, froze other variables.
+    """
+    _check_resumed(engine, options)
+    if not options.freeze:
+        return
+    with arguments_renamed(patterns="freeze"):
+        frozen = freeze(model, options.freeze)
+    logger.info(
+        "trainable parameters: %s of %s; frozen: %d variables",
+        *(f"{_count(weights):,}" for weights in (model.trainable_weights, model.weights)),
+        len(frozen),
+    )
+
+
+def frozen_file(options: FineTuningOptions) -> dict[str, str]:
+    """Return file name -> content of the file of patterns next to the checkpoints, if any."""
+    if not options.freeze:
+        return {}
+    return {FROZEN_FILE: json.dumps(sorted(set(options.freeze))) + "\n"}
+
+
+def _check_resumed(engine: Engine, options: FineTuningOptions) -> None:
+    path = f"{options.output_dir}/{FROZEN_FILE}"
+    with engine.workers.synchronized():
+        trained = read_json(path, tuple[str, ...]) if exists(path) else ()
+        given = tuple(sorted(set(options.freeze)))
+        if trained != given and engine.checkpoints_in(options.output_dir).all():
+            raise InputError(
+                f"`freeze`={','.join(options.freeze)}: {options.output_dir} was trained with "
+                f"{','.join(trained) or 'no frozen variables'}; use the same, or another "
+                "`output_dir` with its checkpoint as `init_checkpoint`"
+            )
+    with engine.workers.synchronized():
+        if trained and not given and engine.workers.is_chief:
+            remove(path)  # of a run that was stopped before its first checkpoint
+
+
+def _count(weights: list[keras.Variable]) -> int:
+    return sum(math.prod(weight.shape) for weight in weights)

@@ -7,16 +7,17 @@ import dataclasses
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
 import numpy as np
+from scipy.special import log_expit, log_softmax, logsumexp
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_text
-from albert_tf.finetuning.averaging import mean_of_outputs
+from albert_tf.finetuning.cache import cached_arrays
 from albert_tf.finetuning.finetuning_options import FineTuningOptions
 from albert_tf.flops import TRAINING, encoder_flops
 from albert_tf.input.examples import Features
@@ -27,6 +28,7 @@ from albert_tf.tokenizers import Tokenizer
 logger = logging.getLogger(__name__)
 
 Outputs = dict[str, np.ndarray]
+FeaturesOfKind = TypeVar("FeaturesOfKind", bound=Features)
 
 # Scores of `--do_predict`, if the answers are known.
 PREDICT_RESULTS_FILE = "predict_results.txt"
@@ -111,6 +113,36 @@ class FineTuningTask(abc.ABC):
     @abc.abstractmethod
     def encode(self, split: str, examples: Sequence[Any]) -> Features:
         """Tokenize examples, with their labels unless the split is "predict"."""
+
+    def cached(
+        self,
+        split: str,
+        name: str,
+        texts: Sequence[Any],
+        features_class: type[FeaturesOfKind],
+        make: Callable[[], FeaturesOfKind],
+    ) -> FeaturesOfKind:
+        """Return the features of texts, or their copy in `cached_dir`, if there is one.
+
+        Args:
+            split: as for `encode`; only those of files are cached.
+            name: of the way to encode.
+            texts: what is encoded, serializable as JSON.
+            features_class: of the features.
+            make: encodes the texts; depends on them, on the tokenizer and on `options.lengths`.
+        """
+        options, tokenizer = self.options, self.tokenizer
+        if not options.cached_dir or split not in options.splits():
+            return make()
+        lengths = {option: getattr(options, option) for option in options.lengths}
+        settings = {"features": name, **lengths, **tokenizer.normalization.to_dict()}
+        arrays = cached_arrays(
+            options.cached_dir,
+            [json.dumps(texts).encode(), tokenizer.path],
+            settings,
+            lambda: make().to_arrays(),
+        )
+        return features_class.from_arrays(arrays)
 
     def texts(self, examples: Sequence[Any]) -> Iterable[str]:
         """Return the texts of examples, in which the runner looks for unknown characters."""
@@ -219,3 +251,31 @@ class FineTuningTask(abc.ABC):
             InputError: If a line is invalid.
         """
         raise InputError("`predict_file`=-: this program reads files only")
+
+
+def mean_of_outputs(outputs: Sequence[Outputs]) -> Outputs:
+    """Return the mean of every output, in float64."""
+    return {
+        name: np.asarray(np.mean([each[name] for each in outputs], axis=0, dtype=np.float64))
+        for name in outputs[0]
+    }
+
+
+def mean_log_probabilities(logits: Sequence[np.ndarray]) -> np.ndarray:
+    """Return logits whose softmax is the mean of the models' probabilities.
+
+    Args:
+        logits: `[..., classes]` of each model.
+    """
+    each = [log_softmax(values.astype(np.float64), axis=-1) for values in logits]
+    return logsumexp(np.stack(each), axis=0) - np.log(len(each))
+
+
+def mean_log_odds(logits: Sequence[np.ndarray]) -> np.ndarray:
+    """Return logits whose sigmoid is the mean of the models' probabilities.
+
+    Args:
+        logits: of each model.
+    """
+    stacked = np.stack(logits).astype(np.float64)
+    return logsumexp(log_expit(stacked), axis=0) - logsumexp(log_expit(-stacked), axis=0)

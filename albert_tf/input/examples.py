@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -81,7 +82,11 @@ class Features:
         return {**tokens, **self.arrays}
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the content as arrays by name, to be written to a file."""
+        """Return everything as arrays by name, to be written to a file."""
+        return self.inputs()
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Return arrays by name without those of subclasses, which the model does not read."""
         return {
             "ids": self.ids,
             "segments": self.segments,
@@ -92,7 +97,7 @@ class Features:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Features:
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
         """Restore features from the arrays of `to_arrays`; ignore other names."""
         pad_id, choices = arrays["pad_id_and_choices"].tolist()
         features = cls([], pad_id, choices)

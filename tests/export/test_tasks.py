@@ -190,7 +190,7 @@ def test_choices_are_those_of_the_program(trained, task):
         for blank in [RACE_BLANK if task == "race" else BLANK]
         for context, text, row in zip(contexts, asked, choices, strict=True)
     ]
-    features = multiple_choice.featurize(questions, given.tokenizer, length, most).features
+    features = multiple_choice.featurize(questions, given.tokenizer, length, most)
     logits = given.model(padded(features))["logits"].numpy()
     logits = np.where(features.arrays["choice_mask"] > 0, logits, MISSING_CHOICE)
     options = [row + [""] * (4 - len(row)) for row in choices]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
-from albert_tf.finetuning.ensemble_folders import member_options
+from albert_tf.finetuning.early_checks import member_options
+from albert_tf.finetuning.task import mean_log_odds, mean_log_probabilities
 from albert_tf.tasks.classification.options import ClassificationOptions
-from albert_tf.tasks.question_answering.averaging import mean_of_spans
+from albert_tf.tasks.question_answering.heads import mean_of_spans
 
 POSITION, STARTS, ENDS = 3, 3, 2  # the first token of the context; what a model proposes
 

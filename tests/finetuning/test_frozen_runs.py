@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.engines.workers import Workers
 from albert_tf.errors import InputError
-from albert_tf.finetuning.frozen import freeze_variables, frozen_file
+from albert_tf.finetuning.single_run import freeze_variables, frozen_file
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from tests.conftest import KERAS_ON_JAX, ROOT
 from tests.support import frozen_runs

@@ -19,7 +19,7 @@ from albert_tf.finetuning.sources import (
     with_hub_module,
 )
 from albert_tf.interop.tensorflow_checkpoints import write_training_checkpoint
-from albert_tf.tasks.classification.task import featurize
+from albert_tf.tasks.classification.task import ClassificationTask
 from albert_tf.tokenizers import Tokenizer
 from albert_tf.training.model_config import check_trained_folder
 from tests.support.finetuning import options_of, write_files
@@ -191,11 +191,19 @@ def test_token_ids_are_read_again_instead_of_made(files, monkeypatch):
 
     tokenizer = Tokenizer.load(str(files / "vocab.txt"))
     examples = [Example("", "cat dog " * n, "saw", None) for n in range(1, 9)]
-    first = featurize(examples, tokenizer, 12, str(files / "cache"))
+
+    def encoded(examples=examples, length=12, **changes):
+        cached = {"max_seq_length": length, "cached_dir": str(files / "cache")}
+        options = options_of(files, files / "out", do_predict=True, **cached, **changes)
+        return ClassificationTask(options, tokenizer).encode("predict", examples)
+
+    first = encoded()
     assert first.tokens_cut.tolist() == [max(2 * n + 1 - 9, 0) for n in range(1, 9)]
     monkeypatch.setattr(type(tokenizer), "encode_batch", None)
-    again = featurize(examples, tokenizer, 12, str(files / "cache"))
+    again = encoded()
     for name, value in first.to_arrays().items():
         np.testing.assert_array_equal(again.to_arrays()[name], value)
-    with pytest.raises(TypeError):
-        featurize(examples, tokenizer, 13, str(files / "cache"))
+    # Texts of standard input differ every time.
+    for other in ({"length": 13}, {"examples": examples[1:]}, {"predict_file": "-"}):
+        with pytest.raises(TypeError):
+            encoded(**other)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.opening import find_metric
+from albert_tf.finetuning.run import find_metric
 from albert_tf.finetuning.run_comparison import finish, finished_record
 from albert_tf.finetuning.trained_settings import with_trained_settings
 from albert_tf.tasks.classification.options import ClassificationOptions

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
-from albert_tf.finetuning.averaging import mean_log_odds, mean_log_probabilities
 from albert_tf.finetuning.metrics import intervals_of, score
-from albert_tf.finetuning.task import ExampleSet
+from albert_tf.finetuning.task import ExampleSet, mean_log_odds, mean_log_probabilities
 from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.losses import (
     ClassificationObjective,

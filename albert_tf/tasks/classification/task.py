@@ -13,7 +13,6 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, write_text
-from albert_tf.finetuning.cache import cached_encoding
 from albert_tf.finetuning.metrics import METRICS
 from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
 from albert_tf.flops import classification_flops
@@ -148,9 +147,10 @@ class ClassificationTask(FineTuningTask):
         )
 
     def encode(self, split: str, examples: Sequence[Example]) -> Features:
-        options = self.options
-        cached_dir = options.cached_dir if split in options.splits() else None
-        features = featurize(examples, self.tokenizer, options.max_seq_length, cached_dir)
+        texts = [(example.text, example.text_pair) for example in examples]
+        length = self.options.max_seq_length
+        make = functools.partial(featurize, examples, self.tokenizer, length)
+        features = self.cached(split, "text and pair", texts, Features, make)
         if split != "predict":
             features.arrays[self.target.feature] = self.target.encode(examples)
         return features
@@ -258,12 +258,7 @@ def _write_columns(path: str, header: tuple[str, str], ids: list[str], values: l
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
-def featurize(
-    examples: Sequence[Example],
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-    cached_dir: str | None = None,
-) -> Features:
+def featurize(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
     """Encode texts as `[CLS] text [SEP]`, and pairs as `[CLS] text [SEP] pair [SEP]`.
 
     A text that is too long loses its end; of a pair, the longer one loses tokens first, as in the
@@ -273,7 +268,6 @@ def featurize(
         examples: all with pairs of texts, or all without.
         tokenizer: of the model.
         max_seq_length: maximum tokens of an example, special symbols included.
-        cached_dir: where encoded examples are cached; None for no cache.
 
     Raises:
         InputError: If `max_seq_length` leaves no room for a text.
@@ -282,18 +276,6 @@ def featurize(
         raise InputError(
             f"`max_seq_length`={max_seq_length}: must be at least {packing.MIN_LENGTH}"
         )
-    arrays = cached_encoding(
-        cached_dir,
-        "text and pair",
-        tokenizer,
-        {"max_seq_length": max_seq_length},
-        lambda: [(example.text, example.text_pair) for example in examples],
-        lambda: _encode(examples, tokenizer, max_seq_length).to_arrays(),
-    )
-    return Features.from_arrays(arrays)
-
-
-def _encode(examples: Sequence[Example], tokenizer: Tokenizer, max_seq_length: int) -> Features:
     texts = tokenizer.encode_batch([example.text for example in examples])
     pairs: list[np.ndarray | None] = [None] * len(texts)
     if examples[0].text_pair is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Self
 
 import numpy as np
 from scipy.special import softmax
@@ -14,9 +15,13 @@ from scipy.special import softmax
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import make_folder, write_text
-from albert_tf.finetuning.averaging import mean_log_probabilities
-from albert_tf.finetuning.cache import cached_encoding
-from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import (
+    Baseline,
+    ExampleSet,
+    FineTuningTask,
+    Outputs,
+    mean_log_probabilities,
+)
 from albert_tf.flops import classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.modeling.heads import AlbertForMultipleChoice
@@ -31,18 +36,26 @@ from albert_tf.tokenizers import Tokenizer
 logger = logging.getLogger(__name__)
 
 
-class Featurized(NamedTuple):
-    """Features of questions, and how many texts of question and choice were truncated.
+class ChoiceFeatures(Features):
+    """Features of questions.
+
+    There is `choice_mask` `[questions, choices]`, float32, 0 for choices that pad a question with
+    fewer choices than others; `tokens_cut` is that of the choice whose sequence lost most.
 
     Attributes:
-        features: with `choice_mask` `[questions, choices]`, float32, 0 for choices that pad a
-            question with fewer choices than others; `tokens_cut` is that of the choice whose
-            sequence lost most.
         candidates_truncated: texts of question and choice that lost tokens.
     """
 
-    features: Features
-    candidates_truncated: int
+    candidates_truncated = 0
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return {**super().to_arrays(), "candidates_cut": np.array(self.candidates_truncated)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        features = super().from_arrays(arrays)
+        features.candidates_truncated = int(arrays["candidates_cut"])
+        return features
 
 
 def featurize(
@@ -50,8 +63,7 @@ def featurize(
     tokenizer: Tokenizer,
     max_seq_length: int,
     max_qa_length: int,
-    cached_dir: str | None = None,
-) -> Featurized:
+) -> ChoiceFeatures:
     """Encode questions, one sequence per choice: `[CLS] context [SEP] question with choice [SEP]`.
 
     Question and choice keep their last `max_qa_length` tokens, and the context is truncated until
@@ -62,7 +74,6 @@ def featurize(
         tokenizer: of the model.
         max_seq_length: maximum tokens of a sequence, special symbols included.
         max_qa_length: maximum tokens of question and choice.
-        cached_dir: where encoded questions are cached; None for no cache.
 
     Raises:
         InputError: If the lengths leave no room.
@@ -74,24 +85,6 @@ def featurize(
             f"`max_qa_length`={max_qa_length}: must be at most {max_seq_length - 3}, which is "
             f"`max_seq_length`={max_seq_length} minus three special tokens"
         )
-    arrays = cached_encoding(
-        cached_dir,
-        "multiple choice",
-        tokenizer,
-        {"max_seq_length": max_seq_length, "max_qa_length": max_qa_length},
-        lambda: [(question.context, question.candidates) for question in questions],
-        lambda: _encode(questions, tokenizer, max_seq_length, max_qa_length),
-    )
-    return Featurized(Features.from_arrays(arrays), int(arrays["candidates_cut"]))
-
-
-def _encode(
-    questions: Sequence[ChoiceQuestion],
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-    max_qa_length: int,
-) -> dict[str, np.ndarray]:
-    """Return the arrays of `Features`, and `candidates_cut`."""
     # Several questions share an article.
     contexts = sorted({question.context for question in questions})
     ids = tokenizer.encode_batch(contexts)
@@ -116,8 +109,9 @@ def _encode(
         sequences += [_sequence(tokenizer, context[:0], [])] * missing
         mask[row, : len(question.choices)] = 1
     arrays = {"choice_mask": mask}
-    features = Features(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
-    return {**features.to_arrays(), "candidates_cut": np.array(candidates_truncated)}
+    features = ChoiceFeatures(sequences, tokenizer.pad_id, most, arrays, tokens_cut)  # type: ignore[arg-type]
+    features.candidates_truncated = candidates_truncated
+    return features
 
 
 def _sequence(tokenizer: Tokenizer, context, candidate) -> tuple[np.ndarray, np.ndarray]:
@@ -161,23 +155,19 @@ class MultipleChoiceTask(FineTuningTask):
         return {"": read_questions(self.options, split)}
 
     def encode(self, split: str, examples: Sequence[ChoiceQuestion]) -> Features:
-        options = self.options
-        features, candidates_truncated = featurize(
-            examples,
-            self.tokenizer,
-            options.max_seq_length,
-            options.max_qa_length,
-            options.cached_dir,
-        )
+        lengths = self.options.max_seq_length, self.options.max_qa_length
+        texts = [(question.context, question.candidates) for question in examples]
+        make = functools.partial(featurize, examples, self.tokenizer, *lengths)
+        features = self.cached(split, "multiple choice", texts, ChoiceFeatures, make)
         if split != "predict":
             answers = [question.answer for question in examples]
             features.arrays["label_ids"] = np.array(answers, np.int32)
-        if candidates_truncated:
+        if features.candidates_truncated:
             logger.info(
                 "%s: %s texts of question and choice truncated to %d tokens",
                 split,
-                f"{candidates_truncated:,}",
-                options.max_qa_length,
+                f"{features.candidates_truncated:,}",
+                self.options.max_qa_length,
             )
         self._choices = max(self._choices, features.choices)
         return features

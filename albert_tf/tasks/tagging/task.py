@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import json
 import logging
 import os
@@ -14,8 +15,13 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import exists, make_folder, read_json, shown, write_text
-from albert_tf.finetuning.averaging import mean_log_probabilities
-from albert_tf.finetuning.task import Baseline, ExampleSet, FineTuningTask, Outputs
+from albert_tf.finetuning.task import (
+    Baseline,
+    ExampleSet,
+    FineTuningTask,
+    Outputs,
+    mean_log_probabilities,
+)
 from albert_tf.flops import token_classification_flops
 from albert_tf.input.examples import Features
 from albert_tf.interop.adjacent_files import find_adjacent_files
@@ -185,20 +191,19 @@ class TaggingTask(FineTuningTask):
             )
 
     def encode(self, split: str, examples: Sequence[TaggedExample]) -> Features:
-        options = self.options
         texts = [encoded_form(e.source.text, e.words, self.settings.unit) for e in examples]
-        # Texts of standard input differ every time.
-        cached_dir = None if options.streams else options.cached_dir
-        windows = make_windows(texts, self.tokenizer, options.max_seq_length, cached_dir)
+        length = self.options.max_seq_length
+        make = functools.partial(make_windows, texts, self.tokenizer, length)
+        windows = self.cached(split, "tagging", texts, TagWindows, make)
         if windows.texts_split:
             logger.info(
                 "%s: %s texts longer than %d tokens, split into windows",
                 split,
                 f"{windows.texts_split:,}",
-                options.max_seq_length,
+                length,
             )
         if split != "predict":
-            windows.label(self._label_ids(examples), options.max_seq_length)
+            windows.label(self._label_ids(examples), length)
         if split == "eval":
             self._eval_windows = windows
         return windows

@@ -7,12 +7,11 @@ windows that overlap by half; a word is predicted in the window in which it has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
 
-from albert_tf.finetuning.cache import cached_encoding
 from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import NO_LABEL
 from albert_tf.tasks.tagging.entities import Entity, chunks
@@ -66,6 +65,18 @@ class TagWindows(Features):
     counts: np.ndarray
     first_windows: np.ndarray
     texts_split: int
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        names = ("places", "first_windows", "counts", "texts_split")
+        return {**super().to_arrays(), **{name: np.array(getattr(self, name)) for name in names}}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
+        windows = super().from_arrays(arrays)
+        windows.places, windows.counts = arrays["places"], arrays["counts"]
+        windows.first_windows = arrays["first_windows"]
+        windows.texts_split = int(arrays["texts_split"])
+        return windows
 
     def label(self, label_ids: Sequence[int], max_seq_length: int) -> None:
         """Add `label_ids`, given those of the words of all texts; `NO_LABEL` for unknown ones."""
@@ -142,10 +153,7 @@ def predict_tags(windows: TagWindows, logits: np.ndarray, labels: Sequence[str])
 
 
 def make_windows(
-    texts: Sequence[WordsInText],
-    tokenizer: Tokenizer,
-    max_seq_length: int,
-    cached_dir: str | None = None,
+    texts: Sequence[WordsInText], tokenizer: Tokenizer, max_seq_length: int
 ) -> TagWindows:
     """Encode texts as windows.
 
@@ -153,27 +161,7 @@ def make_windows(
         texts: with their words.
         tokenizer: of the model.
         max_seq_length: maximum tokens in a window, at least 3.
-        cached_dir: folder of the cache; None for no cache.
     """
-    arrays = cached_encoding(
-        cached_dir,
-        "tagging",
-        tokenizer,
-        {"max_seq_length": max_seq_length},
-        lambda: texts,
-        lambda: _encode(texts, tokenizer, max_seq_length),
-    )
-    windows = TagWindows.from_arrays(arrays)
-    assert isinstance(windows, TagWindows)
-    windows.places, windows.counts = arrays["places"], arrays["counts"]
-    windows.first_windows = arrays["first_windows"]
-    windows.texts_split = int(arrays["texts_split"])
-    return windows
-
-
-def _encode(
-    texts: Sequence[WordsInText], tokenizer: Tokenizer, max_seq_length: int
-) -> dict[str, np.ndarray]:
     room = max_seq_length - 2
     sequences: list[tuple[np.ndarray, np.ndarray]] = []
     places, first_windows, texts_split = [], [], 0
@@ -190,14 +178,12 @@ def _encode(
             part = ids[start : start + room]
             sequence = np.array([tokenizer.cls_id, *part, tokenizer.sep_id], np.int32)
             sequences.append((sequence, np.zeros(len(sequence), np.int8)))
-    features = Features(sequences, tokenizer.pad_id)  # type: ignore[arg-type]
-    return {
-        **features.to_arrays(),
-        "places": np.concatenate([np.zeros((0, 2), np.int64), *places]),
-        "first_windows": np.array(first_windows, np.int64),
-        "counts": np.array([len(words) for _, words in texts], np.int64),
-        "texts_split": np.array(texts_split),
-    }
+    windows = TagWindows(sequences, tokenizer.pad_id)  # type: ignore[arg-type]
+    windows.places = np.concatenate([np.zeros((0, 2), np.int64), *places])
+    windows.first_windows = np.array(first_windows, np.int64)
+    windows.counts = np.array([len(words) for _, words in texts], np.int64)
+    windows.texts_split = texts_split
+    return windows
 
 
 def first_tokens(words: Sequence[tuple[int, int]], offsets: np.ndarray) -> np.ndarray:

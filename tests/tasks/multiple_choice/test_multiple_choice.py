@@ -55,11 +55,12 @@ def question(context=5, candidates=(3, 3), answer=0, group="", name="q"):
 )
 def test_layout_is_the_originals(shapes, max_qa_length):
     questions = [question(context, candidates) for context, candidates in shapes]
-    features, candidates_cut = featurize(questions, Words(), 16, max_qa_length)
+    features = featurize(questions, Words(), 16, max_qa_length)
     padded = features.padded(16)
     most = max(len(candidates) for _, candidates in shapes)
     assert padded["input_ids"].shape == (len(shapes), most, 16)
-    assert candidates_cut == sum(n > max_qa_length for _, counts in shapes for n in counts)
+    lost_by_candidates = sum(n > max_qa_length for _, counts in shapes for n in counts)
+    assert features.candidates_truncated == lost_by_candidates
     for row, each in enumerate(questions):
         lost = 0
         for choice in range(most):
@@ -96,15 +97,27 @@ def test_kept_token_ids_are_the_same(tmp_path, monkeypatch):
     tokenizer = Words()
     tokenizer.path, tokenizer.normalization = str(vocabulary), Normalization()
     questions = [question(30, (3, 14, 2)), question(4, (1, 2))]
-    made = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
+    options = MultipleChoiceOptions(
+        task_name="json",
+        output_dir="out",
+        do_train=False,
+        cached_dir=str(tmp_path / "cache"),
+        max_seq_length=16,
+    )
+
+    def encoded(**changes):
+        task = MultipleChoiceTask(dataclasses.replace(options, **changes), tokenizer)
+        return task.encode("eval", questions)
+
+    made = encoded(max_qa_length=8)
     monkeypatch.setattr(Words, "encode_batch", None)
-    again = featurize(questions, tokenizer, 16, 8, str(tmp_path / "cache"))
+    again = encoded(max_qa_length=8)
     assert again.candidates_truncated == made.candidates_truncated == 1
-    for name, value in made.features.padded(16).items():
-        np.testing.assert_array_equal(again.features.padded(16)[name], value)
-    np.testing.assert_array_equal(again.features.tokens_cut, made.features.tokens_cut)
+    for name, value in made.padded(16).items():
+        np.testing.assert_array_equal(again.padded(16)[name], value)
+    np.testing.assert_array_equal(again.tokens_cut, made.tokens_cut)
     with pytest.raises(TypeError):
-        featurize(questions, tokenizer, 16, 7, str(tmp_path / "cache"))
+        encoded(max_qa_length=7)
 
 
 def batch(choices, seed=0):

@@ -16,7 +16,9 @@ from keras import ops
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
+from albert_tf.finetuning.run_comparison import data_key
 from albert_tf.finetuning.task import ExampleSet
+from albert_tf.input.examples import Features
 from albert_tf.modeling.losses import TokenClassificationObjective
 from albert_tf.tasks.tagging.entities import Entity, chunks, count_matches, invalid_tags
 from albert_tf.tasks.tagging.options import TaggingOptions
@@ -32,6 +34,7 @@ from albert_tf.tasks.tagging.task import TaggingTask
 from albert_tf.tasks.tagging.windows import (
     TEXT,
     WORDS,
+    TagWindows,
     WordTags,
     encoded_form,
     first_tokens,
@@ -159,6 +162,13 @@ def test_every_word_is_predicted_once_where_it_has_most_context(words, length):
     ]
     windows = make_windows(texts, Letters(), length)
     windows.label(range(len(words) + 2), length)
+    again = TagWindows.from_arrays(windows.to_arrays())
+    assert vars(again).keys() == vars(windows).keys()
+    for name, value in vars(windows).items():
+        np.testing.assert_equal(vars(again)[name], value)
+    plain = Features.from_arrays(windows.to_arrays())
+    keys = {data_key([ExampleSet("eval", "", [], each)]) for each in (windows, plain)}
+    assert len(keys) == 1, "or finished runs would be repeated"
     padded = windows.padded(length)
     labels = padded["label_ids"]
     own = [number for number, word in enumerate([*words, "abc"]) if set(word) != {"~"}]
