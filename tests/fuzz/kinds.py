@@ -47,7 +47,7 @@ from albert_tf.tasks.classification.glue.tasks import GLUE
 from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.readers import read_rows as read_table
-from albert_tf.tasks.classification.targets import SavedTarget
+from albert_tf.tasks.classification.task import SavedTarget
 from albert_tf.tasks.multiple_choice.options import MultipleChoiceOptions, MultipleChoiceSettings
 from albert_tf.tasks.multiple_choice.readers import read_questions
 from albert_tf.tasks.question_answering.options import (

@@ -7,40 +7,7 @@ import tensorflow as tf
 from albert_tf.export.graph_packing import packed, truncate, truncated_lengths
 from albert_tf.export.task_export import TEXTS, TaskExport, TrainedModel
 from albert_tf.tasks.classification.options import ClassificationSettings
-
-
-def _one_label(logits, labels):
-    names = tf.constant(labels)
-    return {
-        "probabilities": tf.nn.softmax(logits),
-        "labels": _for_each(names, logits),
-        "label": tf.gather(names, tf.argmax(logits, axis=-1)),
-    }
-
-
-def _number(logits, labels):
-    return {"value": logits[:, 0]}
-
-
-def _several_labels(logits, labels):
-    return {
-        "probabilities": tf.sigmoid(logits),
-        "labels": _for_each(tf.constant(labels), logits),
-        "chosen": logits >= 0,
-    }
-
-
-def _for_each(names, logits):
-    """Repeat the names for every row, since servers expect a batch dimension in every output."""
-    return tf.tile(names[None], [tf.shape(logits)[0], 1])
-
-
-# Kind of target -> function from logits `[batch, outputs]` and labels to outputs.
-_OUTPUTS = {
-    "classification": _one_label,
-    "regression": _number,
-    "multi_label": _several_labels,
-}
+from albert_tf.tasks.classification.targets import TARGETS, Number, OneLabel
 
 
 class ClassificationExport(TaskExport):
@@ -52,9 +19,9 @@ class ClassificationExport(TaskExport):
     def __init__(self, trained: TrainedModel, files: list[str]):
         super().__init__(trained, files)
         self._labels = trained.labels
-        self._kind = self._settings.kind
-        if len(self._labels) == 1 and self._kind == "classification":
-            self._kind = "regression"  # weights converted from another library
+        self._target = TARGETS[self._settings.kind]
+        if len(self._labels) == 1 and self._target is OneLabel:
+            self._target = Number  # weights converted from another library
 
     @classmethod
     def example(cls, settings: ClassificationSettings) -> str:
@@ -72,7 +39,14 @@ class ClassificationExport(TaskExport):
             lengths = truncated_lengths(first.row_lengths(), second.row_lengths(), length - 3)
             first, second = truncate(first, lengths[0]), truncate(second, lengths[1])
         logits = self._model(packed(first, second, self._symbols))["logits"]
-        return _OUTPUTS[self._kind](logits, list(self._labels))
+        outputs = self._target.graph_outputs(logits)
+        if "probabilities" in outputs:
+            names = tf.constant(list(self._labels))
+            # For every row, since servers expect a batch dimension in every output.
+            outputs["labels"] = tf.tile(names[None], [tf.shape(logits)[0], 1])
+            if "label" in outputs:
+                outputs["label"] = tf.gather(names, outputs["label"])
+        return outputs
 
     def signatures(self) -> dict:
         """Return the signatures by name.

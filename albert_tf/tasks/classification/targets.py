@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
+import functools
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 from scipy.special import expit, softmax
 
 from albert_tf.errors import InputError
@@ -26,14 +28,12 @@ from albert_tf.report.intervals import bootstrap
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import ClassificationDataset, Example, normalized_label
-from albert_tf.tasks.classification.options import ClassificationSettings
 
 
 class Target(abc.ABC):
     """Translates labels of a table to numbers for the model, and model outputs to labels.
 
-    Created from the training rows by `learn`, or from `target.json` and `labels.json` next to the
-    checkpoints by `restore`.
+    Created from the training rows by `learn`, or from what a trained folder records about it.
 
     Args:
         dataset: whose labels they are.
@@ -45,11 +45,15 @@ class Target(abc.ABC):
         objective: what training minimises.
         feature: name of the labels among the features.
         outputs: number of outputs of the model.
+        problem_type: its name in the configs of Hugging Face.
+        accuracy: what `fit` reports besides the loss; None for nothing.
     """
 
     kind: str
     objective: Objective
     feature: str
+    problem_type: str
+    accuracy: Callable[..., keras.metrics.Metric] | None = None
 
     def __init__(
         self, dataset: ClassificationDataset, labels: tuple[str, ...] = (), spread: float = 0.0
@@ -79,6 +83,11 @@ class Target(abc.ABC):
     @abc.abstractmethod
     def values(self, logits: np.ndarray) -> np.ndarray:
         """`[examples, ...]` probabilities, or numbers, as in `test_results.tsv`."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def graph_outputs(logits: Any) -> dict[str, Any]:
+        """Return what an export makes of a tensor `[batch, outputs]`, by name; `label` is an id."""
 
     @abc.abstractmethod
     def answers(self, logits: np.ndarray) -> list[Any]:
@@ -159,7 +168,7 @@ class Target(abc.ABC):
         return f"every prediction is {predicted[0]!r}"
 
     def adjacent_files(self, **settings: Any) -> dict[str, str]:
-        """Return file name -> text that `restore` reads; `settings` are for exports."""
+        """Return file name -> text of what a trained folder records; `settings` are for exports."""
         name = self.dataset.name
         saved = {"kind": self.kind, "task_name": name, "spread": self.spread, **settings}
         files = {KIND.settings_file: json.dumps(saved) + "\n"}
@@ -174,6 +183,8 @@ class OneLabel(Target):
     kind = "classification"
     objective = ClassificationObjective()
     feature = "label_ids"
+    problem_type = "single_label_classification"
+    accuracy = keras.metrics.SparseCategoricalAccuracy
 
     @classmethod
     def learn(cls, dataset, examples):
@@ -188,6 +199,12 @@ class OneLabel(Target):
 
     def values(self, logits):
         return softmax(logits.astype(np.float64), axis=-1)
+
+    @staticmethod
+    def graph_outputs(logits):
+        import tensorflow as tf  # exports have loaded it
+
+        return {"probabilities": tf.nn.softmax(logits), "label": tf.argmax(logits, axis=-1)}
 
     def average(self, logits):
         return mean_log_probabilities(logits)
@@ -223,6 +240,7 @@ class Number(Target):
     kind = "regression"
     objective = RegressionObjective()
     feature = "label_values"
+    problem_type = "regression"
 
     def __init__(self, dataset, labels=(), spread=0.0):
         super().__init__(dataset, (), spread)
@@ -240,6 +258,10 @@ class Number(Target):
 
     def values(self, logits):
         return logits
+
+    @staticmethod
+    def graph_outputs(logits):
+        return {"value": logits[:, 0]}
 
     def average(self, logits):
         return np.mean(logits, axis=0, dtype=np.float64)
@@ -283,6 +305,8 @@ class SeveralLabels(Target):
     kind = "multi_label"
     objective = MultiLabelObjective()
     feature = "label_sets"
+    problem_type = "multi_label_classification"
+    accuracy = functools.partial(keras.metrics.BinaryAccuracy, threshold=0.0)
 
     @classmethod
     def learn(cls, dataset, examples):
@@ -307,6 +331,10 @@ class SeveralLabels(Target):
 
     def values(self, logits):
         return expit(logits.astype(np.float64))
+
+    @staticmethod
+    def graph_outputs(logits):
+        return {"probabilities": ops.sigmoid(logits), "chosen": logits >= 0}
 
     def average(self, logits):
         return mean_log_odds(logits)
@@ -338,34 +366,6 @@ class SeveralLabels(Target):
 
 
 TARGETS: dict[str, type[Target]] = {each.kind: each for each in (OneLabel, Number, SeveralLabels)}
-
-
-@dataclasses.dataclass(frozen=True)
-class SavedTarget(ClassificationSettings):
-    """What `target.json` says about a trained model, besides what its export needs."""
-
-    spread: float = 0.0
-    task_name: str | None = None
-
-
-def restore(
-    dataset: ClassificationDataset, saved: SavedTarget | None, labels: Sequence[str]
-) -> Target:
-    """Return what the outputs of a trained model mean.
-
-    Labels of the data set that a model of another origin has in another order, or with other
-    capitals, are those of the data set, in the order of the model's outputs.
-
-    Args:
-        dataset: whose labels they are.
-        saved: content of `target.json`; None if there is none, as for a plain classifier.
-        labels: content of `labels.json`.
-    """
-    saved = saved or SavedTarget()
-    names = {label.casefold(): label for label in dataset.labels or ()}
-    if len(labels) == len(names) and names.keys() == {label.casefold() for label in labels}:
-        labels = [names[label.casefold()] for label in labels]
-    return TARGETS[saved.kind](dataset, tuple(labels), saved.spread)
 
 
 def _in_order(labels: set[str]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -21,14 +22,47 @@ from albert_tf.interop.layout import LABELS_FILE
 from albert_tf.modeling.heads import AlbertForSequenceClassification
 from albert_tf.report.sections import Section
 from albert_tf.tasks.classification import KIND
-from albert_tf.tasks.classification.datasets import SUBMISSION_FOLDER, Example, RowSet
-from albert_tf.tasks.classification.options import ClassificationOptions
+from albert_tf.tasks.classification.datasets import (
+    SUBMISSION_FOLDER,
+    ClassificationDataset,
+    Example,
+    RowSet,
+)
+from albert_tf.tasks.classification.options import ClassificationOptions, ClassificationSettings
 from albert_tf.tasks.classification.readers import read_examples
 from albert_tf.tasks.classification.tables import find_dataset, hold_out
-from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target, restore
+from albert_tf.tasks.classification.targets import TARGETS, Target
 from albert_tf.tokenizers import Tokenizer, packing
 
 logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedTarget(ClassificationSettings):
+    """What `target.json` says about a trained model, besides what its export needs."""
+
+    spread: float = 0.0
+    task_name: str | None = None
+
+
+def restore(
+    dataset: ClassificationDataset, saved: SavedTarget | None, labels: Sequence[str]
+) -> Target:
+    """Return what the outputs of a trained model mean.
+
+    Labels of the data set that a model of another origin has in another order, or with other
+    capitals, are those of the data set, in the order of the model's outputs.
+
+    Args:
+        dataset: whose labels they are.
+        saved: content of `target.json`; None if there is none, as for a plain classifier.
+        labels: content of `labels.json`.
+    """
+    saved = saved or SavedTarget()
+    names = {label.casefold(): label for label in dataset.labels or ()}
+    if len(labels) == len(names) and names.keys() == {label.casefold() for label in labels}:
+        labels = [names[label.casefold()] for label in labels]
+    return TARGETS[saved.kind](dataset, tuple(labels), saved.spread)
 
 
 class ClassificationTask(FineTuningTask):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import os
 from typing import Any
@@ -18,8 +17,8 @@ from albert_tf.tasks.classification import KIND
 from albert_tf.tasks.classification.datasets import Example, normalized_label
 from albert_tf.tasks.classification.options import ClassificationOptions
 from albert_tf.tasks.classification.tables import find_dataset
-from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, Target
-from albert_tf.tasks.classification.task import ClassificationTask
+from albert_tf.tasks.classification.targets import TARGETS, Target
+from albert_tf.tasks.classification.task import ClassificationTask, SavedTarget
 from albert_tf.text_models.fit_arguments import SEED, FitArguments
 from albert_tf.text_models.inputs import (
     as_list,
@@ -29,13 +28,6 @@ from albert_tf.text_models.inputs import (
 )
 from albert_tf.text_models.presets import Preset
 from albert_tf.text_models.task_model import TaskModel
-
-# `problem_type` in a Hugging Face config -> key of `TARGETS`.
-_PROBLEM_TYPES = {
-    "single_label_classification": "classification",
-    "multi_label_classification": "multi_label",
-    "regression": "regression",
-}
 
 
 class TextClassifier(TaskModel[ClassificationTask]):
@@ -192,11 +184,8 @@ class TextClassifier(TaskModel[ClassificationTask]):
             self._use_target(TARGETS[self._kind](dataset, known))
 
     def _metrics(self) -> Any:
-        metrics = {
-            "classification": keras.metrics.SparseCategoricalAccuracy,
-            "multi_label": functools.partial(keras.metrics.BinaryAccuracy, threshold=0.0),
-        }
-        return [metrics[self._kind](name="accuracy")] if self._kind in metrics else None
+        accuracy = TARGETS[self._kind].accuracy
+        return [accuracy(name="accuracy")] if accuracy else None
 
     def predict(self, texts: Any, batch_size: int = 32) -> list[Any]:
         """Predict the label of every text.
@@ -331,6 +320,5 @@ def _recorded_kind(preset: Preset) -> str | None:
         return None
     path = os.path.join(preset.folder, "config.json")
     recorded = read_json(path, _HuggingFaceConfig).problem_type if exists(path) else None
-    if recorded in _PROBLEM_TYPES:
-        return _PROBLEM_TYPES[recorded]
-    return "regression" if preset.outputs == 1 else None
+    kinds = {target.problem_type: kind for kind, target in TARGETS.items()}
+    return kinds.get(recorded or "") or ("regression" if preset.outputs == 1 else None)

@@ -21,7 +21,8 @@ from albert_tf.tasks.classification.datasets import (
     TableFile,
 )
 from albert_tf.tasks.classification.readers import read_examples
-from albert_tf.tasks.classification.targets import TARGETS, SavedTarget, restore
+from albert_tf.tasks.classification.targets import TARGETS
+from albert_tf.tasks.classification.task import SavedTarget, restore
 
 ids = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=40)
 numbers = st.lists(st.tuples(st.integers(-20, 20), st.integers(-20, 20)), min_size=2, max_size=30)
