@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from albert_tf.engines.startup import without_garbage_collection
 from albert_tf.environment import KEPT_MEMORY
 from albert_tf.files import remote
 from albert_tf.logs import logs_on_console
@@ -42,6 +43,13 @@ KERAS_ON_JAX = {"KERAS_BACKEND": "jax", **JAX_ENVIRONMENT}
 
 # Files whose tests take longest: started last, they would leave the other workers idle.
 LONGEST = ("test_jax_backend.py", "test_jax_engine.py", "test_step.py", "test_replicas.py")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Import all test files without garbage collection, a third of the time that they take."""
+    with without_garbage_collection():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -40,7 +40,7 @@ def load_keras() -> None:
         os.environ.setdefault("EPATH_USE_TF", "false")
         keep_compiled_programs()
     unused = ENGINES[backend].unused if backend in ENGINES else ()
-    with _not_installed((*_OPTIONAL, *unused)), _without_garbage_collection():
+    with _not_installed((*_OPTIONAL, *unused)), without_garbage_collection():
         importlib.import_module("keras")
 
 
@@ -58,7 +58,7 @@ def _not_installed(packages: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Leave what is created here, which lives as long as the process, out of all collections."""
     gc.disable()
     try:
