@@ -10,16 +10,18 @@ import sys
 
 import pytest
 
+from albert_tf.engines import startup
 from tests.conftest import JAX_ENVIRONMENT, ROOT
 
-# Loads what commands load, then prints which packages are there that have no use.
+# Loads what commands load, then prints which packages are there that have no use. Whatever all
+# engines share, and the log of training, needs none of another engine.
 LOADED = """
-import importlib, sys
+import importlib, pkgutil, sys
 from albert_tf.engines.registry import select_engine
 from albert_tf.engines.startup import load_keras
 from albert_tf.environment import quiet_import
 
-engine, *modules = sys.argv[1:]
+engine, folder, *modules = sys.argv[1:]
 select_engine(engine)
 with quiet_import():
     load_keras()
@@ -29,6 +31,16 @@ unused = {"sklearn", "matplotlib", "IPython", "jax", "tensorflow"} - {engine}
 print(*sorted(unused & set(sys.modules)))
 
 import keras, matplotlib.pyplot, sklearn.metrics  # as anywhere else from here on
+
+for name in ("training", "modeling", "optimization", "input"):
+    package = importlib.import_module(f"albert_tf.{name}")
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(module.name)
+from albert_tf.training.log import EventWriter
+writer = EventWriter(folder)
+writer.add_scalars(3, {"loss": 0.5})
+writer.close()
+print(*sorted({"jax", "tensorflow"} - {engine} & set(sys.modules)))
 """
 # Compiles programs on JAX as a command does, and prints their results and what was compiled.
 COMPILING = """
@@ -63,7 +75,7 @@ needs_jax = pytest.mark.skipif(
 
 @pytest.mark.integration
 @pytest.mark.parametrize("engine", ["tensorflow", pytest.param("jax", marks=needs_jax)])
-def test_commands_load_no_library_before_they_need_it(engine):
+def test_commands_load_no_library_before_they_need_it(engine, tmp_path):
     modules = (
         "albert_tf.training.pretraining",
         "albert_tf.finetuning.run",
@@ -72,8 +84,16 @@ def test_commands_load_no_library_before_they_need_it(engine):
         "albert_tf.tasks.multiple_choice.task",
         "albert_tf.tasks.tagging.task",
     )
-    done = _run(LOADED, {}, engine, *modules)
+    done = _run(LOADED, {}, engine, str(tmp_path), *modules)
     assert (done.stdout.split(), done.stderr) == ([], "")
+    import tensorflow as tf  # in this process only, as the reader that TensorBoard has
+
+    (path,) = tmp_path.iterdir()
+    version, event = tf.compat.v1.train.summary_iterator(str(path))
+    assert version.file_version == "brain.Event:2"
+    (value,) = event.summary.value
+    assert (event.step, value.tag, tf.make_ndarray(value.tensor).item()) == (3, "loss", 0.5)
+    assert value.metadata.plugin_data.plugin_name == "scalars"
 
 
 def _run(code: str, environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
@@ -116,18 +136,17 @@ def _programs(folder: pathlib.Path) -> list[pathlib.Path]:
 
 @needs_jax
 @pytest.mark.integration
-def test_a_second_process_compiles_nothing(tmp_path):
-    result, hits, compiled = _compile(tmp_path)
-    assert (hits, compiled) == (0, len(_programs(tmp_path)))
-    assert compiled > 1
-    assert _compile(tmp_path) == (result, compiled, 0)
+def test_later_processes_compile_nothing(tmp_path):
+    # The first two share an empty folder.
+    processes = [_start(COMPILING, {"ALBERT_TF_CACHE": str(tmp_path)}) for _ in range(2)]
+    ((result, *_),) = {_counted(*_end(process)[1:])[:1] for process in processes}
+    first, second, *_ = programs = _programs(tmp_path)
+    assert _compile(tmp_path) == (result, len(programs), 0)
 
     # A process that was killed left part of a program, another one was damaged on the disk.
-    first, second, *_ = _programs(tmp_path)
     first.write_bytes(first.read_bytes()[:100])
     first.with_name(first.name.removesuffix("-cache") + "-atime").unlink()
     second.write_bytes(second.read_bytes()[:100])
-    assert _compile(tmp_path)[0] == result
     assert _compile(tmp_path)[0] == result
     assert len(first.read_bytes()) > 100  # written again
 
@@ -135,29 +154,18 @@ def test_a_second_process_compiles_nothing(tmp_path):
     assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {folder}
 
 
-@needs_jax
-@pytest.mark.integration
-def test_two_processes_share_an_empty_folder(tmp_path):
-    environment = {"ALBERT_TF_CACHE": str(tmp_path)}
-    processes = [_start(COMPILING, environment) for _ in range(2)]
-    results = {_counted(*_end(process)[1:])[0] for process in processes}
-    assert len(results) == 1
-    result, _, compiled = _compile(tmp_path)
-    assert (results, compiled) == ({result}, 0)
-
-
-@needs_jax
-@pytest.mark.integration
-def test_programs_are_not_kept_where_they_cannot_or_must_not_be(tmp_path):
+def test_programs_are_not_kept_where_they_cannot_or_must_not_be(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("no folder")
-    result = _compile(file)
-    assert result == _compile(tmp_path, ALBERT_TF_COMPILATION_CACHE="off")
-    assert result[1:] == (0, 0)
+    for name, value in {
+        "ALBERT_TF_CACHE": str(file),
+        startup.CACHE_VARIABLE: "off",
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "own"),
+    }.items():
+        with monkeypatch.context() as patch:
+            patch.setenv("ALBERT_TF_CACHE", str(tmp_path))
+            patch.setenv(name, value)
+            before = dict(os.environ)
+            startup.keep_compiled_programs()
+            assert dict(os.environ) == before
     assert list(tmp_path.iterdir()) == [file]
-
-    own = tmp_path / "own"
-    _compile(
-        tmp_path, JAX_COMPILATION_CACHE_DIR=str(own), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0"
-    )
-    assert sorted(tmp_path.iterdir()) == [file, own]
