@@ -155,12 +155,9 @@ def _sentencepiece(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
 def _wordpiece(tokenizer: WordPieceTokenizer) -> tokenizers.Tokenizer:
     normalization = tokenizer.normalization
     steps: list[normalizers.Normalizer] = []
-    for replacement in ("", " "):
-        replaced = [
-            ord(c) for c in _characters() if without_controls(c, normalization) == replacement != c
-        ]
-        if replaced:
-            steps.append(normalizers.Replace(_any_of(replaced), replacement))
+    replaced = _replaced(lambda text: without_controls(text, normalization))
+    for replacement, characters in replaced.items():  # by nothing, and by a space
+        steps.append(normalizers.Replace(_any_of(characters), replacement))
     alone = [
         ord(c)
         for c in _characters()
@@ -217,6 +214,18 @@ def _lower_case() -> list[normalizers.Normalizer]:
 
 def _characters() -> Iterable[str]:
     return map(chr, range(sys.maxunicode + 1))
+
+
+def _replaced(normalize: Callable[[str], str]) -> dict[str, list[int]]:
+    """Return the characters that a text loses or exchanges, by what they become."""
+    found: dict[str, list[int]] = {"": [], " ": []}
+    for first in range(0, sys.maxunicode + 1, 256):
+        page = "".join(map(chr, range(first, first + 256)))
+        if normalize(page) != page:  # few pages; one by one, all characters take seconds
+            for character in page:
+                if (replacement := normalize(character)) != character:
+                    found[replacement].append(ord(character))
+    return {replacement: characters for replacement, characters in found.items() if characters}
 
 
 def _any_of(characters: Iterable[int], times: str = "") -> Regex:
