@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,62 +19,77 @@ CLASSIFY = ("run_classifier.py", "--do_train", "--train_file={0}/train.tsv")
 CONFIG = "--albert_config_file={0}/config.json"
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("files")
-    write_files(folder)
-    (folder / "sitecustomize.py").write_text(
+CASES = [
+    ((*PRETRAIN, "--albert_config_file=x.json"), "x.json: no such file"),
+    (PRETRAIN, "--albert_config_file: the model's albert_config.json is required"),
+    ((PRETRAIN[0], CONFIG, "--do_train", "--input_file=x-*"), "--input_file"),
+    ((PRETRAIN[0], CONFIG, "--do_eval", "--input_file=x"), "contains no trained model"),
+    ((*CLASSIFY, "--albert_config_file=x.json"), "x.json: no such file"),
+    ((*CLASSIFY, CONFIG, "--vocab_file=x.txt"), "--vocab_file=x.txt: no such file"),
+    ((*CLASSIFY, CONFIG, "--init_checkpoint=x"), "--init_checkpoint=x: no such file"),
+    (
+        ("run_classifier.py", CONFIG, "--do_train", "--task_name=rte", "--data_dir=x"),
+        "--data_dir=x: contains no x/RTE/train.tsv",
+    ),
+    (
+        (
+            "run_classifier.py",
+            "--do_eval",
+            "--do_train=False",
+            "--eval_file={0}/eval.tsv",
+        ),
+        "contains no trained model; without --do_train, name the folder of one",
+    ),
+    (("run_race.py", CONFIG, "--data_dir=data/x"), "--data_dir=data/x: no such file or folder"),
+    (
+        ("run_tagger.py", CONFIG, "--do_train", "--train_file=data/x.json"),
+        "--train_file=data/x.json: no such file",
+    ),
+    (
+        ("run_squad.py", CONFIG, "--do_train", "--train_file=data/x.json"),
+        "--train_file=data/x.json: no such file",
+    ),
+]
+
+# Starts each command in a copy of one process, for Python takes longer to start than they take.
+COMMANDS = """
+import json, os, runpy, sys
+import albert_tf.finetuning.command, data_prep.pretrain
+
+for number, words in enumerate(json.load(sys.stdin)):
+    if not (process := os.fork()):
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{sys.argv[1]}/{number}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
+        sys.exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+os._exit(0)  # nothing is printed at the exit of this one
+"""
+
+
+def test_no_framework_is_needed(tmp_path):
+    write_files(tmp_path)
+    (tmp_path / "sitecustomize.py").write_text(
         "import atexit, sys\n"
         "loaded = lambda: {'tensorflow', 'jax', 'keras'} & set(sys.modules)\n"
         "atexit.register(lambda: print(*loaded(), end=''))\n"
     )
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((*PRETRAIN, "--albert_config_file=x.json"), "x.json: no such file"),
-        (PRETRAIN, "--albert_config_file: the model's albert_config.json is required"),
-        ((PRETRAIN[0], CONFIG, "--do_train", "--input_file=x-*"), "--input_file"),
-        ((PRETRAIN[0], CONFIG, "--do_eval", "--input_file=x"), "contains no trained model"),
-        ((*CLASSIFY, "--albert_config_file=x.json"), "x.json: no such file"),
-        ((*CLASSIFY, CONFIG, "--vocab_file=x.txt"), "--vocab_file=x.txt: no such file"),
-        ((*CLASSIFY, CONFIG, "--init_checkpoint=x"), "--init_checkpoint=x: no such file"),
-        (
-            ("run_classifier.py", CONFIG, "--do_train", "--task_name=rte", "--data_dir=x"),
-            "--data_dir=x: contains no x/RTE/train.tsv",
-        ),
-        (
-            (
-                "run_classifier.py",
-                "--do_eval",
-                "--do_train=False",
-                "--eval_file={0}/eval.tsv",
-            ),
-            "contains no trained model; without --do_train, name the folder of one",
-        ),
-        (("run_race.py", CONFIG, "--data_dir=data/x"), "--data_dir=data/x: no such file or folder"),
-        (
-            ("run_tagger.py", CONFIG, "--do_train", "--train_file=data/x.json"),
-            "--train_file=data/x.json: no such file",
-        ),
-        (
-            ("run_squad.py", CONFIG, "--do_train", "--train_file=data/x.json"),
-            "--train_file=data/x.json: no such file",
-        ),
-    ],
-)
-def test_no_framework_is_needed(files, words, message, tmp_path):
-    words = [word.format(files) for word in words]
-    process = subprocess.run(
-        [sys.executable, *words, f"--output_dir={tmp_path}/out"],
+    commands = [
+        [*(word.format(tmp_path) for word in words), f"--output_dir={tmp_path}/out"]
+        for words, _ in CASES
+    ]
+    done = subprocess.run(
+        [sys.executable, "-uc", COMMANDS, str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(files)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))},
+        input=json.dumps(commands),
         capture_output=True,
         text=True,
     )
-    assert (process.returncode, process.stdout) == (1, "")
-    (line,) = process.stderr.splitlines()
-    assert message in line, line
+    assert done.stdout.split() == ["1"] * len(CASES), done.stderr
+    for number, (_, message) in enumerate(CASES):
+        (line,) = (tmp_path / f"{number}.err").read_text().splitlines()
+        assert message in line, line
+        assert (tmp_path / f"{number}.out").read_text() == ""
     assert not (tmp_path / "out").exists()

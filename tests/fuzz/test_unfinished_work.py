@@ -104,8 +104,7 @@ def test_a_run_of_examples(tmp_path):
             assert read() == expected, bit  # a checksum of no examples, for example
 
 
-@pytest.mark.parametrize("killed_in", ["save", "publish"])
-@pytest.mark.parametrize("near_duplicates", [0, 0.9])
+@pytest.mark.parametrize(("killed_in", "near_duplicates"), [("save", 0.9), ("publish", 0)])
 def test_a_corpus(tmp_path, monkeypatch, killed_in, near_duplicates):
     draw = random.Random(0)
     text = tmp_path / "in.txt"

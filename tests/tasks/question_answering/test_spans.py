@@ -84,7 +84,7 @@ def logits(draw, length):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(read_contexts(logits), st.integers(1, 5), st.integers(1, 8))
 def test_independent_starts_and_ends(case, max_answer_length, count):
     question, windows, outputs = case
@@ -118,7 +118,7 @@ def beams(draw, length):
 
 
 @pytest.mark.integration
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(read_contexts(beams), st.integers(1, 5), st.integers(1, 8))
 def test_ends_given_their_starts(case, max_answer_length, count):
     question, windows, outputs = case
